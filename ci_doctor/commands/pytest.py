@@ -16,8 +16,7 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
-    from ci_doctor.pytest_runs.past import PastReader
-    from ci_doctor.pytest_runs.request import PytestRequest
+    from ci_doctor.pytest_runs.stages import PytestRequest
 _RUNS = "Runs"
 
 
@@ -92,7 +91,7 @@ _RUNS = "Runs"
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="How often to run a test that neither --baseline nor the history knows. [default: 1]",
+    help="How often to run a test that --baseline does not have. [default: 1]",
 )
 @option(
     "--python",
@@ -143,17 +142,15 @@ def pytest(
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
-    from ci_doctor.pytest_runs.interpreter import chosen_interpreter
-    from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
+    from ci_doctor.pytest_runs.plan import chosen_interpreter
+    from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
-    past = _past(session, loaded)
-    if new_tests > 1 and baseline is None and past is None:
+    if new_tests > 1 and baseline is None:
         raise UsageError(
             "--new-tests needs to know which tests are new",
-            hint="name the commit to compare with, --baseline origin/main, or a history, "
-            "CI_DOCTOR_HISTORY_DATABASE",
+            hint="name the commit to compare with, such as --baseline origin/main",
         )
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
@@ -173,7 +170,6 @@ def pytest(
         explain_s=seconds_above_zero(explain_budget, "--explain-budget") if explain_flaky else None,
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,
-        past=past,
     )
     return _run(session, request, loaded)
 
@@ -189,19 +185,6 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
     if settings.rerun_budget is None:
         return None
     return seconds_above_zero(settings.rerun_budget, origins["rerun_budget"])
-
-
-def _past(session: Session, loaded: "Config") -> "PastReader | None":
-    """The history that the configuration names; a broken `[history]` section is named at the end."""
-    from ci_doctor.commands.history_database import configured_history
-    from ci_doctor.commands.past_runs import PastRuns
-    from ci_doctor.errors import CiDoctorError
-
-    try:
-        _, address = configured_history(loaded, {})
-    except CiDoctorError:
-        return None
-    return None if address is None else PastRuns(address, session.about)
 
 
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:

@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.attempt_history import one_line_cause
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd, explains, worst_verdict
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, worst_verdict
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.earlier_attempt import EarlierAttempt

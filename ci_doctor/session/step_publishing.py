@@ -7,10 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.annotations import Annotation, ShowStep
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.buildkite.publish import PublishedJob, artifact_folder
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment
+from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, artifact_folder
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.job_record import JOB_FILE, JobRecord

@@ -65,9 +65,7 @@ def publish_all(
     its file lies in `root`, where it is published from. Never raises for the agent's failures.
     """
     from ci_doctor.buildkite.agent import Agent
-    from ci_doctor.buildkite.job import JobEnvironment
-    from ci_doctor.buildkite.job_end import JobEnd
-    from ci_doctor.buildkite.job_work import work_of
+    from ci_doctor.buildkite.job import JobEnd, JobEnvironment, work_of
     from ci_doctor.buildkite.publish import publish
     from ci_doctor.session.job_record import with_others
     from ci_doctor.session.published_folders import published_elsewhere

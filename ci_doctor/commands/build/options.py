@@ -12,8 +12,8 @@ from ci_doctor.commands.documented import option
 from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from ci_doctor.build.run import BuildOutcome
-    from ci_doctor.buildkite.api_time import ApiTime
+    from ci_doctor.build.current import BuildOutcome
+    from ci_doctor.buildkite.agent import ApiTime
 
 paths_argument = click.argument(
     "paths",
@@ -52,8 +52,7 @@ def merged_build(
     this process. Raises UsageError for a path that
     does not exist, and without paths outside a Buildkite job.
     """
-    from ci_doctor.build.current_merge import merge_current
-    from ci_doctor.build.run import MergeRequest, merge_build
+    from ci_doctor.build.current import MergeRequest, merge_build, merge_current
 
     if not paths:
         return merge_current(os.environ, expect, api_time=api_time)

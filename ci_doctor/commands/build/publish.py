@@ -12,7 +12,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.build.run import BuildOutcome
+    from ci_doctor.build.current import BuildOutcome
     from ci_doctor.model.report import Report
     from ci_doctor.session.exit_policy import ExitPolicy
 
@@ -55,8 +55,8 @@ def publish(
     For the last step of a build, in which `buildkite-agent` is all that is needed. Merges the files
     at PATHs, or without any the artifacts of this build.
     """
-    from ci_doctor.build.publish import publish_build
-    from ci_doctor.buildkite.api_time import ApiTime
+    from ci_doctor.build.current import publish_build
+    from ci_doctor.buildkite.agent import ApiTime
 
     session.policy = _policy(config_path, exit_code=exit_code)
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None

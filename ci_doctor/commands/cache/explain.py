@@ -32,9 +32,9 @@ def explain(
 ) -> int:
     """Print the identity of each cache, fact by fact, and where the nearest saved one differs."""
     session.claim()
-    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import explain as explain_cache
-    from ci_doctor.caches.outcomes.looked import explain_outcome
+    from ci_doctor.caches.outcomes import explain_outcome
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.model.facts.cache import ExplainCacheFacts

@@ -54,13 +54,13 @@ def gc(
     It may run beside jobs that save and restore: a pack goes in a second run, a day after the first.
     """
     session.claim()
-    from ci_doctor.caches.bounded import bounded
-    from ci_doctor.caches.outcomes.looked import collect_outcome
+    from ci_doctor.caches.leader import bounded
+    from ci_doctor.caches.outcomes import collect_outcome
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.model.facts.cache import CollectCacheFacts
     from ci_doctor.store.collect_garbage import GarbageRules, collect_garbage
-    from ci_doctor.store.limits import StoreLimits
+    from ci_doctor.store.objects import StoreLimits
     from ci_doctor.system import clock
 
     setting = cache_setting(config_path, flags)

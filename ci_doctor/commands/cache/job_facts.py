@@ -5,14 +5,14 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ci_doctor.caches.log_lines import LogWords, read_lines
+from ci_doctor.caches.compiled import LogWords, read_lines
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.commands.cache.setting import KEY_VARIABLE, CacheSetting
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.store.manifest import Origin
-from ci_doctor.store.trust.scopes import namespace_of
-from ci_doctor.store.trust.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.trust import namespace_of
 from ci_doctor.version import tool_version
 
 

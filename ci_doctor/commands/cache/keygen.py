@@ -30,10 +30,10 @@ def keygen(session: Session, /, *, file: Path, principal: str) -> int:
     FILE belongs only into the jobs that save on the default branch.
     """
     session.claim()
-    from ci_doctor.caches.outcomes.looked import key_outcome
+    from ci_doctor.caches.outcomes import key_outcome
     from ci_doctor.model.facts.cache import CacheKeyFacts
-    from ci_doctor.store.trust.scopes import NAMESPACE
-    from ci_doctor.store.trust.signer import generate_key
+    from ci_doctor.store.signer import generate_key
+    from ci_doctor.store.trust import NAMESPACE
 
     public = generate_key(file)
     facts = CacheKeyFacts(

@@ -49,15 +49,14 @@ def restore(
     The others wait and have its result. A problem is a warning: the job goes on without a cache.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.restored import restore_outcome
-    from ci_doctor.caches.restore import RestoreWork
-    from ci_doctor.caches.run_restore import run_restore
+    from ci_doctor.caches.outcomes import restore_outcome
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.restore import RestoreWork, run_restore
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache.progress import TransferProgress
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.model.facts.cache import RestoreCacheFacts
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
     setting = cache_setting(config_path, flags)
     settings = setting.settings

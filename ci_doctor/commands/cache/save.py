@@ -19,7 +19,7 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.commands.cache.setting import CacheSetting
     from ci_doctor.model.facts.cache import SaveCacheFacts
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
 
 @command(
@@ -60,16 +60,15 @@ def save(
     before it.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.saved import save_outcome
-    from ci_doctor.caches.run_save import run_save
-    from ci_doctor.caches.save import SaveWork
+    from ci_doctor.caches.outcomes import save_outcome
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.save import SaveWork, run_save
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache.job_facts import gpus_of, logs_of, origin_of, signer_of
     from ci_doctor.commands.cache.progress import TransferProgress
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
     setting = cache_setting(config_path, flags)
     settings = setting.settings

@@ -16,12 +16,10 @@ from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.model.distribution import install_extra
-from ci_doctor.store.address import open_store
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.policy import TrustRules
-from ci_doctor.store.trust.scopes import JobScopes, scopes_of
+from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import AllowedSigners, JobScopes, TrustRules, scopes_of
 from ci_doctor.system import clock
 
 KEY_VARIABLE = "CI_DOCTOR_CACHE_KEY_TEXT"

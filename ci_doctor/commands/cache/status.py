@@ -32,10 +32,10 @@ def status(
 ) -> int:
     """Show where the caches lie, which were restored from where, and what a restore would do."""
     session.claim()
-    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import status_row
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.looked import status_outcome
+    from ci_doctor.caches.outcomes import status_outcome
+    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.model.facts.cache import CacheStatusFacts

@@ -64,10 +64,9 @@ def verify(
     With --effect, from what was compiled after the restore, and how long that took.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.looked import verify_outcome
-    from ci_doctor.caches.outcomes.proven import effect_facts, effect_outcome
+    from ci_doctor.caches.outcomes import effect_facts, effect_outcome, verify_outcome
     from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import targets_of
     from ci_doctor.commands.cache.job_facts import logs_of
     from ci_doctor.commands.cache.setting import cache_setting
@@ -93,9 +92,8 @@ def _verified(
     setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
 ) -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
-    from ci_doctor.caches.bounded import bounded
-    from ci_doctor.caches.verify_installed import verify_installed
-    from ci_doctor.caches.verify_store import verify_store
+    from ci_doctor.caches.leader import bounded
+    from ci_doctor.caches.trusted_store import verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
 
     place = setting.settings.store

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ci_doctor.caches.families.family import Family
-from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.families.table import all_families
-from ci_doctor.caches.machine_directory import machine_directory
-from ci_doctor.caches.receipt import Receipt, receipts_of
-from ci_doctor.caches.rules import IGNORED, NOT_COPIED
+from ci_doctor.caches.families import all_families
+from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
+from ci_doctor.caches.receipt import Receipt, machine_directory, receipts_of
 from ci_doctor.correctness.settings import Caches, CopiedCache
 from ci_doctor.model.finding import Finding
-from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import StoreError
 
 
 def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Finding, ...]]:

@@ -46,11 +46,9 @@ def began(
     session.claim()
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.began import began_facts
-    from ci_doctor.history.branches import branch_number
-    from ci_doctor.history.kept_attempts import attempts_of
-    from ci_doctor.history.named_test import named_test
-    from ci_doctor.history.outcomes.one_test import began_outcome
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+    from ci_doctor.history.outcomes import began_outcome
 
     window = window_of(settings, branch)
     with read_history(address) as connection:

@@ -44,7 +44,7 @@ def flaky(
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.flaky import flaky_facts
-    from ci_doctor.history.outcomes.flaky import flaky_outcome
+    from ci_doctor.history.outcomes import flaky_outcome
 
     with read_history(address) as connection:
         facts = flaky_facts(connection, window_of(settings, branch))

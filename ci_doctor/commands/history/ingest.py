@@ -17,9 +17,8 @@ from ci_doctor.model.about import About
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.history.build_artifacts import BuildFiles
     from ci_doctor.history.evidence import JobEvidence
-    from ci_doctor.history.ingest import Tell
+    from ci_doctor.history.ingest import BuildFiles, Tell
 
 
 @command(
@@ -78,8 +77,8 @@ def ingest(
     from ci_doctor.buildkite.job import step_label
     from ci_doctor.commands.telling.late import LateTeller
     from ci_doctor.history.ingest import ingest as ingested
-    from ci_doctor.history.known_job import known_job
-    from ci_doctor.history.outcomes.stored import ingest_outcome
+    from ci_doctor.history.outcomes import ingest_outcome
+    from ci_doctor.history.own_report import known_job
 
     known = known_job(about, session.about, step_label(os.environ))
     with LateTeller() as tell, ExitStack() as stack:
@@ -93,12 +92,12 @@ def _downloaded(
     words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
 ) -> "BuildFiles":
     """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
-    from ci_doctor.history.build_artifacts import BuildFiles, agent_of_job, build_files
+    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files
 
     if not words:
         return BuildFiles()
     agent = agent_of_job(os.environ)
-    from ci_doctor.buildkite.named_build import named_build
+    from ci_doctor.buildkite.rest import named_build
     from ci_doctor.system.files.own_directory import own_directory
 
     builds = [named_build(word, os.environ) for word in words]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from ci_doctor.history.address import DatabaseAddress
+    from ci_doctor.history.database import HistoryWindow
     from ci_doctor.history.settings import HistorySettings
-    from ci_doctor.history.window import HistoryWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,8 +57,7 @@ def history_settings(
     """The settings, and the database they name. Raises UsageError; the extra must be installed."""
     from ci_doctor.commands.history_database import configured_history
     from ci_doctor.config.loading import load_config
-    from ci_doctor.history.address import DEFAULT_FILE, database_address
-    from ci_doctor.history.extra import require_extra
+    from ci_doctor.history.address import DEFAULT_FILE, database_address, require_extra
 
     loaded = load_config(config_path, Path.cwd())
     settings, address = configured_history(loaded, {"database": database, "days": days})
@@ -71,8 +70,8 @@ def history_settings(
 @contextmanager
 def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
     """The database, for a command that writes; a SQLite file is made if there is none."""
-    from ci_doctor.history.engine import BUSY_S
-    from ci_doctor.history.migration import open_database
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.upkeep import open_database
 
     engine = open_database(address, busy_s=BUSY_S)
     try:
@@ -84,7 +83,7 @@ def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
 @contextmanager
 def read_history(address: "DatabaseAddress") -> Iterator["Connection"]:
     """A transaction that reads. Raises UsageError if nothing was ever written there."""
-    from ci_doctor.history.engine import reading
+    from ci_doctor.history.database import reading
 
     require_existing(address)
     with opened(address) as engine, reading(engine) as connection:
@@ -102,7 +101,7 @@ def require_existing(address: "DatabaseAddress") -> None:
 
 def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow":
     """The last days, up to now."""
-    from ci_doctor.history.window import last_days
+    from ci_doctor.history.database import last_days
     from ci_doctor.system import clock
 
     return last_days(settings.days, round(clock.epoch() * 1000), branch)

@@ -42,10 +42,10 @@ def prune(
     session.claim()
     _, address = history_settings(config_path, database)
 
-    from ci_doctor.history.outcomes.stored import prune_outcome
-    from ci_doctor.history.prune import prune as pruned
-    from ci_doctor.history.reading.moments import utc_text
-    from ci_doctor.history.window import last_days
+    from ci_doctor.history.database import last_days
+    from ci_doctor.history.evidence import utc_text
+    from ci_doctor.history.outcomes import prune_outcome
+    from ci_doctor.history.upkeep import prune as pruned
     from ci_doctor.system import clock
 
     require_existing(address)

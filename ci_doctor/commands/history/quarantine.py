@@ -64,7 +64,7 @@ def suggest(
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.flaky import flaky_facts
-    from ci_doctor.history.outcomes.stored import quarantine_outcome
+    from ci_doctor.history.outcomes import quarantine_outcome
     from ci_doctor.history.quarantine import suggested
 
     window = window_of(settings, branch)

@@ -44,8 +44,8 @@ def report(
     directory = session.claim(_DIRECTORY) or _DIRECTORY
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.outcomes.report import report_outcome
-    from ci_doctor.history.strip import strip_facts
+    from ci_doctor.history.flaky import strip_facts
+    from ci_doctor.history.outcomes import report_outcome
 
     with read_history(address) as connection:
         facts = strip_facts(connection, window_of(settings, branch))

@@ -45,11 +45,9 @@ def test(
     session.claim()
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.branches import branch_number
-    from ci_doctor.history.kept_attempts import attempts_of
-    from ci_doctor.history.named_test import named_test
-    from ci_doctor.history.one_test import one_test_facts
-    from ci_doctor.history.outcomes.one_test import one_test_outcome
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
+    from ci_doctor.history.outcomes import one_test_outcome
 
     window = window_of(settings, branch)
     with read_history(address) as connection:

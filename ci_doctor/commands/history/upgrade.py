@@ -27,9 +27,9 @@ def upgrade(session: Session, /, *, database: str | None, config_path: Path | No
     session.claim()
     _, address = history_settings(config_path, database)
 
-    from ci_doctor.history.engine import BUSY_S
-    from ci_doctor.history.migration import upgrade as upgraded
-    from ci_doctor.history.outcomes.stored import upgrade_outcome
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.outcomes import upgrade_outcome
+    from ci_doctor.history.upkeep import upgrade as upgraded
 
     change = upgraded(address, busy_s=BUSY_S)
     return session.finish(upgrade_outcome(change, address.label), on_stdout=True)

@@ -9,9 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ci_doctor.buildkite.hook_record import began_at, command_status
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.buildkite.job_work import work_of
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, work_of
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord

@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job import JobEnd
 from ci_doctor.commands.options import pass_session
 from ci_doctor.commands.plugin.harmless import harmlessly
 from ci_doctor.session.session import Session

@@ -8,7 +8,7 @@ import msgspec
 import nh3
 import pytest
 
-from ci_doctor.build.build_metadata import causes_json
+from ci_doctor.build.current import causes_json
 from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding, Severity

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, FailureClass, LogLine
 from ci_doctor.model.finding import Evidence, Severity

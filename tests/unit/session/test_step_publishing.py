@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment
 from ci_doctor.commands.plugin import pre_exit
 from ci_doctor.session.step_publishing import budget_s, step_shown
 
