@@ -24,12 +24,13 @@ from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.facts.correctness import ControlOutcome
-from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
+from ci_doctor.services.instance import RunningService, ServiceEvent
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.services.spec import LaunchContext, start_order
+from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
@@ -141,11 +142,10 @@ class StartAttempt:
         self.began = clock.now()
         self.whole = False
         self.failure: ServiceFailure | None = None
-        self.logs: list[Path] = []
+        self._starts = Starts(start_order(self._arm.specs, self._arm.names))
         self.facts: Mapping[str, str] = {}
         self._group: RunningGroup | None = None
         self._stopped: StopResult | None = None
-        self._ready_after_s: float | None = None
         self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
         self._passes = tools.passes or passes_of(plan)
@@ -171,10 +171,10 @@ class StartAttempt:
 
     def result(self, *, warm_up: bool = False) -> StartResult:
         """What came of it, with no process left: an orderly stop that was cut off ends here."""
-        stopped = self._stopped
+        before = stopped = self._stopped or StopResult(duration_s=0.0)
         if self._group:
-            stopped = self._group.kill_now()
-        killed = stopped.killed if stopped else ()
+            # A stop that was repeated knows no more what was not released after the first one.
+            stopped = replace(self._group.kill_now(), not_released=before.not_released)
         failure = self.failure
         is_outside = failure is not None and failure.kind is FailureKind.OUTSIDE
         # A service that ran left a log, and the log is its own word. One that never started has the
@@ -195,14 +195,11 @@ class StartAttempt:
             start=start,
             failure=failure,
             duration_s=duration_s,
-            logs=tuple(self.logs),
+            services=self._starts.runs,
+            stopped=stopped,
             digests=tally.digests,
             errors=tally.errors,
             samples=tally.count,
-            ready_after_s=self._ready_after_s,
-            killed=tuple(f"{process.name} ({process.pid})" for process in killed),
-            not_released=self._stopped.not_released if self._stopped else (),
-            left_behind=stopped.left_behind if stopped else LeftBehind(),
             throttled=len(tally.throttled),
             facts=self.facts,
             cached=added(self._cached, now_cached),
@@ -246,11 +243,7 @@ class StartAttempt:
         )
 
         def on_event(event: ServiceEvent) -> None:
-            if event.kind is EventKind.STARTED and event.log is not None:
-                self.logs.append(Path(event.log))
-            if event.kind is EventKind.READY:
-                # Of several services the last: requests go to it.
-                self._ready_after_s = event.at - self.began
+            self._starts.add(event)
             self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
         return await start_group(self._arm.specs, self._arm.names, context, on_event)

@@ -377,7 +377,9 @@ class _ExperimentRun:
         for place in sorted(made):
             result = made[place]
             if place == max(made):
-                result = replace(result, not_released=(*result.not_released, *held))
+                not_released = (*result.stopped.not_released, *held)
+                stopped = replace(result.stopped, not_released=not_released)
+                result = replace(result, stopped=stopped)
             self._write(result)
 
     def _write(self, result: StartResult) -> None:

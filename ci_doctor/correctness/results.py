@@ -20,8 +20,9 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.decodable import decodable
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import ProofReading, SharedUse
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 
 T = TypeVar("T", bound=Struct)
@@ -50,10 +51,10 @@ class StartResult(Struct, frozen=True, kw_only=True):
     of an archived file hold it as it is, but for the answers that stand in its `samples` lines of
     samples.jsonl (see `without_answers`).
 
-    `ready_after_s` are the seconds until its last service was ready, None if that never came. `digests` leads from a request to its outputs by pass, and `errors` to its first error.
-    `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
-    processes that needed SIGKILL; `not_released` what was still in use after the stop,
-    `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
+    `digests` leads from a request to its outputs by pass, and `errors` to its first error. `services`
+    are its services as `launch` has them, and `stopped` is what their stop brought to light.
+    `throttled` counts requests that were answered only after an HTTP 429. `facts` are what was loaded
+    and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
     did with files that both arms reach.
@@ -62,14 +63,11 @@ class StartResult(Struct, frozen=True, kw_only=True):
     start: ArmStart
     failure: ServiceFailure | None
     duration_s: float
-    logs: tuple[Path, ...] = ()
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     samples: int = 0
-    ready_after_s: float | None = None
-    killed: tuple[str, ...] = ()
-    not_released: tuple[str, ...] = ()
-    left_behind: LeftBehind = LeftBehind()
+    services: tuple[ServiceRun, ...] = ()
+    stopped: StopResult = StopResult(duration_s=0.0)
     throttled: int = 0
     facts: Mapping[str, str] = {}
     cached: int | None = None
@@ -77,6 +75,24 @@ class StartResult(Struct, frozen=True, kw_only=True):
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
     shared: SharedUse = SharedUse()
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The log of each service that was started."""
+        return tuple(each.log for each in self.services if each.log is not None)
+
+    @property
+    def ready_after_s(self) -> float | None:
+        """The seconds until its last service was ready; None if that never came."""
+        begun = [each.started_at for each in self.services if each.started_at is not None]
+        ready = {
+            each.name: each.started_at + each.ready_s
+            for each in self.services
+            if each.started_at is not None and each.ready_s is not None
+        }
+        # A service may need a second start, on another port.
+        are_ready = ready.keys() == {each.name for each in self.services}
+        return max(ready.values()) - min(begun) if ready and are_ready else None
 
     @property
     def counts(self) -> bool:
@@ -226,9 +242,8 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
     return failure.misuse
 
 
-def relative(path: Path, directory: Path) -> str:
+def relative(path: str | Path, directory: Path) -> str:
     """A path inside the report directory relative to it; any other path as it is."""
     # A report directory may be moved, or downloaded as an artifact: its own logs stay findable.
-    if path.is_relative_to(directory):
-        return str(path.relative_to(directory))
-    return str(path)
+    place = Path(path)
+    return str(place.relative_to(directory) if place.is_relative_to(directory) else place)

@@ -154,7 +154,7 @@ def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
 
 def _count_tokens(choices: Iterable[dict[str, Any]]) -> int | None:
     """How many tokens all choices have; None if one does not list its tokens."""
-    ids = [choice.get("token_ids") for choice in choices]
+    ids: list[Any] = [choice.get("token_ids") for choice in choices]
     if not ids or not all(isinstance(each, list) for each in ids):
         return None
     return sum(map(len, ids))

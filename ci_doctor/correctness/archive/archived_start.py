@@ -28,11 +28,11 @@ from ci_doctor.correctness.tally import PassDigests, outcome
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import SharedUse
-from ci_doctor.model.service import LeftBehind
+from ci_doctor.model.service import StopResult
 
 # The outcomes of everything follow from the digests.
 _KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)
-FORMAT = "ci-doctor archived start, 2"
+FORMAT = "ci-doctor archived start, 3"
 # 1,000 requests in two passes take half a megabyte.
 _LINE_LIMIT = 256 << 20
 _CHUNK = 1 << 20
@@ -113,10 +113,8 @@ def for_others(record: StartResult, result: StartResult) -> StartResult:
     return replace(
         whole,
         start=start,
-        logs=(),
-        killed=(),
-        not_released=(),
-        left_behind=LeftBehind(),
+        services=(),
+        stopped=StopResult(duration_s=0.0),
         cached=None,
         proof=(),
         shared=SharedUse(),

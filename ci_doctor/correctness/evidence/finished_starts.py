@@ -21,7 +21,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
-SCHEMA = "ci-doctor/start/3"
+SCHEMA = "ci-doctor/start/4"
 
 
 class StartWriter(EvidenceFile):
@@ -77,7 +77,7 @@ def read_starts(directory: Path) -> list[StartResult]:
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
             record = decoded(json.loads(line), _Line)
             if record.schema == SCHEMA:
-                records.append(_moved(record.result, lambda path: directory / path))
+                records.append(_moved(record.result, lambda path: str(directory / path)))
     return records
 
 
@@ -90,13 +90,16 @@ class _Line(Struct, frozen=True):
 
 def _line(record: StartResult, directory: Path) -> bytes:
     """One line of ASCII: a path may hold a lone surrogate."""
-    line = _Line(SCHEMA, _moved(record, lambda path: Path(relative(path, directory))))
+    line = _Line(SCHEMA, _moved(record, lambda path: relative(path, directory)))
     return json.dumps(encoded(line)).encode("ascii") + b"\n"
 
 
-def _moved(result: StartResult, move: Callable[[Path], Path]) -> StartResult:
+def _moved(result: StartResult, move: Callable[[str], str]) -> StartResult:
     """The start with the paths of its logs changed."""
     failure = result.failure
     if failure is not None and failure.log is not None:
-        failure = replace(failure, log=str(move(Path(failure.log))))
-    return replace(result, failure=failure, logs=tuple(map(move, result.logs)))
+        failure = replace(failure, log=move(failure.log))
+    services = tuple(
+        replace(each, log=move(each.log)) if each.log else each for each in result.services
+    )
+    return replace(result, failure=failure, services=services)

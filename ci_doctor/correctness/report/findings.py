@@ -231,7 +231,11 @@ def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
         yield _finding(rules.EMPTY_ANSWERS, empty[0])
     yield from suspicious_answers(starts, context.requests, context.prompts)
     yield from control_findings(starts)
-    killed = [f"{name} in {result.start.name}" for result in results for name in result.killed]
+    killed = [
+        f"{each.name} ({each.pid}) in {result.start.name}"
+        for result in results
+        for each in result.stopped.killed
+    ]
     if killed:
         count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
         yield _finding(rules.KILLED, f"{count}, the first {killed[0]}")
@@ -240,7 +244,7 @@ def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
 
 def all_left(experiment: Experiment) -> LeftBehind:
     """What all starts have left behind together."""
-    left = [result.left_behind for result in experiment.results]
+    left = [result.stopped.left_behind for result in experiment.results]
     return LeftBehind(
         things=tuple(thing for each in left for thing in each.things),
         unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),

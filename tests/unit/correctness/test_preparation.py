@@ -26,12 +26,12 @@ from ci_doctor.correctness.settings import (
     ExperimentPlan,
 )
 from ci_doctor.errors import UsageError
-from ci_doctor.load.canonical import canonicalise, digest
+from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
-from ci_doctor.load.streamed import canonicalise_stream
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.plans import planned
 from tests.unit.correctness.prepared import ARM, ENVIRONMENT, prepared
+from tests.unit.load.streams import canonicalise, canonicalise_stream
 
 
 def test_random_sampling_is_warned_of(tmp_path: Path) -> None:

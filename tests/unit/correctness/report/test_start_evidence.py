@@ -22,7 +22,7 @@ RULES = Rules(seed=7)
 
 
 def result(start: ArmStart) -> StartResult:
-    return StartResult(start=start, failure=None, duration_s=1.0, logs=(), digests={}, errors={})
+    return StartResult(start=start, failure=None, duration_s=1.0, digests={}, errors={})
 
 
 def made(
