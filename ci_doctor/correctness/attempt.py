@@ -70,25 +70,17 @@ def count_files(*directories: Path) -> int:
 
     A file that lies in two of them counts once.
     """
-    return len(set(_files(directories)))
-
-
-def added(before: int, after: int) -> int:
-    """How many files a start added. 0: it found the caches warm.
-
-    Never negative: libraries remove old files too.
-    """
-    return max(0, after - before)
-
-
-def _files(directories: Iterable[Path]) -> Iterable[str]:
+    files = set()
     for top in {os.path.realpath(directory) for directory in directories}:
         # os.walk leaves out what it cannot read.
         for directory, _, names in os.walk(top):
-            for name in names:
-                # No Path, which costs ten times as much.
-                if not name.endswith(".lock"):
-                    yield os.path.join(directory, name)  # noqa: PTH118
+            # No Path, which costs ten times as much.
+            files.update(
+                os.path.join(directory, name)  # noqa: PTH118
+                for name in names
+                if not name.endswith(".lock")
+            )
+    return len(files)
 
 
 # If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
@@ -157,7 +149,9 @@ class StartAttempt:
         launched = await self._launch()
         if isinstance(launched, ServiceFailure):
             self.failure = launched
-            self.whole = not self._ran_out_of_time(launched)
+            # The budget may have left the service no time, rather than its own start_timeout.
+            is_late = clock.now() >= self._start_deadline - _CLOSE_S
+            self.whole = not (is_late and launched.kind is FailureKind.NOT_READY)
             self._stopped = launched.stopped
             return
         self._group = launched
@@ -171,10 +165,13 @@ class StartAttempt:
 
     def result(self, *, warm_up: bool = False) -> StartResult:
         """What came of it, with no process left: an orderly stop that was cut off ends here."""
-        before = stopped = self._stopped or StopResult(duration_s=0.0)
+        stopped = self._stopped or StopResult(duration_s=0.0)
         if self._group:
-            # A stop that was repeated knows no more what was not released after the first one.
-            stopped = replace(self._group.kill_now(), not_released=before.not_released)
+            now = self._group.kill_now()
+            # All that was killed, with what the orderly stop alone could see.
+            stopped = replace(
+                stopped, killed=now.killed, survivors=now.survivors, left_behind=now.left_behind
+            )
         failure = self.failure
         is_outside = failure is not None and failure.kind is FailureKind.OUTSIDE
         # A service that ran left a log, and the log is its own word. One that never started has the
@@ -190,6 +187,7 @@ class StartAttempt:
         )
         # Before the files are counted: a large cache would lengthen the start.
         duration_s = clock.now() - self.began - self._waited_s
+        # Never negative: libraries remove old files too. 0: it found the caches warm.
         now_cached = count_files(*self.tools.cache_places)
         return StartResult(
             start=start,
@@ -202,16 +200,11 @@ class StartAttempt:
             samples=tally.count,
             throttled=len(tally.throttled),
             facts=self.facts,
-            cached=added(self._cached, now_cached),
+            cached=max(0, now_cached - self._cached),
             cut_short=not self.whole,
             warm_up=warm_up,
             proof=self._proof.readings if self._proof else (),
         )
-
-    def _ran_out_of_time(self, failure: ServiceFailure) -> bool:
-        """Whether the budget left the service no time, rather than its own start_timeout."""
-        is_late = clock.now() >= self._start_deadline - _CLOSE_S
-        return is_late and failure.kind is FailureKind.NOT_READY
 
     @property
     def _start_deadline(self) -> float:
@@ -288,7 +281,15 @@ class StartAttempt:
         )
         not_reset = await self._send_passes(sender)
         # While the processes live: /proc shows what they have loaded.
-        self.facts = self._loaded(group)
+        self.facts = loaded(
+            sorted(
+                {
+                    process.pid
+                    for each in group.services.values()
+                    for process in group.tree.below(each.pid)
+                }
+            )
+        )
         tally.proof_missing = (*not_reset, *await proof.unmet())
         # A server that ends with its last answer is not always dead yet when that arrives.
         reason = await group.still_ready(service.name, _STILL_READY_S)
@@ -301,23 +302,16 @@ class StartAttempt:
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
         """Send the requests of every pass; returns a sentence for each missing reset."""
-        arm = self.tally.arm.value
-        start = self.tally.number
         not_reset: list[str] = []
         for number, each in enumerate(self._passes, start=1):
             if each.resets and self._arm.reset:
                 not_reset.extend(await reset(sender, self._arm.reset))
             await asyncio.sleep(each.pause_s)
+            arm, start = self.tally.arm.value, self.tally.number
             sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
             paced = replace(sender, concurrency=each.concurrency)
             await collect(paced, each.requests, sample, self._keep)
         return tuple(not_reset)
-
-    def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
-        pids: set[int] = set()
-        for service in group.services.values():
-            pids.update(process.pid for process in group.tree.below(service.pid))
-        return loaded(sorted(pids))
 
     def _keep(self, sample: Sample) -> None:
         self.tools.keep(sample)

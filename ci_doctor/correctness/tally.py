@@ -200,7 +200,7 @@ class Tally:
             failed=failed,
             outside=outside,
             claimed=claimed,
-            prompts=self._shared_prompts(),
+            prompts={each: _shared(tuple(facts.items())) for each, facts in self._prompts.items()},
             empty=len(self._empty),
             looks=replace(self._looks.value(), restless=self._is_restless()),
             proof_missing=self.proof_missing,
@@ -223,9 +223,6 @@ class Tally:
         return len(given) >= FEWEST_PROMPTS and all(
             len(set(each)) == len(each) > 1 for each in given
         )
-
-    def _shared_prompts(self) -> dict[str, Mapping[str, str]]:
-        return {request: _shared(tuple(facts.items())) for request, facts in self._prompts.items()}
 
     def _outcomes(self, digests: Mapping[str, Mapping[int, str]]) -> dict[str, Answer]:
         return {each: outcome(digests.get(each, {}), self._passes) for each in self._ids}

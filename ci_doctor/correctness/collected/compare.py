@@ -259,15 +259,13 @@ def _in_turn(alpha: float) -> int:
     """How many starts of each side, made in turn, a decision takes."""
     for each in count(_LEAST_CANDIDATES):
         groups = neighbours((False, True) * each)
-        sizes = [(groups.count(group), _of(groups, group)) for group in dict.fromkeys(groups)]
+        # Every second start is a candidate's.
+        sizes = [
+            (groups.count(group), groups[1::2].count(group)) for group in dict.fromkeys(groups)
+        ]
         if smallest_p(sizes) <= alpha or each == _MOST_IN_TURN:
             return each
     raise AssertionError
-
-
-def _of(groups: Sequence[int], group: int) -> int:
-    """How many candidate starts a group of starts in turn has: every second start is one."""
-    return sum(each == group for each in groups[1::2])
 
 
 def _baseline_starts(candidate: int, alpha: float) -> int:

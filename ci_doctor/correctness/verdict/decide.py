@@ -98,10 +98,17 @@ def _compare(
     if unanswered:
         return _unanswered(evidence, unanswered)
     if number[DifferenceKind.EQUAL] == evidence.total and not failures(evidence.starts):
-        return _all_equal(evidence, rules)
+        arms = _both_arms(evidence)
+        reason = f"all {evidence.total} answers are the same, {evidence.manner}, in {arms}"
+        return _green(Verdict.PASS, reason, evidence, rules)
     pair = _agreeing_pair(evidence) if rules.policy is Policy.ANY else None
     if pair is not None:
-        return _lets_pass(pair, rules)
+        return Decision(
+            verdict=Verdict.PASS,
+            reason=f"{' and '.join(pair)} answered alike; other starts did not, "
+            "which the policy `any` lets pass",
+            risk=any_pair_risk(rules.retries),
+        )
     return _over_looks(starts, evidence, rules)
 
 
@@ -154,16 +161,6 @@ def _mend(evidence: VerdictEvidence, differences: Differences) -> str:
     )
 
 
-def _lets_pass(pair: tuple[str, str], rules: Rules) -> Decision:
-    baseline, candidate = pair
-    return Decision(
-        verdict=Verdict.PASS,
-        reason=f"{baseline} and {candidate} answered alike; other starts did not, "
-        "which the policy `any` lets pass",
-        risk=any_pair_risk(rules.retries),
-    )
-
-
 def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
     """Some requests have no baseline answer: void if that is final, else inconclusive."""
     requests = f"{unanswered} of {evidence.total} requests were"
@@ -172,13 +169,6 @@ def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
     return Decision(
         verdict=Verdict.INCONCLUSIVE, reason=f"{requests} not yet answered by a baseline start"
     )
-
-
-def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
-    reason = (
-        f"all {evidence.total} answers are the same, {evidence.manner}, in {_both_arms(evidence)}"
-    )
-    return _green(Verdict.PASS, reason, evidence, rules)
 
 
 def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
