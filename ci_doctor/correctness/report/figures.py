@@ -93,6 +93,7 @@ def _attempt(result: StartResult, directory: Path) -> Attempt:
             "asked": asked,
             "cut_short": result.cut_short,
             "ready_after_s": result.ready_after_s and round(result.ready_after_s, 2),
+            "peak_rss": max((each.peak_rss or 0 for each in result.services), default=0) or None,
         },
     )
 

@@ -63,7 +63,11 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
 def test_an_attempt_says_how_a_start_ended() -> None:
     made = experiment(
         result(
-            "A1", "x x", services=(ServiceRun(name="vllm", log=LOG, started_at=7.0, ready_s=3.125),)
+            "A1",
+            "x x",
+            services=(
+                ServiceRun(name="vllm", log=LOG, started_at=7.0, ready_s=3.125, peak_rss=4096),
+            ),
         ),
         result("B1", "x -"),
         result("A2", "- -", failure=DEATH),
@@ -81,6 +85,7 @@ def test_an_attempt_says_how_a_start_ended() -> None:
         ("B3 candidate", "answered 2/2", True),
     ]
     assert [attempt.facts["ready_after_s"] for attempt in attempts[:2]] == [3.12, None]
+    assert [attempt.facts["peak_rss"] for attempt in attempts[:2]] == [4096, None]
     assert attempts[0].log == "logs/A1/vllm-1.log"
     assert attempts[-1].log is None
 
