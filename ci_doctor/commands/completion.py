@@ -43,7 +43,7 @@ def complete(root: click.Command, instruction: str) -> int:
         names = ", ".join(f"{name}_source" for name in _SHELLS)
         raise UsageError(
             f"{VARIABLE}={instruction} is no instruction of shell completion",
-            hint=f"use one of {names}; see docs/completion.md",
+            hint=f"use one of {names}; see docs/install.md",
         )
     completion = kind(root, {}, _PROGRAM, VARIABLE)
     if action == "source":

@@ -137,7 +137,7 @@ def test_fish_offers_it(begun: str, completed: str, project: Path) -> None:
 
 
 def test_the_page_shows_what_is_tested_here() -> None:
-    page = (ROOT / "docs" / "completion.md").read_text()
+    page = (ROOT / "docs" / "install.md").read_text()
 
     assert 'eval "$(_CI_DOCTOR_COMPLETE=bash_source ci-doctor)"' in page
     assert 'eval "$(_CI_DOCTOR_COMPLETE=zsh_source ci-doctor)"' in page
