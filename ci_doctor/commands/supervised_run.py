@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING
 
 from ci_doctor.commands.refusal import refused
 from ci_doctor.session.session import Session
-from ci_doctor.supervision.run import SupervisionRequest, run
-from ci_doctor.system.relay.relay import CommandRefusedError
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
+    from ci_doctor.supervision.run import SupervisionRequest
 
 
-def run_supervised(session: Session, request: SupervisionRequest, loaded: "Config") -> int:
+def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Config") -> int:
     """Run the command beside us, report how it ended, and end as it did.
 
     A failure goes into the history, if there is one.
 
     Returns 126 or 127 if the system does not run it, as if we had become it.
     """
+    # Whoever becomes the command needs none of this.
+    from ci_doctor.supervision.run import run as supervise
+    from ci_doctor.system.relay.relay import CommandRefusedError
+
     session.show(request.prepared)
     try:
-        supervised = run(request, session.redactor)
+        supervised = supervise(request, session.redactor)
     except CommandRefusedError as error:
         code = session.finish(request.prepared, text="")
         return code or refused(request.command[0], error.errno or 0)

@@ -37,7 +37,7 @@ VERDICTS: dict[Verdict, Meaning] = {
     ),
 }
 
-EXIT_CODES: dict[ExitCode, Meaning] = {
+EXIT_CODE_MEANINGS: dict[ExitCode, Meaning] = {
     ExitCode.PASS: Meaning("`pass`; `flaky` unless `--fail-on-flaky`.", "Nothing."),
     ExitCode.FAILURE: Meaning("`regression` or `failed`.", "Mend what is named. Never retried."),
     ExitCode.USAGE: Meaning(

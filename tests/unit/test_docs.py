@@ -23,7 +23,7 @@ from ci_doctor.lint.lint_rule import Example
 from ci_doctor.lint.source_files import kind_by_name
 from ci_doctor.model.cause import POLICIES
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
+from ci_doctor.model.meanings import EXIT_CODE_MEANINGS, VERDICTS
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.explain.kinds import MEANINGS
 from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS
@@ -65,7 +65,7 @@ def exit_codes_page() -> str:
         "",
         "| code | meaning | what to do |",
         "|--:|---|---|",
-        *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODES.items()),
+        *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODE_MEANINGS.items()),
         "",
         "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
         "A signal while the command is being loaded ends with 130 or 143 as well: nothing runs yet, and no report is written.",
@@ -294,7 +294,7 @@ def test_pages_made_from_tables_are_true(name: str, page: str) -> None:
 
 
 def test_every_exit_code_and_every_verdict_is_explained() -> None:
-    assert set(EXIT_CODES) == set(ExitCode)
+    assert set(EXIT_CODE_MEANINGS) == set(ExitCode)
     assert set(VERDICTS) == set(Verdict)
 
 

@@ -16,7 +16,7 @@ from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual
 from ci_doctor.config.decoding import variable_name
 from ci_doctor.configuration import SETTINGS
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.meanings import EXIT_CODES
+from ci_doctor.model.meanings import EXIT_CODE_MEANINGS
 
 # What every command may end with: 75 if the machine lacks something (session/shortage.py).
 _ALWAYS: Final = (
@@ -120,7 +120,7 @@ def _usual(code: int) -> str:
     # Nothing was judged, so nothing passed.
     if code == ExitCode.PASS:
         return "The command did what it was asked for"
-    meaning = EXIT_CODES[ExitCode(code)].meaning
+    meaning = EXIT_CODE_MEANINGS[ExitCode(code)].meaning
     return meaning.removesuffix(".")
 
 

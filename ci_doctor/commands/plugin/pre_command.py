@@ -23,9 +23,9 @@ from ci_doctor.buildkite.plugin import (
 )
 from ci_doctor.commands.exports_output import write_exports
 from ci_doctor.commands.options import pass_session
+from ci_doctor.commands.plugin.harmless import say
 from ci_doctor.environment.exports import ExportFormat, holds_all, ours, render
 from ci_doctor.session.invocation import Invocation
-from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 
@@ -80,7 +80,7 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
         return {**names, REPORT_DIR_VARIABLE: str(root)}
     line = what_is_missing(container, root, passed)
     if line is not None:
-        say(f"{line}\n")
+        say(line.removeprefix("ci-doctor: "))
     # Last: the hook takes it for the end of the exports.
     inside = report_directory_inside(container, root)
     return {**names, HOST_REPORT_DIR_VARIABLE: str(root), REPORT_DIR_VARIABLE: inside}
