@@ -12,11 +12,10 @@ from ci_doctor.checks.all_checks import all_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.cli import root
 from ci_doctor.commands.documented import GENERAL, OPTIONS, REPORT, command, option
-from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual
-from ci_doctor.commands.manual.reading import manuals
 from ci_doctor.configuration import SETTINGS
 from ci_doctor.explanation import explain
 from ci_doctor.model.exit_code import ExitCode
+from docs.site.command_manuals import CommandManual, OptionManual, manuals
 from tests.support.example_lines import own_words, parsed
 
 MANUALS = list(manuals(root))

@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.cli import root
 from ci_doctor.commands.help_layout import HelpLayout
-from ci_doctor.commands.manual.reading import command_at, manuals
+from docs.site.command_manuals import command_at, manuals
 
 PATHS = [manual.words[1:] for manual in manuals(root)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.cli import root
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.commands.manual.reading import command_at, manuals
+from docs.site.command_manuals import command_at, manuals
 from tests.support.example_lines import option_names
 
 MANUALS = {manual.words: manual for manual in manuals(root)}

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci_doctor.commands.manual.configuration_keys import configuration_keys
 from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.config.loading import Config
 from ci_doctor.config.reference import reference_text
 from ci_doctor.configuration import SETTINGS
+from docs.site.reference_pages import configuration_keys
 
 TYPES: dict[str, type[msgspec.Struct]] = {**SETTINGS, "exit-codes": ExitCodes}
 KEYS = configuration_keys()

@@ -4,8 +4,8 @@
 import pytest
 
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.commands.manual import variables
-from ci_doctor.commands.manual.configuration_keys import configuration_keys
+from docs.site import variables
+from docs.site.reference_pages import configuration_keys
 from tests.support.read_variables import read_by_hooks, read_by_python
 
 LISTED = {
@@ -59,9 +59,3 @@ def test_the_commands_that_read_one_are_commands() -> None:
     named = {command for row in variables.SWITCHES.values() for command in row.commands}
 
     assert named <= set(COMMANDS)
-
-
-def test_a_variable_for_some_commands_is_theirs_alone() -> None:
-    assert "BUILDKITE_API_TOKEN" in variables.variables_of("build")
-    assert "BUILDKITE_API_TOKEN" not in variables.variables_of("wait")
-    assert "NO_COLOR" in variables.variables_of("wait")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The environment variables that ci-doctor reads, besides those of configuration keys.
 
-tests/unit/commands/manual/test_variables.py compares the table with what the code reads.
+tests/unit/docs/test_variables.py compares the table with what the code reads.
 """
 
 from types import MappingProxyType
@@ -177,12 +177,3 @@ OF_OTHER_PROGRAMS: Final = MappingProxyType(
         "VLLM_BATCH_INVARIANT": "What vLLM sets by itself.",
     }
 )
-
-
-def variables_of(command: str) -> dict[str, str]:
-    """What `command` (a first word, empty for ci-doctor itself) reads that a person may set."""
-    meanings = {}
-    for name, row in SWITCHES.items():
-        if not row.commands or command in row.commands:
-            meanings[name] = row.meaning
-    return meanings

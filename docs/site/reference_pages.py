@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The reference pages of commands and of environment variables, as Markdown."""
+"""Pure. The pages of commands and of environment variables, as Markdown."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
 
 from ci_doctor.commands.documented import GENERAL, REPORT
-from ci_doctor.commands.manual import variables
-from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual, OptionsManual
+from ci_doctor.config.decoding import variable_name
+from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.configuration import SETTINGS, key_description
 from ci_doctor.model.shell_line import broken_line
+from docs.site import variables
+from docs.site.command_manuals import CommandManual, OptionManual, OptionsManual
 
 _WIDTH: Final = 84
 # The comment that says which blocks of the pages are run (CONTRIBUTING.md).
@@ -22,8 +29,7 @@ def commands_page(manuals: Sequence[CommandManual]) -> str:
     lines = [
         "# Commands",
         "",
-        "Every command with its options, examples and exit codes. `ci-doctor COMMAND --help` prints the same. This page",
-        "is made from the commands; a test holds both together.",
+        "Every command with its options, examples and exit codes. `ci-doctor COMMAND --help` prints the same.",
         "",
         "An option overrides the key of [ci-doctor.toml](configuration.md) that stands below it, and the environment variable",
         "of that key ([environment.md](environment.md)).",
@@ -143,14 +149,12 @@ def _exits(exits: Mapping[int, str]) -> Iterator[str]:
         yield f"| {code} | {_cell(text)} |"
 
 
-def environment_page(keys: Mapping[str, tuple[str, str, str]]) -> str:
-    """docs/environment.md. keys: by variable the key, its default, and what it means."""
+def environment_page() -> str:
+    """docs/environment.md: every environment variable that ci-doctor reads."""
     lines = [
         "# Environment variables",
         "",
-        "Every environment variable that ci-doctor reads. This page is made from the code",
-        "(`ci_doctor/commands/manual/variables.py` and the types of the configuration). A test looks for what the code reads, and",
-        "compares it with the page.",
+        "Every environment variable that ci-doctor reads.",
         "",
         "## Keys of the configuration",
         "",
@@ -161,7 +165,7 @@ def environment_page(keys: Mapping[str, tuple[str, str, str]]) -> str:
         "|---|---|---|---|",
         *(
             f"| `{name}` | `{key}` | {_cell(default)} | {_cell(meaning)} |"
-            for name, (key, default, meaning) in keys.items()
+            for name, (key, default, meaning) in configuration_keys().items()
         ),
         *_switches(),
         *_section("Of the job", "A CI system sets them.", variables.OF_THE_JOB),
@@ -218,3 +222,29 @@ def _sentence(text: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def configuration_keys() -> dict[str, tuple[str, str, str]]:
+    """By variable: the key, its default as TOML writes it (empty without one), and its meaning."""
+    return dict(_configuration_keys())
+
+
+def _configuration_keys() -> Iterator[tuple[str, tuple[str, str, str]]]:
+    sections: dict[str, type[msgspec.Struct]] = {**SETTINGS, "exit-codes": ExitCodes}
+    for section, kind in sections.items():
+        for field in msgspec.structs.fields(kind):
+            meaning = key_description(section, field.encode_name) or ""
+            key = f"[{section}] {field.encode_name}"
+            name = variable_name(section, field.encode_name)
+            yield name, (key, _default(field), meaning)
+
+
+def _default(field: Any) -> str:
+    value = field.default
+    if value is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    if value is msgspec.NODEFAULT or value is None or value in ((), [], {}):
+        return ""
+    if isinstance(value, Enum):
+        value = value.value
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
