@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import GENERAL, option
-from ci_doctor.commands.group import Group
+from ci_doctor.commands.documented import GENERAL, Group, option
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode

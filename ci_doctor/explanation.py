@@ -10,12 +10,11 @@ from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.model.facts.explain import ExplainFacts
-from ci_doctor.model.meaning import Meaning
-from ci_doctor.model.meanings import EXIT_CODE_MEANINGS, VERDICTS
+from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.suggestion import nearest
 from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Meaning
+from ci_doctor.model.words import nearest
 
 _NOTHING = "Nothing."
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.times import in_utc
 from ci_doctor.decodable import decodable
-from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.quantities import parse_moment
 
 
 class _Agent(Struct, frozen=True):

@@ -4,7 +4,7 @@
 import msgspec
 
 from ci_doctor.model.facts.build import BuildFacts
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import NO_VERDICT
 
 VERDICT_KEY = "ci-doctor:verdict"

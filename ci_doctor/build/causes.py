@@ -15,10 +15,9 @@ from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.times import duration_s
 from ci_doctor.build.verdicts import FAILURES
 from ci_doctor.build.wording import LONGEST_FIELD, LONGEST_LINE, clipped
-from ci_doctor.model.cause import Cause, for_record
+from ci_doctor.model.cause import Cause, for_record, judged_by
 from ci_doctor.model.facts.build import CauseFacts
-from ci_doctor.model.moment import parse_moment
-from ci_doctor.model.report_cause import judged_by
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable
 

@@ -16,7 +16,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.json import parse
 from ci_doctor.system.files.opening import open_at_once

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.times import runnable_at
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.quantities import parse_moment
 
 # Between the clocks of two agents that are kept by NTP.
 _SKEW_S: Final = 1.0

@@ -11,9 +11,9 @@ from ci_doctor.build.rules import CAUSE
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, clipped
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, StepFacts
-from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import rank
-from ci_doctor.render.build_words import step_ending
+from ci_doctor.render.build_annotation import step_ending
 
 
 def facts_of(merged: MergedBuild) -> BuildFacts:

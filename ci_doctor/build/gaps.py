@@ -12,8 +12,7 @@ from ci_doctor.build.job_verdict import verdict_of_files, verdict_of_record
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.verdicts import known
 from ci_doctor.build.wording import amount, clipped, listed
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule
 from ci_doctor.model.verdict import MISSING, is_green
 
 _MOST_NAMED: Final = 20

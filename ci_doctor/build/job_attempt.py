@@ -16,10 +16,9 @@ from ci_doctor.build.material import ReportFile
 from ci_doctor.build.times import in_utc
 from ci_doctor.build.verdicts import FAILURES, verdict_of_reports
 from ci_doctor.model.about import About
-from ci_doctor.model.cause import Cause, for_record
+from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
 from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.report_cause import diagnosed_causes
 from ci_doctor.model.verdict import MISSING, is_green, rank
 
 CANCELLED: Final = "the job was cancelled"

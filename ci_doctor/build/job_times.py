@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.job_files import JobFiles
 from ci_doctor.build.times import in_utc, text_of
-from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.quantities import parse_moment
 
 
 class JobTimes(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.job_files import JobFiles
 from ci_doctor.build.verdicts import known, verdict_of_reports
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import NO_VERDICT, Verdict, is_green, worst
 
 

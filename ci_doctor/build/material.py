@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 
 
 class RecordFile(Struct, frozen=True, kw_only=True):

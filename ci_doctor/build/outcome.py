@@ -15,7 +15,7 @@ from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.render.build_words import counted
+from ci_doctor.render.build_annotation import counted
 
 
 def outcome_of(

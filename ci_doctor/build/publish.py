@@ -15,7 +15,7 @@ from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.download_plan import PUBLISHED_FOLDER
 from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import BuildFacts
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import build_annotation, renderer
 from ci_doctor.render.headline import tone
 from ci_doctor.system.files.own_directory import own_directory

@@ -10,7 +10,7 @@ from ci_doctor.build.wording import clipped, listed
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.table import Row, Table, row, seconds
 from ci_doctor.model.verdict import ordered
-from ci_doctor.render.build_words import another_run, step_ending
+from ci_doctor.render.build_annotation import another_run, step_ending
 
 _SHOWN: Final = 15
 _WORTHS: Final = {

@@ -2,7 +2,7 @@
 """Pure. Times of jobs, which agents with clocks of their own have written down."""
 
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.moment import moment_text, parse_moment
+from ci_doctor.model.quantities import moment_text, parse_moment
 
 
 def in_utc(text: str | None) -> str | None:

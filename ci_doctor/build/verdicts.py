@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import CaseOutcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import CaseOutcome, Report
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, worst
 
 FAILURES: Final = frozenset({Verdict.REGRESSION, Verdict.FAILED})

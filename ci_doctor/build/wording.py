@@ -4,7 +4,7 @@
 from typing import Final
 
 from ci_doctor.model.facts.build import CauseFacts
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, duration, listed
 
 __all__ = ("amount", "clipped", "listed", "spent")

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ci_doctor.buildkite.agent_call import AgentCall, call_agent, not_called
 from ci_doctor.buildkite.api_time import SPENT, ApiTime, moving_s
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.system.secrets.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0

@@ -14,7 +14,7 @@ from ci_doctor.buildkite.attempt_history import (
     with_annotation,
 )
 from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.model.earlier_attempt import EarlierAttempt
+from ci_doctor.model.job_record import EarlierAttempt
 
 _REPLACED = (
     "An earlier attempt of this job said something here. It was retried: see the last attempt."

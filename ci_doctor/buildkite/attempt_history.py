@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
-from ci_doctor.model.earlier_attempt import EarlierAttempt
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.job_record import EarlierAttempt
 from ci_doctor.model.verdict import is_green
+from ci_doctor.model.words import shortened
 
 # "larger than 1 kilobyte … is discouraged"
 # (https://buildkite.com/docs/pipelines/configure/build-meta-data).

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.report import Report
-from ci_doctor.model.report_cause import diagnosed_causes
+from ci_doctor.model.cause import diagnosed_causes
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import NO_VERDICT, Verdict, worst
 
 # A time-out (timeout(1)) or a signal from outside ended the command, and no line of its log tells

@@ -13,7 +13,7 @@ from ci_doctor.buildkite.cache_option import CacheOption, cache_option, nested
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.step_plugins import our_configurations
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"

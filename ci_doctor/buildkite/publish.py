@@ -18,7 +18,7 @@ from ci_doctor.buildkite.attempt_history import AttemptHistory
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
 from ci_doctor.buildkite.report_files import Upload, uploads_of
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 
 _LATER = "a later attempt of this job has published: its annotation and verdict stay"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ci_doctor.model.facts.retry_rules import RetryRule, RetryRulesFacts, SoftFailRule
+from ci_doctor.model.facts.config import RetryRule, RetryRulesFacts, SoftFailRule
 from ci_doctor.model.verdict import Verdict
 
 # What a test run ends with by itself: pytest's own codes, and the one of pytest-rerunfailures.

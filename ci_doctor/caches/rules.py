@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of findings about JIT caches. Pure."""
 
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 UNAVAILABLE = Rule(
     id="cache/unavailable",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ci_doctor.identity.identity import Difference
 from ci_doctor.model.facts.cache import SavedFrom
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.store.manifest import Manifest, Origin
 
 _MOST = 3

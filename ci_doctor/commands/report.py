@@ -10,11 +10,11 @@ from ci_doctor.commands.documented import REPORT, command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import RENDERERS, Renderer, renderer
 from ci_doctor.session.printing import say
+from ci_doctor.session.publishing import publish_all, read_reports
 from ci_doctor.session.session import Session
-from ci_doctor.session.written import publish_all, read_reports
 
 
 @command(
@@ -95,7 +95,7 @@ def _check(
 
 def _print(report: Report, form: Renderer, junit: str | None) -> None:
     from ci_doctor.session.delivery import rendered, text_for, write_data
-    from ci_doctor.session.log_stream import harmless
+    from ci_doctor.session.printing import harmless
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
     if form.name == "text" and sys.stdout is not None:

@@ -10,7 +10,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.reading.own_report import job_of
 from ci_doctor.model.about import About
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 _MOST_DIGITS: Final = 18  # of an integer of the databases
 _FIELDS: Final = {

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.history.reading.stored_text import stored_text
 from ci_doctor.history.schema import TEST
-from ci_doctor.model.junit_identity import junit_identity
+from ci_doctor.model.outcome import junit_identity
 
 _MOST_SHOWN = 5
 

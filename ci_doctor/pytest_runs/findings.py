@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.model.finding import Evidence, Finding, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, ShellCommand
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import rules
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt

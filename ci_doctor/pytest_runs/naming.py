@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.model.junit_identity import dotted, junit_identity
+from ci_doctor.model.outcome import dotted, junit_identity
 
 
 def group_and_name(test: str) -> tuple[str, str]:

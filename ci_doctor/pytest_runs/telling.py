@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind
 from ci_doctor.pytest_runs.judging import TestJudgement

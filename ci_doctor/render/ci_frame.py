@@ -6,8 +6,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.report import Report
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.words import shortened
 from ci_doctor.render.ci_log import (
     Dialect,
     LogSection,
@@ -18,8 +18,7 @@ from ci_doctor.render.ci_log import (
     start_of,
 )
 from ci_doctor.render.headline import Tone, errors, headline, tone
-from ci_doctor.render.lint_annotations import first_annotations
-from ci_doctor.render.lint_screen import is_lint
+from ci_doctor.render.lint_screen import first_annotations, is_lint
 from ci_doctor.render.safe_text import one_line, printable
 
 # GitHub shows ten errors of a step:

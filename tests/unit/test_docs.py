@@ -10,10 +10,9 @@ from msgspec.structs import asdict
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.meanings import EXIT_CODE_MEANINGS, VERDICTS
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
 from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS
 from ci_doctor.pytest_runs.explain.statistics import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 from docs.site.made_pages import PAGES, made_page, write_pages

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The cause of a failed attempt, by the message that its file holds."""
 
-from ci_doctor.model.cause import Cause
-from ci_doctor.model.fingerprint import fingerprint
+from ci_doctor.model.cause import Cause, fingerprint
 from ci_doctor.system.secrets.private_keys import first_words
 
 _LONGEST = 200

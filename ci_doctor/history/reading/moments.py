@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 
 _SECOND: Final = 1000
 # Of a duration: a figure above it is a mistake of the file, and no integer of the database.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.services.probes.ready import ReadinessProbe
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 COMMAND = "BUILDKITE_COMMAND_EXIT_STATUS"

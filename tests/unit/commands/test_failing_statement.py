@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.failing_statement import print_failing_statement
+from ci_doctor.commands.exports_output import print_failing_statement
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from ci_doctor.cli import root
-from ci_doctor.commands.help_layout import HelpLayout
+from ci_doctor.commands.documented import HelpLayout
 from docs.site.command_manuals import command_at, manuals
 
 PATHS = [manual.words[1:] for manual in manuals(root)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.verdict import EXIT_CODES, Verdict

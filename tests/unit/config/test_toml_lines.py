@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.config.toml_lines import Keys, line_of
+from ci_doctor.config.loading import Keys, line_of
 
 TEXT = '''\
 # a = 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.fingerprint import fingerprint
+from ci_doctor.model.cause import fingerprint
 
 SAME = [
     [

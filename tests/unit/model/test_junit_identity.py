@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.junit_identity import junit_identity
+from ci_doctor.model.outcome import junit_identity
 
 
 @pytest.mark.parametrize(

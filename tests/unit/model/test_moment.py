@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.quantities import parse_moment
 
 
 @pytest.mark.parametrize(

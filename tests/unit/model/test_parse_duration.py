@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 
 
 @pytest.mark.parametrize(

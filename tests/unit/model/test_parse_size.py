@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.quantities import parse_size
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 import msgspec
 import pytest
 
-from ci_doctor.model.action import FileState, SetVariable
+from ci_doctor.model.facts.setup_env import FileState, SetVariable
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.model.outcome import SCHEMA, Report
 from tests.support.builders import a_report as report
 
 

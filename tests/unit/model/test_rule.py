@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Rule, Severity
 
 RULE = Rule(id="service/died", severity=Severity.ERROR, meaning="It ended.", remedy="Read its log.")
 

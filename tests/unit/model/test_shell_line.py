@@ -6,7 +6,7 @@ import shlex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.shell_line import broken_line
+from ci_doctor.model.words import broken_line
 
 WORDS = st.lists(st.text(st.characters(blacklist_categories=["C", "Z"]), min_size=1, max_size=12))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.suggestion import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ci_doctor.build.build_metadata import causes_json
 from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.build_annotation import render
 from tests.support.builders import a_report
@@ -45,7 +45,7 @@ def a_cause(title: str = "a disk is full", number: int = 1) -> CauseFacts:
     )
 
 
-def a_step(name: str = "e2e", number: int = 1, *, retry: RetryWorth | None = None) -> StepFacts:
+def an_annotated_step(name: str = "e2e", number: int = 1, *, retry: RetryWorth | None = None) -> StepFacts:
     first = JobFacts(job=f"j{number}a", verdict="infra", summary=name, cause="f1", retry=retry)
     last = JobFacts(job=f"j{number}b", attempt=1, verdict="failed", summary=name, cause="f1")
     return StepFacts(name=name, verdict="failed", attempts=(first, last))
@@ -74,7 +74,7 @@ def shown(report: Report) -> str:
 
 
 def test_a_reader_sees_the_verdict_the_dearest_cause_its_jobs_and_the_page() -> None:
-    page = shown(a_build(a_step(retry=RetryWorth.IN_VAIN)))
+    page = shown(a_build(an_annotated_step(retry=RetryWorth.IN_VAIN)))
 
     assert "<strong>✗ FAILED</strong>" in page
     assert page.index("FAILED") < page.index("a disk is full")
@@ -86,7 +86,7 @@ def test_a_reader_sees_the_verdict_the_dearest_cause_its_jobs_and_the_page() -> 
 
 
 def test_a_step_that_a_cause_ended_twice_is_named_once() -> None:
-    page = shown(a_build(a_step()))
+    page = shown(a_build(an_annotated_step()))
     row = page[page.index("10 min 20 s") : page.index("</table>")]
 
     assert '<a href="#j1b" rel="noopener noreferrer">e2e</a> (2 attempts)' in row
@@ -94,7 +94,7 @@ def test_a_step_that_a_cause_ended_twice_is_named_once() -> None:
 
 
 def test_a_long_name_leaves_room_for_the_other_columns() -> None:
-    page = shown(a_build(a_step("W" * 500, retry=RetryWorth.HID_A_FAILURE)))
+    page = shown(a_build(an_annotated_step("W" * 500, retry=RetryWorth.HID_A_FAILURE)))
 
     names = re.findall('<a href="#[^>]*>([^<]*)</a>', page)
     assert len(names) == 2
@@ -107,7 +107,7 @@ def test_what_is_missing_stands_above_the_causes_and_a_cause_stands_there_once()
         rule="build/missing-report", severity=Severity.ERROR, summary="e2e is missing"
     )
     cause = Finding(rule="build/cause", severity=Severity.ERROR, summary="a disk is full, twice")
-    report = msgspec.structs.replace(a_build(a_step()), findings=(cause, missing))
+    report = msgspec.structs.replace(a_build(an_annotated_step()), findings=(cause, missing))
 
     page = shown(report)
 
@@ -116,7 +116,7 @@ def test_what_is_missing_stands_above_the_causes_and_a_cause_stands_there_once()
 
 
 def test_what_to_do_stands_before_the_tables() -> None:
-    page = shown(a_build(a_step()))
+    page = shown(a_build(an_annotated_step()))
 
     assert page.index("First:") < page.index("What to do") < page.index("free some space")
     assert page.index("free some space") < page.index("<table>")
@@ -133,13 +133,13 @@ def test_a_step_that_failed_softly_is_named_and_not_red() -> None:
 
 
 def test_a_retry_that_hid_a_failure_is_named() -> None:
-    page = shown(a_build(a_step("latency", retry=RetryWorth.HID_A_FAILURE)))
+    page = shown(a_build(an_annotated_step("latency", retry=RetryWorth.HID_A_FAILURE)))
 
     assert "A retry hid a failure of latency." in page
 
 
 def test_a_build_of_a_thousand_steps_stays_a_screen_with_one_artifact_link() -> None:
-    steps = [a_step(f"step {number}", number) for number in range(1000)]
+    steps = [an_annotated_step(f"step {number}", number) for number in range(1000)]
     causes = tuple(a_cause(f"cause {number}", number) for number in range(50))
 
     text = render(a_build(*steps, causes=causes), page=PAGE)
@@ -153,9 +153,9 @@ def test_a_build_of_a_thousand_steps_stays_a_screen_with_one_artifact_link() -> 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_stay_texts_and_leave_the_tables_whole(text: str) -> None:
-    plain = shown(a_build(a_step("e2e"), causes=(a_cause("plain"),)))
+    plain = shown(a_build(an_annotated_step("e2e"), causes=(a_cause("plain"),)))
 
-    page = shown(a_build(a_step(text), causes=(a_cause(text),)))
+    page = shown(a_build(an_annotated_step(text), causes=(a_cause(text),)))
 
     for tag in ("<table", "<tr", "<td", "<details", "</details", "<li", "<a "):
         assert page.count(tag) == plain.count(tag), tag
@@ -165,7 +165,7 @@ def test_hostile_texts_stay_texts_and_leave_the_tables_whole(text: str) -> None:
 
 
 def test_a_job_id_that_is_no_id_is_no_link() -> None:
-    step = a_step()
+    step = an_annotated_step()
     job = msgspec.structs.replace(step.attempts[1], job='"><script>')
 
     page = render(a_build(msgspec.structs.replace(step, attempts=(job,))), page=PAGE)

@@ -4,7 +4,7 @@
 from msgspec.structs import replace
 
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth, StepFacts
-from ci_doctor.render.build_words import counted, first_action
+from ci_doctor.render.build_annotation import counted, first_action
 from tests.support.build_pages import ASSERTION, FULL_DISK, a_job, a_step
 
 DISK = replace(FULL_DISK, steps=("full",), jobs=3, seconds=900.0)

@@ -10,7 +10,8 @@ from cmarkgfm.cmark import Options
 from msgspec import structs
 
 from ci_doctor.model.cause import LogLine
-from ci_doctor.render import json, junit, markdown, text
+from ci_doctor.render import json as report_json
+from ci_doctor.render import junit, markdown, text
 from ci_doctor.render.layout import widest
 from tests.support.diagnoses import HOSTILE, LINES, a_cause, a_diagnosis, report_of
 
@@ -90,7 +91,7 @@ def test_hostile_logs_act_in_no_form(has_cause: bool) -> None:
     assert "<b>" not in page
     assert len(markdown.render(report).encode()) <= 64 * 1024
     ET.fromstring(junit.render(report))
-    assert json.parse(json.render(report)).findings == report.findings
+    assert report_json.parse(report_json.render(report)).findings == report.findings
 
 
 def test_a_cause_is_a_failed_test_case_with_its_place() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every ending has its own first word."""
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.headline import Tone, headline, tone
 from tests.support.builders import a_finding, a_report

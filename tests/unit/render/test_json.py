@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.model.outcome import SCHEMA, Report
 from ci_doctor.render import json, schema
 from tests.support.builders import a_report, sample_reports
 from tests.unit.render.strategies import patient, reports, whole

@@ -8,8 +8,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Case, CaseOutcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Case, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import junit
 from ci_doctor.render.junit import JunitForm

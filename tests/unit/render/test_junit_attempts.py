@@ -9,8 +9,7 @@ from hypothesis import given
 from junitparser import JUnitXml
 from msgspec.structs import replace
 
-from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import junit, junit_attempts, renderer
 from ci_doctor.render.junit import JunitForm

@@ -2,7 +2,7 @@
 import pytest
 
 from ci_doctor.model.about import About
-from ci_doctor.render.links import links
+from ci_doctor.render.headline import links
 
 COMMIT = "223781099f2c1b0e5d6a7b8c9d0e1f2a3b4c5d6e"
 

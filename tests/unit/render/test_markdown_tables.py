@@ -6,7 +6,7 @@ import pytest
 from cmarkgfm.cmark import Options
 
 from ci_doctor.model.table import Table, row, seconds
-from ci_doctor.render.markdown_tables import table_texts
+from ci_doctor.render.markup import table_texts
 
 
 def lines(table: Table) -> list[str]:

@@ -4,7 +4,7 @@
 import json
 
 from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
-from ci_doctor.render.named_cause import named_cause_json, named_cause_text
+from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
 from tests.support.diagnoses import HOSTILE
 
 

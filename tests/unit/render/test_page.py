@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.render.page import PagePiece, page
+from ci_doctor.render.markup import PagePiece, page
 
 
 def test_an_empty_line_counts_as_the_byte_that_it_takes() -> None:

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, LogLine
-from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.finding import Evidence, RemedyKind, Severity
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.report import Report
+from ci_doctor.model.job_record import EarlierAttempt, JobRecord
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import NO_VERDICT, Verdict
 from ci_doctor.render.step_annotation import is_worth_showing, render, step_style
-from ci_doctor.render.step_result import StepResult
+from ci_doctor.render.step_words import StepResult
 from tests.support.annotated_page import AnnotatedPage, shown
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of

@@ -5,12 +5,11 @@ from msgspec.structs import replace
 from ci_doctor.model.about import About
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table, row, size
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.step_annotation import render, step_style
-from ci_doctor.render.step_caches import caches_section, is_about_caches
-from ci_doctor.render.step_result import StepResult
+from ci_doctor.render.step_annotation import caches_section, is_about_caches, render, step_style
+from ci_doctor.render.step_words import StepResult
 from tests.support.annotated_page import AnnotatedPage, shown
 from tests.support.builders import a_report
 

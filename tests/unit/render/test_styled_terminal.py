@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.render.styled_terminal import StyledTerminal
+from ci_doctor.render.layout import StyledTerminal
 
 
 def test_without_colour_every_style_is_plain_text() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.model.table import Table, row, seconds, size
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 
 
 def test_labels_stand_at_the_left_and_numbers_at_the_right_of_their_column() -> None:

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Outcome, Report
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.addition import AddedFile, Addition
+from ci_doctor.session.delivery import AddedFile, Addition
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 

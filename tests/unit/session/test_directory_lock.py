@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.session.directory_lock import LOCK_FILE, DirectoryLock
+from ci_doctor.session.report_directory import LOCK_FILE, DirectoryLock
 
 
 def test_one_at_a_time_and_no_file_stays(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, FailureClass, LogLine
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import ErrorKind, Failure, Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.job_record import (
+from ci_doctor.session.publishing import (
     FinishedJob,
     about_of_job,
     record_of,

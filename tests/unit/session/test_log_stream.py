@@ -33,7 +33,7 @@ session.finish(outcome, on_stdout="stdout" in options, text="" if "empty" in opt
 """
 GROUPS = """
 import sys
-from ci_doctor.session.log_stream import LogGroup, open_last_group
+from ci_doctor.session.printing import LogGroup, open_last_group
 
 group = LogGroup("services")
 group.end()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.session.published_folders import published_elsewhere
+from ci_doctor.session.report_directory import published_elsewhere
 
 
 @pytest.fixture

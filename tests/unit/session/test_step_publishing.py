@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
 from ci_doctor.commands.plugin import pre_exit
-from ci_doctor.session.step_publishing import budget_s, step_shown
+from ci_doctor.session.publishing import budget_s, step_shown
 
 HOOK = Path(__file__).parents[3] / "buildkite_plugins/ci-doctor/hooks/pre-exit"
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.delivery import LIMIT_BYTES, append_summary
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
-from ci_doctor.session.step_summary import LIMIT_BYTES, append_summary
 from tests.support.builders import a_report, sample_reports
 
 REGRESSION = sample_reports()["regression"]

@@ -2,10 +2,10 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.session.delivery import undelivered
 from ci_doctor.session.exit_policy import ExitPolicy
-from ci_doctor.session.undelivered import undelivered
 
 REPORT = Report(
     tool_version="1",

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ci_doctor.session.warm_up import WarmUp
+from ci_doctor.commands.run_record import WarmUp
 from tests.support.cli import environment
 
 
@@ -25,7 +25,7 @@ def test_waiting_for_what_was_never_begun_returns() -> None:
 def test_nothing_is_left_to_load_when_a_report_is_rendered() -> None:
     program = """
 import sys
-from ci_doctor.session.warm_up import WarmUp
+from ci_doctor.commands.run_record import WarmUp
 warm_up = WarmUp()
 assert "ci_doctor.render.text" not in sys.modules
 warm_up.begin()

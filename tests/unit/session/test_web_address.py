@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.session.web_address import web_address
+from ci_doctor.session.about import web_address
 
 
 @pytest.mark.parametrize(

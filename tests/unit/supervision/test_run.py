@@ -5,9 +5,8 @@ from msgspec.structs import replace
 from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.model.cause import Cause, FailureClass, LogLine
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines, SupervisedRunFacts
 from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.supervision.cause_of_failure import CauseOfFailure

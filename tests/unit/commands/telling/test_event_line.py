@@ -2,9 +2,9 @@
 import pytest
 from msgspec import structs
 
-from ci_doctor.commands.telling.event_line import event_line
+from ci_doctor.commands.progress import event_line
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from tests.unit.commands.telling.events import DIED, LOST, READY, STARTED, STOPPED
+from tests.unit.commands.events import DIED, LOST, READY, STARTED, STOPPED
 
 
 @pytest.mark.parametrize(

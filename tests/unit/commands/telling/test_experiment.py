@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.commands.telling.experiment import ExperimentSource
+from ci_doctor.commands.progress import ExperimentSource
 from ci_doctor.correctness.attempt import ExperimentProgress
-from tests.unit.commands.telling.events import READY, live, taken
+from tests.unit.commands.events import READY, live, taken
 
 
 def test_notes_and_services_stay() -> None:

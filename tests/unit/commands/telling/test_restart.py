@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.commands.telling.restart import RestartSource
+from ci_doctor.commands.progress import RestartSource
 from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.answers import RestartProgress
-from tests.unit.commands.telling.events import READY, live, taken
+from tests.unit.commands.events import READY, live, taken
 
 
 def test_everything_stays_behind_its_phase() -> None:

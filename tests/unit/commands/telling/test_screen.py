@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from ci_doctor.commands.telling.line import Span
-from ci_doctor.commands.telling.screen import Screen, write
+from ci_doctor.commands.teller import Screen, Span, write
 
 
 class Terminal(io.StringIO):

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.telling.service_output import ServiceOutput
-from ci_doctor.commands.telling.services import ServiceSource
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.progress import ServiceOutput, ServiceSource
+from ci_doctor.commands.teller import Teller
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.telling.services import ServiceSource
+from ci_doctor.commands.progress import ServiceSource
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from tests.unit.commands.telling.events import DIED, LOST, READY, STARTED, live, taken
+from tests.unit.commands.events import DIED, LOST, READY, STARTED, live, taken
 
 
 def source(*events: ServiceEvent, names: tuple[str, ...] = ("kv", "vllm")) -> ServiceSource:

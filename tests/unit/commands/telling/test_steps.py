@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.commands.telling.line import LineKind
-from ci_doctor.commands.telling.steps import StepSource
-from tests.unit.commands.telling.events import live, taken
+from ci_doctor.commands.teller import LineKind, StepSource
+from tests.unit.commands.events import live, taken
 
 
 def test_long_steps_stay() -> None:

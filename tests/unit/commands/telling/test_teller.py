@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.telling.line import Line, LineKind, Span
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.teller import Line, LineKind, Span, Teller
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.terminal import in_a_pipe, on_terminal, shown, without_colour
@@ -60,9 +59,9 @@ def teller(*secrets: str) -> Teller[Line]:
 
 GROUPED = """
 import sys
-from ci_doctor.commands.telling.line import LineKind
-from ci_doctor.commands.telling.steps import StepSource
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.teller import LineKind
+from ci_doctor.commands.teller import StepSource
+from ci_doctor.commands.teller import Teller
 
 with Teller(StepSource(LineKind.KEPT), group="ci-doctor launch: services") as tell:
     for step in sys.argv[1:]:
@@ -165,9 +164,9 @@ def test_without_a_redactor_the_secrets_of_our_environment_are_hidden(
 SERVICES = """
 import asyncio, sys
 from pathlib import Path
-from ci_doctor.commands.telling.service_output import ServiceOutput
-from ci_doctor.commands.telling.services import ServiceSource
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.progress import ServiceOutput
+from ci_doctor.commands.progress import ServiceSource
+from ci_doctor.commands.teller import Teller
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
@@ -198,8 +197,8 @@ asyncio.run(main())
 # Answers come faster than anybody can read them; COUNT PAUSE_S.
 ANSWERS = """
 import asyncio, sys
-from ci_doctor.commands.telling.experiment import ExperimentSource
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.progress import ExperimentSource
+from ci_doctor.commands.teller import Teller
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -217,9 +216,9 @@ asyncio.run(main())
 
 # No event loop, and the last status is wiped.
 STEPS = """
-from ci_doctor.commands.telling.line import LineKind
-from ci_doctor.commands.telling.steps import StepSource
-from ci_doctor.commands.telling.teller import Teller
+from ci_doctor.commands.teller import LineKind
+from ci_doctor.commands.teller import StepSource
+from ci_doctor.commands.teller import Teller
 
 with Teller(StepSource(LineKind.STATUS)) as tell:
     for number in range(3):

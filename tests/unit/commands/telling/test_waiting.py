@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.commands.telling.waiting import WaitSource
+from ci_doctor.commands.progress import WaitSource
 from ci_doctor.services.wait import WaitProgress
-from tests.unit.commands.telling.events import live, taken
+from tests.unit.commands.events import live, taken
 
 
 def progress(waited_s: float, seen: str = "") -> WaitProgress:

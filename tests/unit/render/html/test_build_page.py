@@ -18,7 +18,7 @@ from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json, renderer
 from tests.support.build_pages import (

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.render.html.drawing import drawn
+from ci_doctor.render.html.report_page import drawn
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.facts.answers import DivergencePositions
-from ci_doctor.render.html.histogram import Histogram, histogram
+from ci_doctor.model.facts.correctness import DivergencePositions
+from ci_doctor.render.html.matrix import Histogram, histogram
 from tests.unit.render.strategies import patient
 
 

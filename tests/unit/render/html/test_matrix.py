@@ -4,7 +4,7 @@
 import pytest
 from msgspec import convert
 
-from ci_doctor.model.facts.answers import AnswerMatrix
+from ci_doctor.model.facts.correctness import AnswerMatrix
 from ci_doctor.render.html.matrix import MatrixView, view
 from tests.support.pictures import Classes, matrix
 

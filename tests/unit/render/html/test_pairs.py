@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.model.facts.answers import AlignedAnswers, NumbersApart
+from ci_doctor.model.facts.correctness import AlignedAnswers, NumbersApart
 from ci_doctor.render.html.pairs import MEANINGS, pair
 
 

@@ -3,7 +3,7 @@
 
 from hypothesis import given
 
-from ci_doctor.render.html.visible import (
+from ci_doctor.render.html.pairs import (
     VisibleRun,
     differing,
     look_alike,

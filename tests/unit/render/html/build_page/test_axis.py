@@ -4,7 +4,8 @@
 import pytest
 
 from ci_doctor.model.facts.build import BuildFacts, JobFacts
-from ci_doctor.render.html.build_page.axis import (
+from ci_doctor.render.html.axis import (
+    attempt_bar,
     build_axis,
     instant,
     known,
@@ -13,7 +14,6 @@ from ci_doctor.render.html.build_page.axis import (
     span_of,
     wall_time,
 )
-from ci_doctor.render.html.build_page.bars import attempt_bar
 from tests.support.build_pages import a_job, a_step
 from tests.support.builds import BEGIN
 

@@ -5,10 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth
-from ci_doctor.render.html.build_page.axis import build_axis
-from ci_doctor.render.html.build_page.causes import hours, page_causes
-from ci_doctor.render.html.build_page.counts import figures, shares
-from ci_doctor.render.html.build_page.retries import page_retries
+from ci_doctor.render.html.axis import build_axis
+from ci_doctor.render.html.build_page import figures, hours, page_causes, page_retries, shares
 from tests.support.build_pages import ASSERTION, FULL_DISK, a_job, a_step
 
 DISK = replace(FULL_DISK, steps=("a", "b"), jobs=2, seconds=600.0, gpu_seconds=4800.0)

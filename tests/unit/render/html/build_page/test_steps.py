@@ -5,8 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.model.facts.build import BuildFacts, RetryWorth, StepFacts
-from ci_doctor.render.html.build_page.axis import build_axis
-from ci_doctor.render.html.build_page.steps import PageStep, PageSteps, page_steps
+from ci_doctor.render.html.axis import build_axis
+from ci_doctor.render.html.build_page import PageStep, PageSteps, page_steps
 from tests.support.build_pages import FULL_DISK, a_job, a_step
 from tests.support.builds import BUILD_URL
 
