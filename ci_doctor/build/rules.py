@@ -141,7 +141,7 @@ HID_A_FAILURE = Rule(
     ),
     remedy=(
         "Look at the cause of the first attempt. Retry the exit code of infrastructure alone: "
-        "`ci-doctor pipeline retry-rules` prints the rules."
+        "`ci-doctor config retry-rules` prints the rules."
     ),
 )
 RETRIED_IN_VAIN = Rule(
@@ -149,7 +149,7 @@ RETRIED_IN_VAIN = Rule(
     severity=Severity.NOTE,
     meaning="A failure was retried that another run does not help.",
     remedy=(
-        "Retry the exit code of infrastructure alone: `ci-doctor pipeline retry-rules` prints the "
+        "Retry the exit code of infrastructure alone: `ci-doctor config retry-rules` prints the "
         "rules."
     ),
 )

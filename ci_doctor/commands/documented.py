@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ci_doctor.commands.listing import BELOW, commands_named
 from ci_doctor.errors import UsageError
-from ci_doctor.model.words import did_you_mean
+from ci_doctor.model.words import did_you_mean, nearest
 
 # A term that is longer gets a line of its own, and pushes nothing to the right.
 _TERM: Final = 22
@@ -270,6 +271,13 @@ def first_sentence(shown: click.Command) -> str:
 
 
 def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
-    """The error about a word that is no command."""
-    hint = did_you_mean(word, group.list_commands(ctx))
+    """The error about a word that is no command here, with the commands of that name elsewhere."""
+    names = group.list_commands(ctx)
+    elsewhere = commands_named(word)
+    if not elsewhere and nearest(word, names) is None:
+        below = nearest(word, [name for each in BELOW.values() for name in each])
+        elsewhere = commands_named(below) if below is not None else []
+    hint = did_you_mean(word, names)
+    if elsewhere:
+        hint = f"did you mean {' or '.join(f'`{line}`' for line in elsewhere)}?"
     return UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)

@@ -31,9 +31,9 @@ from ci_doctor.commands.documented import Group
 from ci_doctor.commands.exports_output import write_exports
 from ci_doctor.commands.options import pass_session
 from ci_doctor.environment.exports import ExportFormat, holds_all, ours, render
-from ci_doctor.render.safe_text import printable
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.printing import say_line
 from ci_doctor.session.session import Session
 from ci_doctor.system.processes.limited_calls import TimeIsUp, time_limit
 
@@ -59,18 +59,8 @@ def harmlessly(work: Callable[[], T], limit_s: float, consequence: str) -> T | N
     # The job's result is not ours, whatever breaks here, and whoever ends us.
     except BaseException as error:  # noqa: BLE001
         reason = outcome_of(error, sys.argv[1:]).summary
-    say(f"{reason}; {consequence}")
+    say_line(f"{reason}; {consequence}")
     return None
-
-
-def say(sentence: str) -> None:
-    """Print one line on stderr; what it quotes cannot end it."""
-    line = printable(sentence).replace("\n", " ")
-    try:
-        click.echo(f"ci-doctor: {line}", err=True)
-    # Nobody can read it; the job's result does not depend on that.
-    except (OSError, ValueError):
-        return
 
 
 @plugin.command("pre-command")
@@ -124,7 +114,7 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
         return {**names, REPORT_DIR_VARIABLE: str(root)}
     line = what_is_missing(container, root, passed)
     if line is not None:
-        say(line.removeprefix("ci-doctor: "))
+        say_line(line.removeprefix("ci-doctor: "))
     # Last: the hook takes it for the end of the exports.
     inside = report_directory_inside(container, root)
     return {**names, HOST_REPORT_DIR_VARIABLE: str(root), REPORT_DIR_VARIABLE: inside}
@@ -196,7 +186,7 @@ def pre_exit() -> int:
     is_cancelled = os.environ.get("BUILDKITE_JOB_CANCELLED") == "true"
     limit = _CANCELLED_S if is_cancelled else _PUBLISH_S
     for line in harmlessly(_publish, limit, "not everything is published") or []:
-        say(line.removeprefix("ci-doctor: "))
+        say_line(line.removeprefix("ci-doctor: "))
     return 0
 
 

@@ -18,7 +18,6 @@ from ci_doctor.buildkite.hook_record import keep_cached, was_cached
 from ci_doctor.buildkite.job_log_file import VARIABLE
 from ci_doctor.buildkite.plugin import options_and_problem, report_root
 from ci_doctor.caches.outcomes.job import job_outcome
-from ci_doctor.commands.plugin import say
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.facts.cache import (
@@ -29,6 +28,7 @@ from ci_doctor.model.facts.cache import (
 )
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.printing import say_line
 from ci_doctor.session.publishing import read_reports
 from ci_doctor.session.session import Session
 
@@ -140,7 +140,7 @@ def _session(root: Path, words: list[str]) -> Session:
         # What the hook before has written stays until it is replaced.
         session.claim(clear=False)
     except CiDoctorError as error:
-        say(f"{error.message}; the report on caches is printed alone")
+        say_line(f"{error.message}; the report on caches is printed alone")
     return session
 
 

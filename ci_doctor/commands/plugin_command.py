@@ -30,7 +30,6 @@ from ci_doctor.buildkite.plugin import (
     options_and_problem,
     report_root,
 )
-from ci_doctor.commands.plugin import say
 from ci_doctor.errors import CiDoctorError, ConfigError
 from ci_doctor.finished_job.after_command import (
     REPORT_NAME,
@@ -46,6 +45,7 @@ from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord
 from ci_doctor.model.outcome import Report
 from ci_doctor.session.about import read_about, working_directory
 from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.printing import say_line
 from ci_doctor.session.publishing import FinishedJob, read_reports, record_of
 from ci_doctor.session.session import Session
 from ci_doctor.system import clock
@@ -122,7 +122,7 @@ def status_of(session: Session, end: JobEnd) -> int | None:
     job = _PluginJob(options=options, named=named, root=root, end=end, reports=reports)
     configured = read_codes(options.config, os.environ)
     if configured.problem is not None:
-        say(configured.problem)
+        say_line(configured.problem)
     causes = list(diagnosed_causes([report for _, report in reports]))
     is_named = bool(_of_hooks(reports))
     if job.wants_diagnosis():
@@ -171,7 +171,7 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
     )
     explained = explain_command(request)
     for note in explained.notes:
-        say(note)
+        say_line(note)
     _report(session, job, explained, configured)
     keep_diagnosed(job.root, job.words)
     return explained.root_cause
@@ -193,7 +193,7 @@ def _report(
     try:
         directory = session.claim()
     except CiDoctorError as error:
-        say(f"{error.message}; the diagnosis is printed alone")
+        say_line(f"{error.message}; the diagnosis is printed alone")
         directory = None
     outcome = explained.outcome
     is_kept = False
@@ -214,9 +214,9 @@ def _decided(failed: FailedCommand) -> int | None:
     status = failed.end.command_status
     decision = decide(failed)
     if decision.status is None:
-        say(f"the command's status {status} stays: {decision.reason}")
+        say_line(f"the command's status {status} stays: {decision.reason}")
     else:
-        say(f"the command's status {status} becomes {decision.status}: {decision.reason}")
+        say_line(f"the command's status {status} becomes {decision.status}: {decision.reason}")
     return decision.status
 
 

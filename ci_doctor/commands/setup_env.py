@@ -94,6 +94,7 @@ EXPORTED = "ci_doctor.exported"
         'exports=$(ci-doctor setup-env) && case $exports in\n  *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit': "In a job: prepare, or end the job, with or without `set -e`.",
         "ci-doctor setup-env --determinism strict --dry-run": "Show what would be set and changed.",
     },
+    epilog="`ci-doctor preload` shows, verifies and removes the shims that are installed.",
     exits={0: "prepared", 1: "the environment cannot be prepared as asked: nothing is exported"},
 )
 @environment_options

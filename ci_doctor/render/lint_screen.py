@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What lint reports -> lines for a terminal, and annotations of GitHub beside changed lines."""
+"""Pure. What lint reports -> lines for a terminal."""
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.ci_log import annotation
 from ci_doctor.render.formatting import place
-from ci_doctor.render.headline import symbol, worst_first
+from ci_doctor.render.headline import symbol
 from ci_doctor.render.layout import StyledTerminal, clip, wrap
-from ci_doctor.render.safe_text import cleaned, one_line
+from ci_doctor.render.safe_text import one_line
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
@@ -103,41 +101,3 @@ def _remedy(finding: Finding, remedy: str, column: str, terminal: StyledTerminal
     first, *more = remedy.strip("\n").split("\n")
     below = [f"{' ' * len(label)}{line}".rstrip() for line in more]
     return [f"{label}{first}", *below]
-
-
-_KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-_MESSAGE_CHARACTERS = 2000
-
-
-def annotations(report: Report) -> str:
-    """A line for each finding of `report`, the worst ones first, and the summary as the last line."""
-    report = cleaned(report)
-    lines = [_annotation(finding) for finding in worst_first(report)]
-    sentence = report.summary if report.error is None else report.error.message
-    if report.error is not None or (report.exit_code and not lines):
-        lines.append(annotation("error", sentence, title="ci-doctor lint"))
-    return "".join((*lines, f"{one_line(sentence)}\n"))
-
-
-def first_annotations(report: Report, most: int) -> Iterator[str]:
-    """The lines of the worst findings, at most `most` of a kind: GitHub shows ten of each."""
-    counts: Counter[Severity] = Counter()
-    for finding in worst_first(report):
-        counts[finding.severity] += 1
-        if counts[finding.severity] <= most:
-            yield _annotation(finding)
-
-
-def _annotation(finding: Finding) -> str:
-    first = finding.evidence[0] if finding.evidence else None
-    message = finding.summary
-    if finding.remedy:
-        message = f"{message}\ntry: {finding.remedy}"
-    return annotation(
-        _KINDS[finding.severity],
-        message[:_MESSAGE_CHARACTERS],
-        title=finding.rule,
-        file=None if first is None else first.file,
-        line=None if first is None else first.line,
-        endLine=None if first is None else first.end_line,
-    )

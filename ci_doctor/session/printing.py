@@ -189,7 +189,7 @@ def print_report(
 
         write_data(stream, sarif.render(report))
     elif form == "github":
-        from ci_doctor.render.lint_screen import annotations
+        from ci_doctor.render.ci_frame import annotations
 
         write_data(stream, annotations(report))
     else:
@@ -202,5 +202,13 @@ def say(text: str) -> None:
     try:
         if sys.stderr is not None:
             _write(sys.stderr, harmless(text, sys.stderr))
-    except OSError:
+    except (OSError, ValueError):
         return
+
+
+def say_line(sentence: str) -> None:
+    """Print one line of ours on stderr; what it quotes cannot end it."""
+    from ci_doctor.render.safe_text import printable
+
+    line = printable(sentence).replace("\n", " ")
+    say(f"ci-doctor: {line}\n")

@@ -74,7 +74,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/findings",
         "docs/lint-rules",
         "docs/diagnose-rules",
-        "docs/completion",
         "docs/man",
     ),
     "Explanation": ("docs/origins", "examples/origins/README", "docs/statistics", "docs/design"),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of a restored cache the starts of an experiment get."""
 
 from pathlib import Path

@@ -18,10 +18,37 @@ from ci_doctor.model.outcome import Attachment, Failure, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json
 from ci_doctor.render.formatting import duration
+from ci_doctor.render.html.report_page import drawn
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.parsed_page import ParsedPage
 from tests.support.pictures import aligned, matrix, pictures, thousand
 from tests.unit.render.strategies import TEXT, VALUES, reports, whole
+
+
+@pytest.mark.parametrize(
+    ("gate", "same"),
+    [
+        ({"level": "words"}, "in words"),
+        ({"level": "tokens"}, "in words and tokens"),
+        ({"level": "numbers"}, "byte for byte"),
+        (
+            {"level": "numbers", "limit": "0.0001 nat"},
+            "in words and tokens, and within 0.0001 nat in numbers",
+        ),
+    ],
+)
+def test_the_page_says_in_what_the_gate_holds_two_answers_for_the_same(
+    gate: dict[str, str], same: str
+) -> None:
+    parts = drawn({"levels": [{"level": "tokens"}, {**gate, "gate": True}]})
+
+    assert parts.same == same
+    assert parts.is_exact == (same == "byte for byte")
+
+
+def test_a_report_without_levels_compared_everything() -> None:
+    assert drawn({}).same == "byte for byte"
+
 
 PLACE = st.none() | st.integers(0, 10**6)
 ALIGNED = st.fixed_dictionaries(

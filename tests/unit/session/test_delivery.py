@@ -1,16 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What ci-doctor leaves in `$GITHUB_STEP_SUMMARY`, and that nothing there changes a result."""
+
 import json
+import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Outcome, Report
 from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.delivery import AddedFile, Addition
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.session.delivery import LIMIT_BYTES, AddedFile, Addition, append_summary, undelivered
+from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
+from tests.support.builders import a_report, sample_reports
+
+REPORT = Report(
+    tool_version="1",
+    command="launch",
+    argv=(),
+    started_at="2026-11-22T09:00:00.000Z",
+    duration_s=1.0,
+    verdict=Verdict.PASS,
+    exit_code=0,
+    summary="all the same",
+)
+FULL = ("cannot write r/report.json: No space left on device", "cannot write r/report.md: x")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY, Verdict.INCONCLUSIVE, None])
+def test_whatever_would_end_with_0_becomes_infra(verdict: Verdict | None) -> None:
+    changed = undelivered(replace(REPORT, verdict=verdict), FULL, ExitPolicy())
+
+    assert (changed.verdict, changed.exit_code) == (Verdict.INFRA, 75)
+    assert changed.error is not None
+    assert changed.error.message == f"{FULL[0]}, and 1 more"
+    assert changed.summary == "all the same"
+
+
+@pytest.mark.parametrize("verdict", [each for each in Verdict if EXIT_CODES[each]])
+def test_a_failure_stays_what_it_is_and_says_so(verdict: Verdict) -> None:
+    report = replace(REPORT, verdict=verdict, exit_code=int(EXIT_CODES[verdict]))
+
+    changed = undelivered(report, FULL, ExitPolicy())
+
+    assert (changed.verdict, changed.exit_code) == (verdict, report.exit_code)
+    assert [each.rule for each in changed.findings] == ["report/not-delivered"]
+
+
+def test_a_repositorys_own_code_of_infra_counts() -> None:
+    assert undelivered(REPORT, FULL, ExitPolicy(codes={"infra": 255})).exit_code == 255
+
+
+def test_a_reader_that_left_has_a_code_of_its_own() -> None:
+    assert undelivered(REPORT, FULL[:1], ExitPolicy(), reader_code=141).exit_code == 141
+
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all the same")
 TABLE = text_table("Since the last green run", ("driver 1 to 2",))
@@ -156,3 +203,97 @@ def test_what_is_added_gives_way_to_a_report_that_finds_no_room(
     assert session.finish(PASSED) == 0
     assert report_in(tmp_path)["verdict"] == "pass"
     assert not (tmp_path / "environment.json").exists()
+
+
+REGRESSION = sample_reports()["regression"]
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Path:
+    # The runner makes the file before a step begins.
+    made = tmp_path / "summary.md"
+    made.write_text("## The job's own words")
+    return made
+
+
+def github(summary: Path) -> dict[str, str]:
+    return {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
+
+
+def test_reports_are_appended_as_paragraphs_of_their_own(summary: Path) -> None:
+    append_summary(REGRESSION, github(summary))
+    append_summary(a_report(), github(summary))
+
+    text = summary.read_text()
+    assert text.startswith("## The job's own words\n**✗ REGRESSION** `correctness`")
+    assert "\n\n**✓ PASS** `correctness`" in text
+    assert REGRESSION.attachments
+    assert REGRESSION.attachments[0].path in text
+    assert "artifact://" not in text
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"GITHUB_ACTIONS": "true"}, {"GITHUB_STEP_SUMMARY": "summary.md"}],
+    ids=["nowhere", "no file", "not GitHub"],
+)
+def test_outside_of_github_there_is_no_summary(
+    environ: dict[str, str], summary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(summary.parent)
+
+    append_summary(REGRESSION, environ)
+
+    assert summary.read_text() == "## The job's own words"
+
+
+def test_what_judges_nothing_is_left_out(summary: Path) -> None:
+    append_summary(a_report(None, error=None, exit_code=0), github(summary))
+    append_summary(a_report(command="run"), github(summary))
+
+    assert summary.read_text() == "## The job's own words"
+
+
+def test_a_summary_stays_within_the_limit_of_a_step(summary: Path) -> None:
+    report = replace(REGRESSION, findings=REGRESSION.findings * 50)
+    summary.write_bytes(b"x" * (LIMIT_BYTES - 4000))
+    for _ in range(5):
+        append_summary(report, github(summary))
+
+    size = summary.stat().st_size
+    assert LIMIT_BYTES - 2000 < size <= LIMIT_BYTES
+
+
+def test_a_file_without_room_is_left_as_it_is(summary: Path) -> None:
+    summary.write_bytes(b"x" * (LIMIT_BYTES - 100))
+
+    append_summary(REGRESSION, github(summary))
+
+    assert summary.stat().st_size == LIMIT_BYTES - 100
+
+
+def test_what_is_no_file_stops_nothing(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    for path in (pipe, tmp_path, tmp_path / "missing", Path("/dev/full"), Path("a\0b")):
+        append_summary(REGRESSION, github(path))
+
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_command_appends_its_own_report_without_secrets(
+    summary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdefghij")
+    for name, value in github(summary).items():
+        monkeypatch.setenv(name, value)
+    outcome = Outcome(verdict=Verdict.FAILED, summary="refused: hf_0123456789abcdefghij")
+
+    code = Session(Invocation.begin(["launch"])).finish(outcome)
+
+    assert code == 1
+    text = summary.read_text()
+    assert "**✗ FAILED** `launch`" in text
+    assert "hf_0123456789abcdefghij" not in text
+    assert "refused" in capsys.readouterr().err

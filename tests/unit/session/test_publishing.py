@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job leaves for the report of its build."""
+"""What a job publishes holds no secret, and takes less time than its hook has."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.commands.plugin import _PUBLISH_S
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, FailureClass, LogLine
 from ci_doctor.model.finding import Evidence, Severity
@@ -18,8 +20,10 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.publishing import (
     FinishedJob,
     about_of_job,
+    budget_s,
     record_of,
     said_of,
+    step_shown,
     with_others,
 )
 from tests.support.builders import a_finding, a_report
@@ -252,3 +256,27 @@ def test_what_an_attempt_said_is_its_verdict_its_cause_and_its_status() -> None:
 
     assert (said.attempt, said.job, said.exit_status) == (1, "0190-j", 75)
     assert (said.verdict, said.cause) == ("failed", "disk full: No space left")
+
+
+HOOK = Path(__file__).parents[3] / "buildkite_plugins/ci-doctor/hooks/pre-exit"
+
+
+def test_publishing_takes_less_time_than_the_hook_gives_it() -> None:
+    limit = re.search(r"CI_DOCTOR_HOOK_SECONDS:-(\d+)", HOOK.read_text())
+
+    assert limit is not None
+    assert budget_s(None) < _PUBLISH_S < float(limit[1])
+
+
+def test_the_command_of_a_step_without_the_plugin_shows_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", "s3cr3tvalue-abcdef")
+    job = JobEnvironment(job_id="1", command="deploy --token s3cr3tvalue-abcdef")
+    end = JobEnd(has_run=True, failures=(1,), command_status=1)
+
+    shown = step_shown([], job, end, None)(())
+
+    assert shown is not None
+    assert "deploy --token" in shown.body
+    assert "s3cr3tvalue" not in shown.body

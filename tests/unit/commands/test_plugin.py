@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci_doctor import cli
-from ci_doctor.commands.plugin import failed_command, finished_record, post_command, pre_exit
+from ci_doctor.commands import plugin_command
 from ci_doctor.errors import Terminated
 from ci_doctor.model.job_record import JOB_FILE
 from ci_doctor.model.verdict import Verdict
@@ -263,8 +263,8 @@ def test_whatever_breaks_is_a_line_and_changes_nothing(
     def broken(*_: object) -> None:
         raise error
 
-    hooks.patch.setattr(failed_command, "read_codes", broken)
-    hooks.patch.setattr(finished_record, "record_of", broken)
+    hooks.patch.setattr(plugin_command, "read_codes", broken)
+    hooks.patch.setattr(plugin_command, "record_of", broken)
 
     out, err = hooks.after(1, build_1=FULL_DISK)
     _, at_end = hooks.run("pre-exit")
@@ -280,10 +280,10 @@ def test_work_that_hangs_is_given_up(hook: str, hooks: Hooks) -> None:
     def hang(*_: object) -> None:
         threading.Event().wait()
 
-    hooks.patch.setattr(failed_command, "read_codes", hang)
-    hooks.patch.setattr(finished_record, "record_of", hang)
-    hooks.patch.setattr(post_command, "_LIMIT_S", 0.05)
-    hooks.patch.setattr(pre_exit, "_LIMIT_S", 0.05)
+    hooks.patch.setattr(plugin_command, "read_codes", hang)
+    hooks.patch.setattr(plugin_command, "record_of", hang)
+    hooks.patch.setattr("ci_doctor.commands.plugin._EXPLAIN_S", 0.05)
+    hooks.patch.setattr("ci_doctor.commands.plugin._PUBLISH_S", 0.05)
     hooks.set(BUILDKITE_COMMAND_EXIT_STATUS="1")
 
     out, err = hooks.run(hook)
