@@ -11,31 +11,29 @@ import click
 
 from ci_doctor.commands.documented import VERDICT, DocumentedCommand, command, option
 from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
-from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
-from ci_doctor.config.loading import Config, load_config
-from ci_doctor.diagnosis.follow import follow_logs
-from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
-from ci_doctor.session.delivery import write_data
-from ci_doctor.session.exit_policy import ExitPolicy
-from ci_doctor.session.printing import harmless
 from ci_doctor.session.session import Session
-from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
     from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
     from ci_doctor.model.cause import Cause
+    from ci_doctor.model.verdict import Verdict
+    from ci_doctor.session.exit_policy import ExitPolicy
 
 
 def own_rule_files(config_path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The repository's rules files, relative to the file naming them. Raises ConfigError."""
+    from ci_doctor.config.loading import load_config
+
     return rule_files(load_config(config_path, Path.cwd()), environ)
 
 
-def rule_files(loaded: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def rule_files(loaded: "Config", environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The same of a configuration that is loaded."""
+    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.diagnosis.settings import DiagnoseSettings
+
     settings, origins = decode_section(
         loaded, "diagnose", DiagnoseSettings, environ=environ, flags={}
     )
@@ -43,15 +41,24 @@ def rule_files(loaded: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def exit_policy(
-    loaded: Config, environ: Mapping[str, str], unjudged_as: Verdict | None
-) -> ExitPolicy:
+    loaded: "Config", environ: Mapping[str, str], unjudged_as: "Verdict | None"
+) -> "ExitPolicy":
     """The repository's codes; `unjudged_as` as in ExitPolicy."""
+    from ci_doctor.config.decoding import read_exit_codes
+    from ci_doctor.session.exit_policy import ExitPolicy
+
     codes, _ = read_exit_codes(loaded, environ)
     return ExitPolicy(codes=codes, unjudged_as=unjudged_as)
 
 
 def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> int:
     """Print each cause as it appears, with `--json` as a line of JSON; then the report on stderr."""
+    from ci_doctor.diagnosis.follow import follow_logs
+    from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
+    from ci_doctor.session.delivery import write_data
+    from ci_doctor.session.printing import harmless
+    from ci_doctor.system.processes.interruption import Interruption
+
     redactor = session.redactor
     as_json = session.as_json
     # Its stdout holds a line a cause, and no report behind them.
@@ -185,6 +192,8 @@ def diagnose(
     Give all logs of the job, because the time-out may stand in one and the traceback in another. A
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
+    from ci_doctor.config.loading import load_config
+
     given = {
         "--exit-code-by-class": by_class,
         "--baseline": bool(baseline),
@@ -193,7 +202,6 @@ def diagnose(
     _check(given, follow=follow)
     session.claim()
 
-    from ci_doctor.config.loading import load_config
     from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
 
     loaded = load_config(config_path, Path.cwd())
@@ -204,12 +212,12 @@ def diagnose(
     if follow:
         return follow_until_interrupted(session, request)
     from ci_doctor.commands.run_record import with_history
-    from ci_doctor.commands.teller import LateTeller
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.diagnosis.diagnosis import run
     from ci_doctor.diagnosis.outcome import outcome_of
     from ci_doctor.diagnosis.outside import verdict_by_class
 
-    with LateTeller() as tell:
+    with late_teller() as tell:
         diagnosis = run(request, tell)
     # A command that ended with 0 has no failure to give a code for.
     if by_class and status != 0:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
 from ci_doctor.commands.documented import GENERAL, REPORT, VERDICT, command, option
 from ci_doctor.commands.options import (
     PATH,
@@ -20,21 +18,16 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
-from ci_doctor.config.loading import Config, load_config
-from ci_doctor.drift.green import latest_green, since_green
-from ci_doctor.drift.reading import SnapshotRequest, take_snapshot
 from ci_doctor.errors import UsageError
-from ci_doctor.machine.interpreters import choose_targets
-from ci_doctor.model.facts.drift import DoctorFacts
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.services.spec import service_specs
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
+    from ci_doctor.checks.context import CheckContext
     from ci_doctor.checks.outcome import DoctorRun
+    from ci_doctor.checks.settings import DoctorSettings
+    from ci_doctor.config.loading import Config
+    from ci_doctor.model.outcome import Outcome
 
 
 def read_doctor_settings(
@@ -42,11 +35,16 @@ def read_doctor_settings(
     config_path: Path | None,
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
-) -> tuple[Config, DoctorSettings]:
+) -> "tuple[Config, DoctorSettings]":
     """The configuration, and `[doctor]` of it with paths relative to the working directory.
 
     The session gets the repository's own exit codes. Raises ConfigError.
     """
+    from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
+    from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.session.exit_policy import ExitPolicy
+
     loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, environ)
     session.policy = ExitPolicy(codes=codes)
@@ -79,9 +77,13 @@ def read_doctor_settings(
 
 
 def context_of(
-    loaded: Config, settings: DoctorSettings, environ: Mapping[str, str]
-) -> CheckContext:
+    loaded: "Config", settings: "DoctorSettings", environ: Mapping[str, str]
+) -> "CheckContext":
     """What the checks look at. Raises ConfigError, and UsageError for a missing interpreter."""
+    from ci_doctor.checks.context import CheckContext
+    from ci_doctor.machine.interpreters import choose_targets
+    from ci_doctor.services.spec import service_specs
+
     cwd = Path.cwd()
     return CheckContext(
         environ=environ,
@@ -92,8 +94,14 @@ def context_of(
     )
 
 
-def with_changes(outcome: Outcome, session: Session, context: CheckContext, path: Path) -> Outcome:
+def with_changes(
+    outcome: "Outcome", session: Session, context: "CheckContext", path: Path
+) -> "Outcome":
     """`outcome` with a table of what changed since the green run at `path`, or why that is unknown."""
+    from ci_doctor.drift.green import latest_green, since_green
+    from ci_doctor.drift.reading import SnapshotRequest, take_snapshot
+    from ci_doctor.model.facts.drift import DoctorFacts
+
     request = SnapshotRequest(
         pythons=[target.python for target in context.targets],
         environ=dict(os.environ),
@@ -217,7 +225,7 @@ def doctor(
     from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
     from ci_doctor.checks.running import DoctorRequest, run
-    from ci_doctor.commands.teller import LateTeller
+    from ci_doctor.commands.teller import late_teller
 
     loaded, settings = read_doctor_settings(session, config_path, os.environ, flags)
     options = {*requested, *requested_by(checks)}
@@ -228,7 +236,7 @@ def doctor(
         return session.finish(listing_outcome(selected), on_stdout=True)
     context = context_of(loaded, settings, os.environ)
     request = DoctorRequest(checks=selected, strict=settings.strict)
-    with LateTeller() as tell:
+    with late_teller() as tell:
         ran = run(request, context, tell)
     if fixes:
         ran = _fixed(ran, context, dry_run=dry_run)

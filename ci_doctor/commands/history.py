@@ -181,13 +181,13 @@ def ingest(
     _, address = history_settings(config_path, database)
 
     from ci_doctor.buildkite.job import step_label
-    from ci_doctor.commands.teller import LateTeller
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.history.ingest import ingest as ingested
     from ci_doctor.history.known_job import known_job
     from ci_doctor.history.outcomes.stored import ingest_outcome
 
     known = known_job(about, session.about, step_label(os.environ))
-    with LateTeller() as tell, ExitStack() as stack:
+    with late_teller() as tell, ExitStack() as stack:
         downloaded = _downloaded(builds, known_job(about, About()), stack, tell)
         engine = stack.enter_context(opened(address))
         result = ingested(engine, paths, known, session.redactor.text, tell, downloaded=downloaded)

@@ -12,26 +12,22 @@ import click
 
 from ci_doctor.commands.documented import GENERAL, REPORT, command, option
 from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
-from ci_doctor.config.decoding import decode_section, path_in, seconds_of
-from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.lint.all_rules import rule_ids
-from ci_doctor.lint.baseline import read_baseline
-from ci_doctor.lint.lint_run import LintRequest
-from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
-from ci_doctor.lint.reading import readers_of
-from ci_doctor.lint.selection import check_rule_names
-from ci_doctor.lint.settings import LintSettings
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.lint.lint_run import LintRun
+    from ci_doctor.config.loading import Config
+    from ci_doctor.lint.lint_run import LintRequest, LintRun
+    from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
     from ci_doctor.model.outcome import Outcome
 
 
-def _correctness(loaded: Config, environ: Mapping[str, str]) -> CorrectnessTimes | None:
+def _correctness(loaded: "Config", environ: Mapping[str, str]) -> "CorrectnessTimes | None":
     """How long `ci-doctor correctness` may take; None without such a section."""
+    from ci_doctor.config.decoding import decode_section, seconds_of
+    from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
+
     if "correctness" not in loaded.tables:
         return None
     from ci_doctor.correctness.settings import CorrectnessSettings
@@ -55,8 +51,17 @@ def lint_request(
     *,
     since: str | None,
     baseline: str | None,
-) -> LintRequest:
+) -> "LintRequest":
     """What the command line and the configuration ask for. Raises UsageError, ConfigError."""
+    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.lint.all_rules import rule_ids
+    from ci_doctor.lint.baseline import read_baseline
+    from ci_doctor.lint.lint_run import LintRequest
+    from ci_doctor.lint.reading import readers_of
+    from ci_doctor.lint.selection import check_rule_names
+    from ci_doctor.lint.settings import LintSettings
+
     loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
         loaded, "lint", LintSettings, environ=environ, flags={"baseline": baseline}
@@ -193,10 +198,10 @@ def _choose_form(session: Session, *, sarif: bool, form: str) -> None:
 
 
 def _run(request: "LintRequest") -> "LintRun":
-    from ci_doctor.commands.teller import LateTeller
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.lint.run import run
 
-    with LateTeller() as tell:
+    with late_teller() as tell:
         return run(request, tell)
 
 

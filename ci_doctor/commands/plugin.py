@@ -11,26 +11,8 @@ from typing import TypeVar
 
 import click
 
-from ci_doctor.buildkite.container import (
-    NAMES_VARIABLE,
-    container_of,
-    names_to_pass,
-    report_directory_inside,
-    what_is_missing,
-)
-from ci_doctor.buildkite.hook_record import keep_began, keep_prepared, was_prepared
-from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.buildkite.plugin import (
-    HOST_REPORT_DIR_VARIABLE,
-    REPORT_DIR_VARIABLE,
-    options_and_problem,
-    report_root,
-    setup_env_arguments,
-)
 from ci_doctor.commands.documented import Group
-from ci_doctor.commands.exports_output import write_exports
 from ci_doctor.commands.options import pass_session
-from ci_doctor.environment.exports import ExportFormat, holds_all, ours, render
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line
@@ -68,6 +50,16 @@ def harmlessly(work: Callable[[], T], limit_s: float, consequence: str) -> T | N
 @click.pass_context
 def pre_command(context: click.Context, session: Session, /) -> int:
     """Print shell code for the hook: the exports of setup-env, and this job's report directory."""
+    from ci_doctor.buildkite.hook_record import keep_began
+    from ci_doctor.buildkite.plugin import (
+        REPORT_DIR_VARIABLE,
+        options_and_problem,
+        report_root,
+        setup_env_arguments,
+    )
+    from ci_doctor.commands.exports_output import write_exports
+    from ci_doctor.environment.exports import ExportFormat, render
+
     options, problem = options_and_problem(os.environ)
     root = report_root(options, os.environ)
     os.environ[REPORT_DIR_VARIABLE] = str(root)
@@ -97,6 +89,7 @@ def pre_command(context: click.Context, session: Session, /) -> int:
 def _exported(context: click.Context) -> tuple[str, ...]:
     """The names of what setup-env has exported, now or for an earlier entry of `plugins:`."""
     from ci_doctor.commands.setup_env import EXPORTED
+    from ci_doctor.environment.exports import ours
 
     now = context.meta.get(EXPORTED, ())
     return (*ours(os.environ), *now)
@@ -107,6 +100,15 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
     A line on stderr says what cannot reach a container.
     """
+    from ci_doctor.buildkite.container import (
+        NAMES_VARIABLE,
+        container_of,
+        names_to_pass,
+        report_directory_inside,
+        what_is_missing,
+    )
+    from ci_doctor.buildkite.plugin import HOST_REPORT_DIR_VARIABLE, REPORT_DIR_VARIABLE
+
     passed = (*exported, REPORT_DIR_VARIABLE)
     names = {NAMES_VARIABLE: names_to_pass(passed, os.environ)}
     container = container_of(os.environ, Path.cwd())
@@ -121,6 +123,9 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
 
 def _setup_env(context: click.Context, session: Session, root: Path, words: list[str]) -> int:
+    from ci_doctor.buildkite.hook_record import keep_prepared, was_prepared
+    from ci_doctor.environment.exports import holds_all
+
     if was_prepared(root, words) and holds_all(os.environ):
         click.echo(
             "ci-doctor: prepared already: the step lists the plugin twice, and once is enough",
@@ -153,6 +158,8 @@ def post_command(context: click.Context, session: Session, /) -> int:
 
     Of one that succeeded, the caches are judged and saved. Exits with 0.
     """
+    from ci_doctor.buildkite.job_end import JobEnd
+
     end = JobEnd.from_environ(os.environ)
     # Who cancelled the job knows why it ended.
     if end.is_cancelled and not end.is_timed_out:
@@ -195,7 +202,8 @@ def _publish() -> list[str]:
     from ci_doctor.buildkite.hook_record import keep_published, was_published
     from ci_doctor.buildkite.plugin import options_and_problem, report_root
     from ci_doctor.commands.plugin_command import kept_record
-    from ci_doctor.session.publishing import publish_all, read_reports
+    from ci_doctor.session.delivery import read_reports
+    from ci_doctor.session.publishing import publish_all
 
     # What is wrong with the options is in the report that pre-command made.
     options, _ = options_and_problem(os.environ)

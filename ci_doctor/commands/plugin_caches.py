@@ -27,9 +27,9 @@ from ci_doctor.model.facts.cache import (
     SaveCacheFacts,
 )
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.delivery import read_reports
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line
-from ci_doctor.session.publishing import read_reports
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:

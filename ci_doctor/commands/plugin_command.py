@@ -44,9 +44,10 @@ from ci_doctor.model.cause import Cause, diagnosed_causes
 from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord
 from ci_doctor.model.outcome import Report
 from ci_doctor.session.about import read_about, working_directory
+from ci_doctor.session.delivery import read_reports
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line
-from ci_doctor.session.publishing import FinishedJob, read_reports, record_of
+from ci_doctor.session.publishing import FinishedJob, record_of
 from ci_doctor.session.session import Session
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import write_atomically

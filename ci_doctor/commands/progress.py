@@ -14,7 +14,6 @@ from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.render.layout import clip, pad
 from ci_doctor.render.safe_text import one_line, printable
-from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.logs import LogWatch
 from ci_doctor.system import clock
@@ -22,6 +21,7 @@ from ci_doctor.system.secrets.private_keys import StreamedKeys
 
 if TYPE_CHECKING:
     from ci_doctor.correctness.attempt import ExperimentProgress
+    from ci_doctor.restart.answers import RestartProgress
     from ci_doctor.services.wait import WaitProgress
 
 
@@ -287,7 +287,7 @@ class RestartSource:
 
     remains = False
 
-    def take(self, event: RestartProgress) -> Iterator[Line]:
+    def take(self, event: "RestartProgress") -> Iterator[Line]:
         """All of it stays: some ten lines, which are the story of the check."""
         text = event.text
         if event.event is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.job import step_label
 from ci_doctor.commands.documented import INTERPRETERS, TIME, VERDICT, command, option
 from ci_doctor.commands.options import (
     PATH,
@@ -19,19 +18,16 @@ from ci_doctor.commands.options import (
     pass_session,
 )
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
-from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.model.about import About
-from ci_doctor.pytest_runs.naming import group_and_name
-from ci_doctor.pytest_runs.past import PastJob
 from ci_doctor.session.session import Session
-from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from ci_doctor.config.loading import Config
+    from ci_doctor.history.address import DatabaseAddress
     from ci_doctor.history.commit_jobs import CommitJobs
-    from ci_doctor.pytest_runs.past import PastReader
+    from ci_doctor.model.about import About
+    from ci_doctor.pytest_runs.past import PastJob, PastReader
     from ci_doctor.pytest_runs.request import PytestRequest
 
 
@@ -43,18 +39,20 @@ _LIMIT_S = 5.0
 class PastRuns:
     """Answers from the history at `address`, about the pipeline and the step of `about`."""
 
-    def __init__(self, address: DatabaseAddress, about: About) -> None:
+    def __init__(self, address: "DatabaseAddress", about: "About") -> None:
         self._address = address
         self._about = about
 
     def jobs(
         self, commits: Sequence[str], tests: Collection[str]
-    ) -> Mapping[str, Sequence[PastJob]]:
+    ) -> "Mapping[str, Sequence[PastJob]]":
         """By node id, the jobs of `commits`. Raises CiDoctorError."""
+        from ci_doctor.pytest_runs.past import PastJob
+
         names = {test: _identity(test) for test in tests}
         pipeline, step = _place(self._about)
 
-        def ask(connection: "Connection") -> dict[str, list[PastJob]]:
+        def ask(connection: "Connection") -> "dict[str, list[PastJob]]":
             from ci_doctor.history.reading.moments import utc_text
 
             kept = _commit_jobs(connection, commits, pipeline, step)
@@ -102,6 +100,8 @@ class PastRuns:
 
     def _answer(self, ask: Callable[["Connection"], T]) -> T:
         """What `ask` says. Raises CiDoctorError whatever goes wrong: the tests have run already."""
+        from ci_doctor.system.processes.limited_calls import TimedOut, bounded
+
         address = self._address
         try:
             import sqlalchemy  # noqa: F401 - its time is not the database's
@@ -115,7 +115,7 @@ class PastRuns:
             raise InfraError(f"{address.label}: {type(error).__name__}: {error}") from error
 
 
-def _ask(address: DatabaseAddress, ask: Callable[["Connection"], T]) -> T:
+def _ask(address: "DatabaseAddress", ask: Callable[["Connection"], T]) -> T:
     from ci_doctor.commands.history import require_existing
     from ci_doctor.history.engine import reading
     from ci_doctor.history.extra import require_extra
@@ -139,8 +139,9 @@ def _commit_jobs(
     return CommitJobs(connection, commits, pipeline=pipeline, step=step)
 
 
-def _place(about: About) -> tuple[str | None, str | None]:
+def _place(about: "About") -> tuple[str | None, str | None]:
     """The pipeline and the step under which the history keeps a run here; None for an unknown one."""
+    from ci_doctor.buildkite.job import step_label
     from ci_doctor.history.reading.own_report import job_of
     from ci_doctor.history.reading.placed_evidence import labelled_step
     from ci_doctor.history.reading.stored_text import stored_name
@@ -153,6 +154,7 @@ def _place(about: About) -> tuple[str | None, str | None]:
 def _identity(test: str) -> tuple[str, str]:
     """The names under which the history keeps a test."""
     from ci_doctor.history.reading.stored_text import stored_text
+    from ci_doctor.pytest_runs.naming import group_and_name
 
     group, name = group_and_name(test)
     return stored_text(group), stored_text(name)

@@ -13,7 +13,6 @@ from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import Report
 from ci_doctor.render import RENDERERS, Renderer, renderer
 from ci_doctor.session.printing import say
-from ci_doctor.session.publishing import publish_all, read_reports
 from ci_doctor.session.session import Session
 
 
@@ -54,6 +53,8 @@ def report(
 
     The exit code is 0, whatever the reports say.
     """
+    from ci_doctor.session.delivery import read_reports
+
     if publish:
         _publish(directories)
         return ExitCode.PASS
@@ -69,6 +70,9 @@ def report(
 
 def _publish(directories: tuple[Path, ...]) -> None:
     # An unreadable report is named, and the others of the job are published all the same.
+    from ci_doctor.session.delivery import read_reports
+    from ci_doctor.session.publishing import publish_all
+
     broken: list[str] = []
     reports = read_reports(directories, broken)
     for line in broken:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on stderr: shows progress, live on a terminal that can redraw, else as plain lines."""
 
-import asyncio
 import contextlib
 import os
 import re
@@ -10,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +19,9 @@ from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 
 EventT_contra = TypeVar("EventT_contra", contravariant=True)
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class LineKind(StrEnum):
@@ -74,8 +76,10 @@ class StepSource:
 
     remains = False
 
-    def __init__(self, kind: LineKind) -> None:
+    def __init__(self, kind: LineKind, *, quiet_s: float = 0.0) -> None:
+        """`quiet_s`: no step is live before so many seconds have passed."""
         self._kind = kind
+        self._due = clock.now() + quiet_s
         self._step = ""
 
     def take(self, event: str) -> Iterator[Line]:
@@ -83,9 +87,9 @@ class StepSource:
         self._step = event
         yield Line(event, self._kind)
 
-    def live(self, _now: float, _columns: int) -> Sequence[Sequence[Span]]:
+    def live(self, now: float, _columns: int) -> Sequence[Sequence[Span]]:
         """Return the current step as a live line; no line if the steps are kept."""
-        if not self._step or self._kind is not LineKind.STATUS:
+        if not self._step or self._kind is not LineKind.STATUS or now < self._due:
             return []
         return [[Span(self._step)]]
 
@@ -364,6 +368,11 @@ class Teller(Generic[EventT]):
 
     def _start_to_tick(self) -> bool:
         """Whether something will draw later without an event: an event loop runs."""
+        # Where nobody has loaded it, no loop runs; loading it costs as much as a short diagnosis.
+        if "asyncio" not in sys.modules:
+            return False
+        import asyncio
+
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -408,34 +417,6 @@ def _safe(text: str, hide: Callable[[str], str]) -> str:
     return hide(safe)
 
 
-_LATE_S = 2.0
-
-
-class LateTeller:
-    """As a Teller of steps, which it loads late: asyncio costs as much as a short diagnosis."""
-
-    def __init__(self) -> None:
-        self._due = clock.now() + _LATE_S
-        self._teller: Teller[str] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._teller is not None:
-            self._teller.__exit__(kind, error, trace)
-
-    def __call__(self, step: str) -> None:
-        """Show `step`, if two seconds have passed."""
-        if clock.now() < self._due:
-            return
-        if self._teller is None:
-            self._teller = Teller(
-                StepSource(LineKind.STATUS), group="ci-doctor: progress"
-            ).__enter__()
-        self._teller(step)
+def late_teller() -> Teller[str]:
+    """A teller of steps that shows none of work that takes less than two seconds."""
+    return Teller(StepSource(LineKind.STATUS, quiet_s=_QUIET_S), group="ci-doctor: progress")

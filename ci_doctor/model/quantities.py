@@ -6,12 +6,10 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
+# Every start loads this module: the patterns are compiled where they are used.
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)"
-_NUMBER = re.compile(_PART, re.ASCII)
-_PARTS = re.compile(
-    "".join(rf"(?:{_PART}\s*{unit})?\s*" for unit in _UNITS), re.ASCII | re.IGNORECASE
-)
+_PARTS = "".join(rf"(?:{_PART}\s*{unit})?\s*" for unit in _UNITS)
 
 
 def parse_duration(value: str | float) -> float:
@@ -37,9 +35,9 @@ def _seconds(value: str | float) -> float | None:
     if not isinstance(value, str):
         return float(value)
     text = value.strip()
-    if _NUMBER.fullmatch(text):
+    if re.fullmatch(_PART, text, re.ASCII):
         return float(text)
-    match = _PARTS.fullmatch(text)
+    match = re.fullmatch(_PARTS, text, re.ASCII | re.IGNORECASE)
     if not text or match is None:
         return None
     parts = []
@@ -62,7 +60,7 @@ _SIZE_UNITS = {
     "TB": 10**12,
     "TIB": 2**40,
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+_SIZE = r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)"
 
 
 def parse_size(value: str | int) -> int:
@@ -74,7 +72,7 @@ def parse_size(value: str | int) -> int:
         if value < 0:
             raise ValueError(f"{value} is no size")
         return value
-    match = _SIZE.fullmatch(value.strip())
+    match = re.fullmatch(_SIZE, value.strip(), re.ASCII)
     unit = match[2].upper() if match is not None else ""
     if match is None or unit not in _SIZE_UNITS:
         raise ValueError(f'"{value}" is no size; write for example "64MiB"')

@@ -79,7 +79,7 @@ def letters_apart(one: str, other: str) -> int:
 
 
 # A word as a person wrote it, with its quotes.
-_WORD: Final = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+""")
+_WORD: Final = r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+"""
 _REST: Final = "  "
 _BREAK: Final = " \\"
 
@@ -94,7 +94,7 @@ def broken_line(line: str, width: int) -> list[str]:
         return [line]
     pieces: list[str] = []
     current = ""
-    for part in _parts(_WORD.findall(line), width):
+    for part in _parts(re.findall(_WORD, line), width):
         joined = f"{current} {part}" if current else part
         if current and len(joined) + len(_BREAK) > width:
             pieces.append(current + _BREAK)

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -328,3 +328,39 @@ def _append(report: Report, path: str) -> None:
         os.write(descriptor, f"\n{text}\n".encode())
     finally:
         os.close(descriptor)
+
+
+def read_reports(
+    directories: Sequence[Path], broken: list[str] | None = None
+) -> list[tuple[Path, Report]]:
+    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
+
+    Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
+    """
+    from ci_doctor.render import json
+    from ci_doctor.system.secrets.redaction import Redactor
+
+    redactor = Redactor.from_environment(os.environ)
+    reports: list[tuple[Path, Report]] = []
+    for path in _files(directories):
+        try:
+            text = path.read_text(encoding="utf-8")
+            # Once more: an older version, or somebody else, may have written it.
+            report = redactor.report(json.parse(text))
+        except (UsageError, OSError, UnicodeDecodeError) as error:
+            if broken is None:
+                raise UsageError(
+                    f"{path}: {error}", hint="name the --report-dir of a command that ended"
+                ) from error
+            broken.append(f"ci-doctor: {path} is not published: {error}")
+        else:
+            reports.append((path.parent, report))
+    # RFC 3339 in UTC: the order of the texts is that of the times.
+    return sorted(reports, key=lambda each: each[1].started_at)
+
+
+def _files(directories: Sequence[Path]) -> list[Path]:
+    files: set[Path] = set()
+    for directory in directories:
+        files.update(directory.rglob("report.json"))
+    return sorted(files)

@@ -13,7 +13,7 @@ from ci_doctor.buildkite.attempt_history import one_line_cause
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd, explains, worst_verdict
 from ci_doctor.buildkite.publish import PublishedJob, artifact_folder
-from ci_doctor.errors import CiDoctorError, UsageError
+from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_record
 from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt, JobRecord
@@ -22,6 +22,7 @@ from ci_doctor.model.verdict import CANCELLED, Verdict, is_green, rank
 from ci_doctor.render.headline import TIMED_OUT
 from ci_doctor.render.step_annotation import is_worth_showing, render, step_style
 from ci_doctor.render.step_words import StepResult, leading_report, short_cause, step_cause
+from ci_doctor.session.delivery import read_reports
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
@@ -276,42 +277,6 @@ def _page(several: Sequence[tuple[Path, Report]]) -> str | None:
         if report is leading and (directory / PAGE).is_file():
             return f"{artifact_folder(directory)}/{PAGE}"
     return None
-
-
-def read_reports(
-    directories: Sequence[Path], broken: list[str] | None = None
-) -> list[tuple[Path, Report]]:
-    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
-
-    Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
-    """
-    from ci_doctor.render import json
-    from ci_doctor.system.secrets.redaction import Redactor
-
-    redactor = Redactor.from_environment(os.environ)
-    reports: list[tuple[Path, Report]] = []
-    for path in _files(directories):
-        try:
-            text = path.read_text(encoding="utf-8")
-            # Once more: an older version, or somebody else, may have written it.
-            report = redactor.report(json.parse(text))
-        except (UsageError, OSError, UnicodeDecodeError) as error:
-            if broken is None:
-                raise UsageError(
-                    f"{path}: {error}", hint="name the --report-dir of a command that ended"
-                ) from error
-            broken.append(f"ci-doctor: {path} is not published: {error}")
-        else:
-            reports.append((path.parent, report))
-    # RFC 3339 in UTC: the order of the texts is that of the times.
-    return sorted(reports, key=lambda each: each[1].started_at)
-
-
-def _files(directories: Sequence[Path]) -> list[Path]:
-    files: set[Path] = set()
-    for directory in directories:
-        files.update(directory.rglob("report.json"))
-    return sorted(files)
 
 
 def publish_all(

@@ -150,7 +150,7 @@ def test_long_steps_stay() -> None:
 def test_of_short_steps_the_newest_is_live() -> None:
     source = StepSource(LineKind.STATUS)
     assert taken(source, "run 1", "run 2") == [("status", "run 1"), ("status", "run 2")]
-    assert live(source) == ["run 2"]
+    assert live(source, now=clock.now()) == ["run 2"]
 
 
 COLUMNS = 60
@@ -446,3 +446,12 @@ def test_it_needs_no_event_loop() -> None:
     assert re.findall(r"run \d", written) == ["run 0", "run 1", "run 2"]
     assert written.count("…\r\n") == 3
     assert shown(written) == [""]
+
+
+def test_steps_of_short_work_are_never_live() -> None:
+    source = StepSource(LineKind.STATUS, quiet_s=2.0)
+    begun = clock.now()
+    taken(source, "reading")
+
+    assert live(source, now=begun + 1.9) == []
+    assert live(source, now=begun + 2.1) == ["reading"]
