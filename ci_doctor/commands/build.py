@@ -14,8 +14,8 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.build.run import BuildOutcome
-    from ci_doctor.buildkite.api_time import ApiTime
+    from ci_doctor.build.current import BuildOutcome
+    from ci_doctor.buildkite.agent import ApiTime
     from ci_doctor.model.outcome import Report
     from ci_doctor.session.exit_policy import ExitPolicy
 
@@ -67,8 +67,7 @@ def merged_build(
     this process. Raises UsageError for a path that
     does not exist, and without paths outside a Buildkite job.
     """
-    from ci_doctor.build.current_merge import merge_current
-    from ci_doctor.build.run import MergeRequest, merge_build
+    from ci_doctor.build.current import MergeRequest, merge_build, merge_current
 
     if not paths:
         return merge_current(os.environ, expect, api_time=api_time)
@@ -163,8 +162,8 @@ def publish(
     For the last step of a build, in which `buildkite-agent` is all that is needed. Merges the files
     at PATHs, or without any the artifacts of this build.
     """
-    from ci_doctor.build.publish import publish_build
-    from ci_doctor.buildkite.api_time import ApiTime
+    from ci_doctor.build.current import publish_build
+    from ci_doctor.buildkite.agent import ApiTime
 
     session.policy = _policy(config_path, exit_code=exit_code)
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None

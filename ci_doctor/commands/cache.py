@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_doctor.caches.targets import CacheTarget
     from ci_doctor.commands.cache_setting import CacheSetting
     from ci_doctor.model.facts.cache import SaveCacheFacts, VerifyCacheFacts
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
 
 @click.group(
@@ -141,14 +141,13 @@ def restore(
     The others wait and have its result. A problem is a warning: the job goes on without a cache.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.restored import restore_outcome
-    from ci_doctor.caches.restore import RestoreWork
-    from ci_doctor.caches.run_restore import run_restore
+    from ci_doctor.caches.outcomes import restore_outcome
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.restore import RestoreWork, run_restore
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import TransferProgress, cache_setting
     from ci_doctor.model.facts.cache import RestoreCacheFacts
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
     setting = cache_setting(config_path, flags)
     settings = setting.settings
@@ -213,10 +212,9 @@ def save(
     before it.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.saved import save_outcome
-    from ci_doctor.caches.run_save import run_save
-    from ci_doctor.caches.save import SaveWork
+    from ci_doctor.caches.outcomes import save_outcome
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.save import SaveWork, run_save
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import (
         TransferProgress,
@@ -227,7 +225,7 @@ def save(
         signer_of,
     )
     from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.store.errors import StoreError
+    from ci_doctor.store.objects import StoreError
 
     setting = cache_setting(config_path, flags)
     settings = setting.settings
@@ -285,10 +283,10 @@ def status(
 ) -> int:
     """Show where the caches lie, which were restored from where, and what a restore would do."""
     session.claim()
-    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import status_row
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.looked import status_outcome
+    from ci_doctor.caches.outcomes import status_outcome
+    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import CacheStatusFacts
@@ -349,10 +347,9 @@ def verify(
     With --effect, from what was compiled after the restore, and how long that took.
     """
     session.claim()
-    from ci_doctor.caches.machine_directory import machine_directory
-    from ci_doctor.caches.outcomes.looked import verify_outcome
-    from ci_doctor.caches.outcomes.proven import effect_facts, effect_outcome
+    from ci_doctor.caches.outcomes import effect_facts, effect_outcome, verify_outcome
     from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import targets_of
     from ci_doctor.commands.cache_setting import cache_setting, logs_of
 
@@ -377,9 +374,8 @@ def _verified(
     setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
 ) -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
-    from ci_doctor.caches.bounded import bounded
-    from ci_doctor.caches.verify_installed import verify_installed
-    from ci_doctor.caches.verify_store import verify_store
+    from ci_doctor.caches.leader import bounded
+    from ci_doctor.caches.trusted_store import verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
 
     place = setting.settings.store
@@ -420,9 +416,9 @@ def explain(
 ) -> int:
     """Print the identity of each cache, fact by fact, and where the nearest saved one differs."""
     session.claim()
-    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import explain as explain_cache
-    from ci_doctor.caches.outcomes.looked import explain_outcome
+    from ci_doctor.caches.outcomes import explain_outcome
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import ExplainCacheFacts
@@ -479,13 +475,13 @@ def gc(
     It may run beside jobs that save and restore: a pack goes in a second run, a day after the first.
     """
     session.claim()
-    from ci_doctor.caches.bounded import bounded
-    from ci_doctor.caches.outcomes.looked import collect_outcome
+    from ci_doctor.caches.leader import bounded
+    from ci_doctor.caches.outcomes import collect_outcome
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.model.facts.cache import CollectCacheFacts
     from ci_doctor.store.collect_garbage import GarbageRules, collect_garbage
-    from ci_doctor.store.limits import StoreLimits
+    from ci_doctor.store.objects import StoreLimits
     from ci_doctor.system import clock
 
     setting = cache_setting(config_path, flags)
@@ -533,10 +529,10 @@ def keygen(session: Session, /, *, file: Path, principal: str) -> int:
     FILE belongs only into the jobs that save on the default branch.
     """
     session.claim()
-    from ci_doctor.caches.outcomes.looked import key_outcome
+    from ci_doctor.caches.outcomes import key_outcome
     from ci_doctor.model.facts.cache import CacheKeyFacts
-    from ci_doctor.store.trust.scopes import NAMESPACE
-    from ci_doctor.store.trust.signer import generate_key
+    from ci_doctor.store.signer import generate_key
+    from ci_doctor.store.trust import NAMESPACE
 
     public = generate_key(file)
     facts = CacheKeyFacts(

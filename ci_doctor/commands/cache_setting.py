@@ -12,7 +12,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.caches.log_lines import LogWords, read_lines
+from ci_doctor.caches.compiled import LogWords, read_lines
 from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.caches.trusted_store import TrustedStore
@@ -22,14 +22,12 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.distribution import install_extra
 from ci_doctor.session.printing import say
-from ci_doctor.store.address import open_store
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import Origin
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.policy import TrustRules
-from ci_doctor.store.trust.scopes import JobScopes, namespace_of, scopes_of
-from ci_doctor.store.trust.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import AllowedSigners, JobScopes, TrustRules, namespace_of, scopes_of
 from ci_doctor.system import clock
 from ci_doctor.version import tool_version
 

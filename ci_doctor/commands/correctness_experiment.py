@@ -9,12 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.caches.families.family import Family
-from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.families.table import all_families
-from ci_doctor.caches.machine_directory import machine_directory
-from ci_doctor.caches.receipt import Receipt, receipts_of
-from ci_doctor.caches.rules import IGNORED, NOT_COPIED
+from ci_doctor.caches.families import all_families
+from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
+from ci_doctor.caches.receipt import Receipt, machine_directory, receipts_of
 from ci_doctor.commands.progress import ExperimentSource
 from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
@@ -30,7 +28,7 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import StoreError
 from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 

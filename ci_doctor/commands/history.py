@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from ci_doctor.history.address import DatabaseAddress
-    from ci_doctor.history.build_artifacts import BuildFiles
+    from ci_doctor.history.database import HistoryWindow
     from ci_doctor.history.evidence import JobEvidence
-    from ci_doctor.history.ingest import Tell
+    from ci_doctor.history.ingest import BuildFiles, Tell
     from ci_doctor.history.settings import HistorySettings
-    from ci_doctor.history.window import HistoryWindow
 
 
 @click.group(
@@ -76,8 +75,7 @@ def history_settings(
     """The settings, and the database they name. Raises UsageError; the extra must be installed."""
     from ci_doctor.commands.run_record import configured_history
     from ci_doctor.config.loading import load_config
-    from ci_doctor.history.address import DEFAULT_FILE, database_address
-    from ci_doctor.history.extra import require_extra
+    from ci_doctor.history.address import DEFAULT_FILE, database_address, require_extra
 
     loaded = load_config(config_path, Path.cwd())
     settings, address = configured_history(loaded, {"database": database, "days": days})
@@ -90,8 +88,8 @@ def history_settings(
 @contextmanager
 def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
     """The database, for a command that writes; a SQLite file is made if there is none."""
-    from ci_doctor.history.engine import BUSY_S
-    from ci_doctor.history.migration import open_database
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.upkeep import open_database
 
     engine = open_database(address, busy_s=BUSY_S)
     try:
@@ -103,7 +101,7 @@ def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
 @contextmanager
 def read_history(address: "DatabaseAddress") -> Iterator["Connection"]:
     """A transaction that reads. Raises UsageError if nothing was ever written there."""
-    from ci_doctor.history.engine import reading
+    from ci_doctor.history.database import reading
 
     require_existing(address)
     with opened(address) as engine, reading(engine) as connection:
@@ -121,7 +119,7 @@ def require_existing(address: "DatabaseAddress") -> None:
 
 def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow":
     """The last days, up to now."""
-    from ci_doctor.history.window import last_days
+    from ci_doctor.history.database import last_days
     from ci_doctor.system import clock
 
     return last_days(settings.days, round(clock.epoch() * 1000), branch)
@@ -183,8 +181,8 @@ def ingest(
     from ci_doctor.buildkite.job import step_label
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.history.ingest import ingest as ingested
-    from ci_doctor.history.known_job import known_job
-    from ci_doctor.history.outcomes.stored import ingest_outcome
+    from ci_doctor.history.outcomes import ingest_outcome
+    from ci_doctor.history.own_report import known_job
 
     known = known_job(about, session.about, step_label(os.environ))
     with late_teller() as tell, ExitStack() as stack:
@@ -198,12 +196,12 @@ def _downloaded(
     words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
 ) -> "BuildFiles":
     """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
-    from ci_doctor.history.build_artifacts import BuildFiles, agent_of_job, build_files
+    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files
 
     if not words:
         return BuildFiles()
     agent = agent_of_job(os.environ)
-    from ci_doctor.buildkite.named_build import named_build
+    from ci_doctor.buildkite.rest import named_build
     from ci_doctor.system.files.own_directory import own_directory
 
     builds = [named_build(word, os.environ) for word in words]
@@ -240,7 +238,7 @@ def flaky(
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.flaky import flaky_facts
-    from ci_doctor.history.outcomes.flaky import flaky_outcome
+    from ci_doctor.history.outcomes import flaky_outcome
 
     with read_history(address) as connection:
         facts = flaky_facts(connection, window_of(settings, branch))
@@ -275,11 +273,9 @@ def test(
     session.claim()
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.branches import branch_number
-    from ci_doctor.history.kept_attempts import attempts_of
-    from ci_doctor.history.named_test import named_test
-    from ci_doctor.history.one_test import one_test_facts
-    from ci_doctor.history.outcomes.one_test import one_test_outcome
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
+    from ci_doctor.history.outcomes import one_test_outcome
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
@@ -318,11 +314,9 @@ def began(
     session.claim()
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.began import began_facts
-    from ci_doctor.history.branches import branch_number
-    from ci_doctor.history.kept_attempts import attempts_of
-    from ci_doctor.history.named_test import named_test
-    from ci_doctor.history.outcomes.one_test import began_outcome
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+    from ci_doctor.history.outcomes import began_outcome
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
@@ -378,7 +372,7 @@ def suggest(
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.flaky import flaky_facts
-    from ci_doctor.history.outcomes.stored import quarantine_outcome
+    from ci_doctor.history.outcomes import quarantine_outcome
     from ci_doctor.history.quarantine import suggested
 
     window = window_of(settings, branch)
@@ -418,8 +412,8 @@ def report(
     directory = session.claim(_DIRECTORY) or _DIRECTORY
     settings, address = history_settings(config_path, database, days)
 
-    from ci_doctor.history.outcomes.report import report_outcome
-    from ci_doctor.history.strip import strip_facts
+    from ci_doctor.history.flaky import strip_facts
+    from ci_doctor.history.outcomes import report_outcome
 
     with read_history(address) as connection:
         facts = strip_facts(connection, window_of(settings, branch))
@@ -452,10 +446,10 @@ def prune(
     session.claim()
     _, address = history_settings(config_path, database)
 
-    from ci_doctor.history.outcomes.stored import prune_outcome
-    from ci_doctor.history.prune import prune as pruned
-    from ci_doctor.history.reading.moments import utc_text
-    from ci_doctor.history.window import last_days
+    from ci_doctor.history.database import last_days
+    from ci_doctor.history.evidence import utc_text
+    from ci_doctor.history.outcomes import prune_outcome
+    from ci_doctor.history.upkeep import prune as pruned
     from ci_doctor.system import clock
 
     require_existing(address)
@@ -484,9 +478,9 @@ def upgrade(session: Session, /, *, database: str | None, config_path: Path | No
     session.claim()
     _, address = history_settings(config_path, database)
 
-    from ci_doctor.history.engine import BUSY_S
-    from ci_doctor.history.migration import upgrade as upgraded
-    from ci_doctor.history.outcomes.stored import upgrade_outcome
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.upkeep import upgrade as upgraded
+    from ci_doctor.history.outcomes import upgrade_outcome
 
     change = upgraded(address, busy_s=BUSY_S)
     return session.finish(upgrade_outcome(change, address.label), on_stdout=True)

@@ -158,7 +158,7 @@ def post_command(context: click.Context, session: Session, /) -> int:
 
     Of one that succeeded, the caches are judged and saved. Exits with 0.
     """
-    from ci_doctor.buildkite.job_end import JobEnd
+    from ci_doctor.buildkite.job import JobEnd
 
     end = JobEnd.from_environ(os.environ)
     # Who cancelled the job knows why it ended.

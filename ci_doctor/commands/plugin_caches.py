@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import msgspec
 
-from ci_doctor.buildkite.cache_option import (
+from ci_doctor.buildkite.hook_record import keep_cached, was_cached
+from ci_doctor.buildkite.job_log import VARIABLE
+from ci_doctor.buildkite.plugin import (
     CacheOption,
     effect_arguments,
+    options_and_problem,
+    report_root,
     restore_arguments,
     save_arguments,
 )
-from ci_doctor.buildkite.hook_record import keep_cached, was_cached
-from ci_doctor.buildkite.job_log_file import VARIABLE
-from ci_doctor.buildkite.plugin import options_and_problem, report_root
-from ci_doctor.caches.outcomes.job import job_outcome
+from ci_doctor.caches.outcomes import job_outcome
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.facts.cache import (

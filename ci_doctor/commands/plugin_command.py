@@ -20,9 +20,7 @@ from ci_doctor.buildkite.hook_record import (
     keep_diagnosed,
     was_diagnosed,
 )
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd, explains
-from ci_doctor.buildkite.job_work import work_of
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, work_of
 from ci_doctor.buildkite.plugin import (
     REPORT_DIR_VARIABLE,
     PluginOptions,

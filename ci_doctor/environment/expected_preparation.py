@@ -8,7 +8,7 @@ ours can stop that shell; the job's next ci-doctor command can see it.
 import json
 from collections.abc import Mapping
 
-from ci_doctor.buildkite.step_plugins import plugin_prepares
+from ci_doctor.buildkite.plugin import plugin_prepares
 from ci_doctor.config.decoding import decode_section, variable_name
 from ci_doctor.config.loading import Config
 from ci_doctor.environment import exports, rules

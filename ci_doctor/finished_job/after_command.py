@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.buildkite.job_log import CommandOutput
-from ci_doctor.buildkite.job_log_file import read_log_file
-from ci_doctor.buildkite.job_log_request import request_log
+from ci_doctor.buildkite.job_log import CommandOutput, read_log_file, request_log
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.buildkite.job_end import ENDED_FROM_OUTSIDE, JobEnd, explains
+from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT
 from ci_doctor.model.cause import LIKELY, Cause, RetryPolicy
 from ci_doctor.model.outcome import Report

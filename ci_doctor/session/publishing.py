@@ -8,11 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.annotations import Annotation, ShowStep
 from ci_doctor.buildkite.attempt_history import one_line_cause
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd, explains, worst_verdict
-from ci_doctor.buildkite.publish import PublishedJob, artifact_folder
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, worst_verdict
+from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, artifact_folder
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_record
@@ -293,9 +291,7 @@ def publish_all(
     its file lies in `root`, where it is published from. Never raises for the agent's failures.
     """
     from ci_doctor.buildkite.agent import Agent
-    from ci_doctor.buildkite.job import JobEnvironment
-    from ci_doctor.buildkite.job_end import JobEnd
-    from ci_doctor.buildkite.job_work import work_of
+    from ci_doctor.buildkite.job import JobEnd, JobEnvironment, work_of
     from ci_doctor.buildkite.publish import publish
     from ci_doctor.session.report_directory import published_elsewhere
 

@@ -17,7 +17,7 @@ from ci_doctor.lint.all_rules import lint_rules
 from ci_doctor.lint.lint_rule import Example
 from ci_doctor.lint.source_files import kind_by_name
 from ci_doctor.model.cause import POLICIES
-from ci_doctor.pytest_runs.explain.kinds import MEANINGS
+from ci_doctor.pytest_runs.explanation import MEANINGS
 from docs.site.command_manuals import manuals
 from docs.site.reference_pages import commands_page, environment_page
 

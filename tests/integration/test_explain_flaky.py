@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.runner import TrialRunner
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explaining import TrialRunner
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
 from ci_doctor.system.processes.limited_runs import run_limited
 from tests.support.cli import doctor, environment
 from tests.support.flaky_corpus.labels import LABELS, free_port, place

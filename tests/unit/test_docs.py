@@ -13,8 +13,8 @@ from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
-from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS
-from ci_doctor.pytest_runs.explain.statistics import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
+from ci_doctor.pytest_runs.trial import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
+from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS
 from docs.site.made_pages import PAGES, made_page, write_pages
 from tests.support.documents.page import read_page
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.build.api_job import ApiJob
-from ci_doctor.build.material import Material, RecordFile, ReportFile, UnreadableFile
+from ci_doctor.build.api_jobs import ApiJob
+from ci_doctor.build.collect import Material, RecordFile, ReportFile, UnreadableFile
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.build.publish import CONTEXT, publish_build
+from ci_doctor.build.current import CONTEXT, publish_build
 from ci_doctor.model.facts.build import BuildFacts, StepFacts
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict

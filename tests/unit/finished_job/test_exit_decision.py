@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job import JobEnd
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.finished_job.exit_decision import FailedCommand, decide
 from ci_doctor.model.cause import Cause, FailureClass

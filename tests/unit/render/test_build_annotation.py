@@ -9,7 +9,7 @@ import nh3
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.build.build_metadata import causes_json
+from ci_doctor.build.current import causes_json
 from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding, Severity

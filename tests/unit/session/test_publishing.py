@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment
 from ci_doctor.commands.plugin import _PUBLISH_S
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, FailureClass, LogLine

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ci_doctor.build.material import Material, RecordFile
+from ci_doctor.build.collect import Material, RecordFile
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
