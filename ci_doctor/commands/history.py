@@ -479,8 +479,8 @@ def upgrade(session: Session, /, *, database: str | None, config_path: Path | No
     _, address = history_settings(config_path, database)
 
     from ci_doctor.history.database import BUSY_S
-    from ci_doctor.history.upkeep import upgrade as upgraded
     from ci_doctor.history.outcomes import upgrade_outcome
+    from ci_doctor.history.upkeep import upgrade as upgraded
 
     change = upgraded(address, busy_s=BUSY_S)
     return session.finish(upgrade_outcome(change, address.label), on_stdout=True)
