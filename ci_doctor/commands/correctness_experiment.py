@@ -5,14 +5,10 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ci_doctor.caches.families import all_families
-from ci_doctor.caches.family import Family, relocate
-from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
-from ci_doctor.caches.receipt import Receipt, machine_directory, receipts_of
 from ci_doctor.commands.progress import ExperimentSource
 from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
@@ -28,9 +24,12 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.store.objects import StoreError
 from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
+
+if TYPE_CHECKING:
+    from ci_doctor.caches.family import Family
+    from ci_doctor.caches.receipt import Receipt
 
 
 def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Finding, ...]]:
@@ -38,6 +37,8 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 
     With `fresh`, a restored cache is not used, which is a finding. Nothing of it raises.
     """
+    from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
+
     restored = list(_restored())
     if caches is Caches.FRESH:
         names = ", ".join(family.name for family, _ in restored)
@@ -60,7 +61,9 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
     return tuple(trees), tuple(findings)
 
 
-def _tree(family: Family, variable: str, receipt: Receipt) -> CopiedCache:
+def _tree(family: "Family", variable: str, receipt: "Receipt") -> CopiedCache:
+    from ci_doctor.caches.family import relocate
+
     return CopiedCache(
         variable=variable,
         subdirectory=family.subdirectory,
@@ -69,8 +72,12 @@ def _tree(family: Family, variable: str, receipt: Receipt) -> CopiedCache:
     )
 
 
-def _restored() -> Iterator[tuple[Family, Receipt]]:
+def _restored() -> "Iterator[tuple[Family, Receipt]]":
     """The newest receipt of each family whose tree is still there."""
+    from ci_doctor.caches.families import all_families
+    from ci_doctor.caches.receipt import machine_directory, receipts_of
+    from ci_doctor.store.objects import StoreError
+
     try:
         state = machine_directory(os.environ, make=False)
     except StoreError:
