@@ -72,7 +72,7 @@ def _tree(family: "Family", variable: str, receipt: "Receipt") -> CopiedCache:
     )
 
 
-def _restored() -> "Iterator[tuple[Family, Receipt]]":
+def _restored() -> Iterator[tuple["Family", "Receipt"]]:
     """The newest receipt of each family whose tree is still there."""
     from ci_doctor.caches.families import all_families
     from ci_doctor.caches.receipt import machine_directory, receipts_of

@@ -56,7 +56,7 @@ def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Con
     """
     # Whoever becomes the command needs none of this.
     from ci_doctor.supervision.run import run as supervise
-    from ci_doctor.system.relay.relay import CommandRefusedError
+    from ci_doctor.system.relay import CommandRefusedError
 
     session.show(request.prepared)
     try:

@@ -17,7 +17,7 @@ from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent
 from ci_doctor.services.ports import owner_of
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.listeners import is_listened_on
 from ci_doctor.system.processes.process import Child, has_ended

@@ -17,8 +17,8 @@ from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
 from ci_doctor.system.processes.process import describe_status, signal_name
-from ci_doctor.system.relay.output import CommandLog
-from ci_doctor.system.relay.relay import CommandEnd, relay
+from ci_doctor.system.relay import CommandEnd, relay
+from ci_doctor.system.relay_output import CommandLog
 from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ci_doctor.supervision.run import (
     find_cause,
     talk,
 )
-from ci_doctor.system.relay.relay import CommandEnd
+from ci_doctor.system.relay import CommandEnd
 from tests.support.builders import a_finding
 from tests.support.diagnoses import a_cause
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ci_doctor.model.words import shortened
 from ci_doctor.services.busy_timeout import aside
-from ci_doctor.services.probes.ready import ReadinessProbe
+from ci_doctor.services.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext

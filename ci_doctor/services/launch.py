@@ -22,8 +22,8 @@ from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.launch.plan import check_words, client_environment, filled_words, problem
-from ci_doctor.services.launch.report import (
+from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
+from ci_doctor.services.launch_report import (
     Launched,
     LaunchPlan,
     LaunchRequest,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
+from ci_doctor.services import http_answer
 from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
 from ci_doctor.services.logs import TURN_BYTES, LogSearch
-from ci_doctor.services.probes import http_answer
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import end_awaited

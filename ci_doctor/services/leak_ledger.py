@@ -23,7 +23,7 @@ from msgspec import Struct, convert, structs
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.leaks.places import (
+from ci_doctor.services.leak_places import (
     SHARED_MEMORY,
     HeldResources,
     IpcObject,
@@ -357,7 +357,7 @@ class LeakLedger:
 
 
 class _Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of known.toml."""
+    """A row of leaks.toml."""
 
     what: str
     kinds: tuple[LeftKind, ...]
@@ -367,7 +367,7 @@ class _Known(Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def _known_rows() -> tuple[_Known, ...]:
-    text = Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("leaks.toml").read_text(encoding="utf-8")
     return convert(tomli.loads(text)["left"], decodable(tuple[_Known, ...]))
 
 
