@@ -70,7 +70,7 @@ def count_files(*directories: Path) -> int:
 
     A file that lies in two of them counts once.
     """
-    files = set()
+    files: set[str] = set()
     for top in {os.path.realpath(directory) for directory in directories}:
         # os.walk leaves out what it cannot read.
         for directory, _, names in os.walk(top):

@@ -14,7 +14,7 @@ from ci_doctor.imports.trace import RecordedRun, read_traces
 from ci_doctor.preload.injection import injected
 from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import Interruption, end_awaited, hand_on
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree

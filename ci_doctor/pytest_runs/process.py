@@ -31,7 +31,7 @@ from ci_doctor.pytest_runs.records import (
 )
 from ci_doctor.pytest_runs.streams import KeptLog, KeptOutput, Output, ShownOutput, held_file
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import (
     Interruption,
     end_awaited,

@@ -16,8 +16,8 @@ from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.probes.probe import wait_until_ready
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.probe import wait_until_ready
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock

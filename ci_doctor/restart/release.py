@@ -12,12 +12,12 @@ from msgspec import structs
 
 from ci_doctor.model.facts.restart_check import Released
 from ci_doctor.model.service import LeftThing, NamedProcess
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import size
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.findings import summary
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.leaks.places import SHARED_MEMORY
+from ci_doctor.services.leak_places import SHARED_MEMORY
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.stopping import GpuMemoryBack, wait_released

@@ -26,8 +26,8 @@ from ci_doctor.services.descendants import (
 )
 from ci_doctor.services.instance import Death, Subject
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
@@ -396,7 +396,7 @@ def _commands(
     environment: Mapping[str, str], directory: Path
 ) -> "Iterator[Callable[[Sequence[str], int], Child]]":
     """What runs the commands of an exec probe; they, and what they leave behind, end with it."""
-    from ci_doctor.system.guardian.client import Guardian
+    from ci_doctor.system.guardian import Guardian
     from ci_doctor.system.processes.tree import OwnTree
 
     guardian = Guardian.start()

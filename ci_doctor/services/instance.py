@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
+from ci_doctor.services.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.processes.process import describe_exit, signal_name
 

@@ -8,7 +8,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.probes.probe import WatchedFile
+from ci_doctor.services.probe import WatchedFile
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.tree import OwnTree

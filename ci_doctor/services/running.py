@@ -11,12 +11,12 @@ from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import LeakLedger
+from ci_doctor.services.leak_ledger import LeakLedger
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives

@@ -10,14 +10,14 @@ from msgspec import Struct, structs
 
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.machine.gpus import GpuMemory, read_gpu_memory
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, StopResult
 from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent
 from ci_doctor.services.ports import owner_of
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.listeners import is_listened_on
 from ci_doctor.system.processes.process import Child, has_ended

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct, structs
 
 from ci_doctor.errors import CiDoctorError, Terminated, UsageError
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
+from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
@@ -17,8 +17,8 @@ from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
 from ci_doctor.system.processes.process import describe_status, signal_name
-from ci_doctor.system.relay.output import CommandLog
-from ci_doctor.system.relay.relay import CommandEnd, relay
+from ci_doctor.system.relay import CommandEnd, relay
+from ci_doctor.system.relay_output import CommandLog
 from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:

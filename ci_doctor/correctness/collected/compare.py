@@ -39,8 +39,12 @@ from ci_doctor.correctness.verdict.looks import neighbours
 from ci_doctor.correctness.verdict.mix_test import smallest_p
 from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted
 from ci_doctor.load.canonical import text_of
-from ci_doctor.model.facts.answers import AlignedAnswers
-from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
+from ci_doctor.model.facts.correctness import (
+    AlignedAnswers,
+    CompareFacts,
+    ExaminedRequests,
+    SampleFile,
+)
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, row
 from ci_doctor.model.verdict import Verdict

@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
-from ci_doctor.model.facts.answers import (
+from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     Divergence,
     Hardness,

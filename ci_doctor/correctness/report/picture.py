@@ -8,7 +8,7 @@ from ci_doctor.correctness.report.findings import Context, replay_command
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
-from ci_doctor.model.facts.answers import (
+from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
     Hardness,
@@ -18,7 +18,7 @@ from ci_doctor.model.facts.answers import (
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, probability, whole_percent_up
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 
 # A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
 # With its title and the headline the picture must fit.

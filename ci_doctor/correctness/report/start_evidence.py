@@ -13,8 +13,8 @@ from ci_doctor.correctness.verdict.compare import drift_of
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import together
 from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
-from ci_doctor.model.facts.archive import ArchiveUseFacts
 from ci_doctor.model.facts.correctness import (
+    ArchiveUseFacts,
     ControlOutcome,
     ControlResult,
     DeviceFacts,

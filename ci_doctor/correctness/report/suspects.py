@@ -15,7 +15,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, clusters
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
-from ci_doctor.model.facts.answers import AlignedAnswers, Hardness
+from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness
 from ci_doctor.render.formatting import amount
 
 # --- which starts answered alike, which differ from themselves, and what lines up with that ---

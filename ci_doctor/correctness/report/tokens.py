@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ci_doctor.load.choices import ulp_distance
-from ci_doctor.model.facts.answers import Divergence, Hardness, PositionUnit
+from ci_doctor.model.facts.correctness import Divergence, Hardness, PositionUnit
 
 # --- the generated tokens of a choice, with their log-probabilities if the server reports them ---
 

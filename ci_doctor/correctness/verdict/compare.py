@@ -14,7 +14,7 @@ from functools import lru_cache
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.mix_test import Column, Labels, Traits, mix_test
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm, outcomes
-from ci_doctor.model.facts.archive import ArchiveDrift
+from ci_doctor.model.facts.correctness import ArchiveDrift
 
 # By request; None is a missing answer.
 Answers = Mapping[str, str | None]

@@ -6,7 +6,7 @@ import pytest
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.starts import Starts
 
 

@@ -19,16 +19,16 @@ from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
-from ci_doctor.services.launch.launch import EventLog, client_problem, make_plan, run
-from ci_doctor.services.launch.plan import (
+from ci_doctor.services.launch import EventLog, client_problem, make_plan, run
+from ci_doctor.services.launch_plan import (
     check_words,
     choose,
     client_environment,
     filled_words,
     problem,
 )
-from ci_doctor.services.launch.report import Launched, LaunchRequest, outcome_of
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.launch_report import Launched, LaunchRequest, outcome_of
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.services.starts import Starts
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code

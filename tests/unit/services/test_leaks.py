@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.service import LeftKind
-from ci_doctor.services.leaks.ledger import LeakLedger, LeakPolicy, Witnesses
-from ci_doctor.services.leaks.places import IpcObject
+from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy, Witnesses
+from ci_doctor.services.leak_places import IpcObject
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 

@@ -23,7 +23,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
-from ci_doctor.model.facts.answers import Divergence, Hardness, PositionUnit
+from ci_doctor.model.facts.correctness import Divergence, Hardness, PositionUnit
 from tests.unit.correctness.experiments import decided, experiment, result
 from tests.unit.correctness.report.test_divergence import A, completion, legacy
 

@@ -18,7 +18,7 @@ from ci_doctor.correctness.report.divergence import (
 )
 from ci_doctor.load.answer_items import packed
 from ci_doctor.load.choices import nearest
-from ci_doctor.model.facts.answers import Hardness, PositionUnit
+from ci_doctor.model.facts.correctness import Hardness, PositionUnit
 
 CALL = {"name": "f", "arguments": '{"a": 1}'}
 

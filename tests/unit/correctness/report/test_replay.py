@@ -21,8 +21,7 @@ from ci_doctor.correctness.report.replay import (
 from ci_doctor.correctness.tally import level_digests
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.answers import Hardness
-from ci_doctor.model.facts.replay import ReplayFacts
+from ci_doctor.model.facts.correctness import Hardness, ReplayFacts
 from tests.support.tables import lines_of
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 

@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.compare import (
     explain,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
-from ci_doctor.model.facts.archive import ArchiveDrift
+from ci_doctor.model.facts.correctness import ArchiveDrift
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 
