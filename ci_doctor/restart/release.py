@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ci_doctor.model.facts.restart_check import Released
 from ci_doctor.model.service import LeftThing, NamedProcess
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import size
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.findings import summary

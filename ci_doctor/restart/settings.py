@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.restart_check import Terms
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.ready import ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import (
     Duration,

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.machine.gpus import GpuMemory, read_gpu_memory
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, StopResult
 from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.deaths import DeathWatch

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.facts.wait import WaitFacts
+from ci_doctor.model.facts.launch import WaitFacts
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind
 from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
 from ci_doctor.model.service import FailureKind, ServiceFailure
