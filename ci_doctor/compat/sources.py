@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from email.parser import BytesHeaderParser
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ def metadata_fields(content: bytes) -> MetadataFields:
     )
 
 
-def wheel_tree(file: Path | IO[bytes], label: str, digest: str | None = None) -> CodeTree:
+def wheel_tree(file: Path, label: str) -> CodeTree:
     """The members of a wheel. Raises UsageError if it is no zip archive."""
     try:
         archive = zipfile.ZipFile(file)
@@ -59,7 +59,6 @@ def wheel_tree(file: Path | IO[bytes], label: str, digest: str | None = None) ->
         read=read,
         distribution=fields.name,
         version=fields.version,
-        digest=digest,
     )
 
 
@@ -299,7 +298,6 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
         distribution=fields.name,
         version=fields.version or (None if tag is None else tag.removeprefix("v")),
         is_built=False,
-        digest=commit,
     )
 
 

@@ -3,12 +3,12 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ci_doctor.imports import rules
-from ci_doctor.imports.confirm import Confirmation, HeldRun, Investigation, JudgedHazard
-from ci_doctor.imports.kinds import Harm, HarmKind, harms, kind_of
+from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard
+from ci_doctor.imports.hazards import Harm, HarmKind, harms, kind_of
 from ci_doctor.imports.remedy import remedy
 from ci_doctor.imports.trace import RecordedRun
 from ci_doctor.model.facts.import_race import Hazard, Import, Site, Standing
@@ -31,9 +31,7 @@ def what(hazard: Hazard) -> str:
     """What is special about its modules."""
     first = hazard.modules[0]
     *others, last = hazard.modules
-    together = last
-    if others:
-        together = f"{', '.join(others)} and {last}"
+    together = f"{', '.join(others)} and {last}" if others else last
     return kind_of(hazard).what.format(first=first, all=together, last=last)
 
 
@@ -71,9 +69,7 @@ def describe_import(side: Import) -> str:
 
 def describe_harm(harm: Harm) -> str:
     """What went wrong, in a sentence without its full stop."""
-    where = ""
-    if harm.site is not None:
-        where = f" at {place(harm.site)}"
+    where = "" if harm.site is None else f" at {place(harm.site)}"
     match harm.kind:
         case HarmKind.MISSING_NAME if harm.attribute == "*":
             return f"thread {harm.thread} took `*` from the incomplete {harm.name}{where}"
@@ -98,9 +94,7 @@ def shown(path: str) -> str:
     if not os.path.isabs(path):  # noqa: PTH117
         return path
     relative = os.path.relpath(path)
-    if relative.startswith(".."):
-        return path
-    return relative
+    return path if relative.startswith("..") else relative
 
 
 # Examples of what was started; the facts list all.
@@ -119,6 +113,7 @@ _SEVERITIES: Final = {
 
 _STANDINGS: Final = {
     Standing.FIRED: "it fired in the recorded run",
+    Standing.OPEN: "the runs with a delay could not decide it",
     Standing.HARMLESS: "a thread was handed a wrong module, and nothing that it read was missing",
 }
 
@@ -128,16 +123,68 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
     run = investigation.recorded
     for judged in investigation.judged:
         yield _of_hazard(judged, investigation, excerpts)
-    yield from _not_followed(investigation)
+    # With a hazard the result is not a pass anyway; without one, the child may be what raced.
+    severity = Severity.NOTE if investigation.judged else Severity.WARNING
+    escapes = [(each.why, each.argv) for process in run.processes for each in process.escapes]
+    for why, commands in _by_reason(escapes):
+        yield rules.NOT_FOLLOWED.finding(
+            f"{len(commands)} of the Pythons that were started could not be followed: {why}",
+            evidence=commands[:_COMMANDS_SHOWN],
+            remedy=rules.NOT_FOLLOWED.remedy,
+            severity=severity,
+        )
     if investigation.spared:
-        yield _immune(investigation)
-    yield from _not_judged(investigation)
+        names = {hazard.modules[0] for hazard in investigation.spared}
+        immune = [
+            python for python, exposed in investigation.interpreters.items() if exposed is False
+        ]
+        yield rules.INTERPRETER_IMMUNE.finding(
+            f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
+            "which this interpreter survives",
+            evidence=tuple(Evidence(file=shown(python)) for python in immune),
+            remedy=remedy(investigation.spared[0], investigation.rules).text,
+        )
+    unjudged = [(why, process.argv) for process in run.processes for why in process.unjudged]
+    for why, commands in _by_reason(unjudged):
+        yield rules.NOT_JUDGED.finding(
+            f"imports cannot be judged in {len(commands)} of the processes: {not_judged(why)}",
+            evidence=commands[:_COMMANDS_SHOWN],
+            remedy=rules.NOT_JUDGED.remedy,
+        )
+    yield from _of_recording(investigation)
+
+
+def _by_reason(
+    commands: Iterable[tuple[str, tuple[str, ...]]],
+) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
+    """The commands of each reason: a test suite may start the same tool a thousand times."""
+    by_reason: dict[str, list[Evidence]] = defaultdict(list)
+    for why, argv in commands:
+        by_reason[why].append(Evidence(excerpt=" ".join(argv)))
+    for why, evidence in by_reason.items():
+        yield why, tuple(evidence)
+
+
+def _of_recording(investigation: Investigation) -> Iterator[Finding]:
+    """What is wrong with the recording as a whole."""
+    run = investigation.recorded
     if run.unreadable or not run.processes:
-        yield _not_recorded(investigation)
+        summary = "imports were not recorded, or cannot be read"
+        if investigation.isolated:
+            summary = f"not followed: {investigation.isolated}"
+        yield rules.NOT_RECORDED.finding(
+            summary,
+            evidence=tuple(Evidence(excerpt=text) for text in run.unreadable),
+            remedy=rules.NOT_RECORDED.remedy,
+        )
     # A race that fired may be why the command failed: the failure is no finding of its own then.
     has_fired = bool(investigation.having(Standing.FIRED))
     if run.command_failed and run.processes and not has_fired:
-        yield _command_failed(investigation)
+        yield rules.COMMAND_FAILED.finding(
+            f"the command ended with {run.describe_end()}, so it may have ended before some of its "
+            "imports",
+            remedy=rules.COMMAND_FAILED.remedy,
+        )
 
 
 def _of_hazard(
@@ -162,55 +209,61 @@ def _of_hazard(
 
 def _standing(judged: JudgedHazard) -> str:
     confirmation = judged.confirmation
-    if judged.standing in _STANDINGS:
-        return _STANDINGS[judged.standing]
-    match judged.standing:
-        case Standing.CONFIRMED if confirmation is not None and confirmation.fired_in is not None:
-            # A delay adds no order that cannot come about by itself: what fires with it can fire
-            # without it.
-            return f"it fired in a run with a delay ({confirmation.fired_in.hold.describe()})"
-        case Standing.SAFE if confirmation is not None:
-            return _not_fired(confirmation)
-        case Standing.OPEN:
-            return _open(judged)
-        case _:
-            return "nothing orders the two imports"
-
-
-def _open(judged: JudgedHazard) -> str:
-    if not kind_of(judged.candidate.worst).delays(judged.candidate.worst):
-        return "nothing orders the two, and no run with a delay decides it"
-    if judged.confirmation is None:
-        return "no run was made for it"
-    return "the runs with a delay could not decide it"
-
-
-def _not_fired(confirmation: Confirmation) -> str:
-    longest_s = 0.0
-    for run in confirmation.runs:
+    words = _STANDINGS.get(judged.standing, "nothing orders the two imports")
+    if judged.standing is Standing.CONFIRMED and judged.hold is not None:
+        # A delay adds no order that cannot come about by itself: what fires with it can fire
+        # without it.
+        words = f"it fired in a run with a delay ({judged.hold.describe()})"
+    if judged.standing is Standing.SAFE and confirmation is not None:
+        longest = duration(max(run.hold.limit_s for run in confirmation.runs))
+        words = f"no other thread came within {longest} of a delay, so something orders the two"
         # To have met without harm is the stronger evidence, in whichever run it was.
-        if run.met:
-            return "a delay brought the two together, and nothing happened"
-        longest_s = max(longest_s, run.hold.limit_s)
-    return (
-        f"no other thread came within {duration(longest_s)} of a delay, so something orders the two"
-    )
+        if any(run.met for run in confirmation.runs):
+            words = "a delay brought the two together, and nothing happened"
+    if judged.standing is Standing.OPEN and confirmation is None:
+        words = "no run was made for it"
+        if not kind_of(judged.candidate.worst).delays(judged.candidate.worst):
+            words = "nothing orders the two, and no run with a delay decides it"
+    return words
 
 
 def _evidence(
     judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
 ) -> Iterator[Evidence]:
-    hazard = judged.candidate.worst
-    for side in (hazard.first, hazard.second):
+    hazards = judged.candidate.hazards
+    for side in (hazards[0].first, hazards[0].second):
         # A frame without a line number has line 0 in the trace.
         line = side.site.line or None
         yield Evidence(file=shown(side.site.file), line=line, excerpt=describe_import(side))
-    lines = [hazard.detail, *_elsewhere(judged, investigation)]
+    lines = [hazards[0].detail]
+    # Each pair once: several threads or processes may meet at the same two lines.
+    places = {(hazard.first.site, hazard.second.site) for hazard in hazards}
+    if len(places) > 1:
+        lines.append(f"the same at {len(places) - 1} more pairs of places")
+    if len(investigation.recorded.processes) > 1:
+        pids = sorted({hazard.pid for hazard in hazards})
+        lines.append(f"in process {', '.join(map(str, pids))}")
     if judged.standing is Standing.FIRED:
         lines += _of_harm(judged, investigation.recorded)
     yield Evidence(excerpt="\n".join(lines))
     if judged.confirmation is not None and judged.confirmation.fired_in is not None:
         yield _of_run(judged, judged.confirmation.fired_in, excerpts)
+
+
+def _of_run(judged: JudgedHazard, held: HeldRun, excerpts: dict[int, str]) -> Evidence:
+    recorded = held.recorded
+    ending = f"ended with {recorded.describe_end()}"
+    if recorded.timed_out:
+        ending = "was stopped, it did not end"
+    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
+    if held.newly_failed:
+        failed = ", ".join(held.newly_failed[:_HARMS_SHOWN])
+        lines.append(f"the import of {failed} failed, and succeeds without the delay")
+    # A program that ends well may still write warnings, which would look like evidence.
+    excerpt = excerpts.get(held.number)
+    if excerpt and (recorded.timed_out or recorded.exit_code != 0):
+        lines.append(excerpt)
+    return Evidence(excerpt="\n".join(lines))
 
 
 def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
@@ -219,100 +272,3 @@ def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
     for hazard in judged.candidate.hazards:
         harms_by_rank.update(dict.fromkeys(harms(hazard, run.processes)))
     return [describe_harm(harm) for harm in list(harms_by_rank)[:_HARMS_SHOWN]]
-
-
-def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:
-    hazards = judged.candidate.hazards
-    # Each pair once: several threads or processes may meet at the same two lines.
-    places = {(hazard.first.site, hazard.second.site) for hazard in hazards}
-    if len(places) > 1:
-        yield f"the same at {len(places) - 1} more pairs of places"
-    if len(investigation.recorded.processes) > 1:
-        pids = {hazard.pid for hazard in hazards}
-        listed = ", ".join(map(str, sorted(pids)))
-        yield f"in process {listed}"
-
-
-def _of_run(judged: JudgedHazard, run: HeldRun, excerpts: dict[int, str]) -> Evidence:
-    recorded = run.recorded
-    ending = f"ended with {recorded.describe_end()}"
-    if recorded.timed_out:
-        ending = "was stopped, it did not end"
-    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
-    if run.newly_failed:
-        failed = ", ".join(run.newly_failed[:_HARMS_SHOWN])
-        lines.append(f"the import of {failed} failed, and succeeds without the delay")
-    # A program that ends well may still write warnings, which would look like evidence.
-    excerpt = excerpts.get(run.number)
-    if excerpt and (recorded.timed_out or recorded.exit_code != 0):
-        lines.append(excerpt)
-    return Evidence(excerpt="\n".join(lines))
-
-
-def _not_followed(investigation: Investigation) -> Iterator[Finding]:
-    # One finding for a reason: a test suite may start the same tool a thousand times.
-    by_reason: dict[str, list[str]] = defaultdict(list)
-    for process in investigation.recorded.processes:
-        for escape in process.escapes:
-            by_reason[escape.why].append(" ".join(escape.argv))
-    # With a hazard the result is not a pass anyway; without one, the child may be what raced.
-    severity = Severity.WARNING
-    if investigation.judged:
-        severity = Severity.NOTE
-    for why, commands in by_reason.items():
-        evidence = [Evidence(excerpt=command) for command in commands[:_COMMANDS_SHOWN]]
-        yield rules.NOT_FOLLOWED.finding(
-            f"{len(commands)} of the Pythons that were started could not be followed: {why}",
-            evidence=tuple(evidence),
-            remedy=rules.NOT_FOLLOWED.remedy,
-            severity=severity,
-        )
-
-
-def _not_judged(investigation: Investigation) -> Iterator[Finding]:
-    # One finding for a reason: each worker of a server has the same one.
-    commands: dict[str, list[str]] = defaultdict(list)
-    for process in investigation.recorded.processes:
-        for why in process.unjudged:
-            commands[why].append(" ".join(process.argv))
-    for why, processes in commands.items():
-        evidence = [Evidence(excerpt=command) for command in processes[:_COMMANDS_SHOWN]]
-        yield rules.NOT_JUDGED.finding(
-            f"imports cannot be judged in {len(processes)} of the processes: {not_judged(why)}",
-            evidence=tuple(evidence),
-            remedy=rules.NOT_JUDGED.remedy,
-        )
-
-
-def _immune(investigation: Investigation) -> Finding:
-    names = {hazard.modules[0] for hazard in investigation.spared}
-    evidence = []
-    for executable, exposed in investigation.interpreters.items():
-        if exposed is False:
-            evidence.append(Evidence(file=shown(executable)))
-    return rules.INTERPRETER_IMMUNE.finding(
-        f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
-        "which this interpreter survives",
-        evidence=tuple(evidence),
-        remedy=remedy(investigation.spared[0], investigation.rules).text,
-    )
-
-
-def _not_recorded(investigation: Investigation) -> Finding:
-    summary = "imports were not recorded, or cannot be read"
-    if investigation.isolated:
-        summary = f"not followed: {investigation.isolated}"
-    evidence = [Evidence(excerpt=text) for text in investigation.recorded.unreadable]
-    return rules.NOT_RECORDED.finding(
-        summary,
-        evidence=tuple(evidence),
-        remedy=rules.NOT_RECORDED.remedy,
-    )
-
-
-def _command_failed(investigation: Investigation) -> Finding:
-    ending = investigation.recorded.describe_end()
-    return rules.COMMAND_FAILED.finding(
-        f"the command ended with {ending}, so it may have ended before some of its imports",
-        remedy=rules.COMMAND_FAILED.remedy,
-    )

@@ -78,9 +78,7 @@ class Load(Struct, frozen=True, kw_only=True):
     @property
     def ended_ns(self) -> int | None:
         """When it ended; None if that is not recorded."""
-        if self.end is None:
-            return None
-        return self.end.t
+        return None if self.end is None else self.end.t
 
     def __contains__(self, time_ns: int) -> bool:
         """Whether `time_ns` lies within it."""
@@ -119,9 +117,6 @@ class History:
         self.waits: dict[_Key, list[Wait]] = defaultdict(list)
         self.deadlocks: list[Deadlock] = []
         self.executed: dict[str, list[Load]] = {}
-        self._index_process(process)
-
-    def _index_process(self, process: RecordedProcess) -> None:
         for event in process.events:
             self.events[event.n].append(event)
         loads: list[Load] = []
@@ -130,40 +125,29 @@ class History:
             events.sort(key=lambda event: event.k)
             self._index(events)
             loads += _loads(events)
-        self._index_loads(loads)
-
-    def _index_ask(self, ask: Ask) -> None:
-        self.asks[ask.n, ask.name].append(ask)
-        if ask.within is None:
-            self.entries[ask.n].append(ask)
-        else:
-            self.inside[ask.within].append(ask)
+        for load in sorted(loads, key=lambda load: load.begin.t):
+            if load.is_execution:
+                self.executed.setdefault(load.name, []).append(load)
 
     def _index(self, events: list[ImportEvent]) -> None:
         for event in _lock_order(events):
-            if isinstance(event, Ask):
-                self._index_ask(event)
-            elif isinstance(event, Wait):
-                self.waits[event.n, event.name].append(event)
-            elif isinstance(event, Deadlock):
-                self.deadlocks.append(event)
-
-    def _index_loads(self, loads: list[Load]) -> None:
-        by_name: dict[str, list[Load]] = defaultdict(list)
-        # By time, because Graph numbers the modules in this order.
-        for load in sorted(loads, key=_begin_time):
-            by_name[load.name].append(load)
-        for name, attempts in by_name.items():
-            executions = [load for load in attempts if load.is_execution]
-            if executions:
-                self.executed[name] = executions
+            match event:
+                case Ask():
+                    self.asks[event.n, event.name].append(event)
+                    if event.within is None:
+                        self.entries[event.n].append(event)
+                    else:
+                        self.inside[event.within].append(event)
+                case Wait():
+                    self.waits[event.n, event.name].append(event)
+                case Deadlock():
+                    self.deadlocks.append(event)
+                case _:
+                    pass
 
     def load_by(self, thread: int, name: str) -> Load | None:
         """How `thread` executed module `name`, if it did."""
-        for load in self.executed.get(name, ()):
-            if load.n == thread:
-                return load
-        return None
+        return next((load for load in self.executed.get(name, ()) if load.n == thread), None)
 
     def asks_before(self, thread: int, name: str, index: int) -> list[Ask]:
         """The requests of `thread` for module `name` before its event `index`."""
@@ -190,10 +174,6 @@ class History:
         return tuple(reversed(sites))
 
 
-def _begin_time(load: Load) -> int:
-    return load.begin.t
-
-
 def _loads(events: list[ImportEvent]) -> Iterator[Load]:
     """The begins of one thread with their ends."""
     # A stack for each module: its code may reload it, or a failed import may be tried again.
@@ -210,27 +190,25 @@ def _loads(events: list[ImportEvent]) -> Iterator[Load]:
             yield Load(begin=begin, end=None)
 
 
-def _lock_order(events: list[ImportEvent]) -> Iterator[ImportEvent]:
+def _lock_order(events: list[ImportEvent]) -> list[ImportEvent]:
     """The events of one thread, with requests in the order in which CPython takes their locks.
 
     The recorder writes `import a.b` as a request for `a`, which the statement hands out, and one
     for `a.b`. CPython takes the lock of `a.b` first.
     """
-    at = 0
-    while at < len(events):
-        together = events[at : at + 2]
-        if _is_dotted_import(together[0], together[-1]):
-            together.reverse()
-        else:
-            del together[1:]
-        yield from together
-        at += len(together)
+    ordered: list[ImportEvent] = []
+    package: Ask | None = None  # the request before, if it may be the first of two
+    for event in events:
+        ask = event if isinstance(event, Ask) else None
+        if ask is not None and package is not None and _is_below(ask, package):
+            ordered.insert(-1, ask)
+            package = None
+            continue
+        ordered.append(event)
+        package = ask if ask is not None and ask.how == "statement" and not ask.names else None
+    return ordered
 
 
-def _is_dotted_import(first: ImportEvent, second: ImportEvent) -> bool:
-    """Whether they are the two requests of one `import a.b`."""
-    if not isinstance(first, Ask) or not isinstance(second, Ask):
-        return False
-    if first.how != "statement" or first.names or first.site != second.site:
-        return False
-    return second.name.startswith(first.name + ".")
+def _is_below(ask: Ask, package: Ask) -> bool:
+    """Whether it is the second of the two requests of one `import a.b`."""
+    return ask.site == package.site and ask.name.startswith(f"{package.name}.")

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.imports.kinds import KINDS
+from ci_doctor.imports.hazards import KINDS
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import secrets
-import signal as signals
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
 from ci_doctor.pytest_runs.records import read_records
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.foreground import until_its_end
 from ci_doctor.system.processes.interruption import Interruption, in_foreground
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.tree import OwnTree
@@ -42,8 +42,6 @@ _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
 _KILL_S: Final = 2.0
 _LAST_WORDS_S: Final = 2.0
-# After a signal to ci-doctor: its sender may have signalled our whole process group, pytest included.
-_GROUP_SIGNAL_S: Final = 0.1
 # pytest prints its summary after Ctrl-C, and tears fixtures down.
 _AFTER_SIGNAL_S: Final = 10.0
 
@@ -195,8 +193,12 @@ class _OneRun:
         try:
             child = self._start(output)
             try:
-                await self._watch(child, tree, interruption)
+                limits_s = (_AFTER_SIGNAL_S, _AFTER_SIGNAL_S, _GRACE_S)
+                await until_its_end(
+                    child, tree, interruption, limits_s, functools.partial(self._wait, child, tree)
+                )
             finally:
+                self.duration_s = self.duration_s or clock.now() - child.started_at
                 # After a second signal nobody waits for helpers.
                 tree.kill(_KILL_S, at_once=interruption.is_repeated)
                 self.returncode = child.wait()
@@ -219,26 +221,7 @@ class _OneRun:
             foreground=_is_at_a_terminal(),
         )
 
-    async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in a task
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(child.pidfd, _settle, ended)
-        try:
-            with interruption.watch(task):
-                try:
-                    await self._to_its_end(child, tree, ended)
-                except asyncio.CancelledError:
-                    if interruption.received is None:
-                        raise
-                    # Within `watch`: a second signal must be able to cancel the stop.
-                    await _stop(child, tree, ended, interruption.received)
-        finally:
-            loop.remove_reader(child.pidfd)
-            self.duration_s = self.duration_s or clock.now() - child.started_at
-
-    async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
+    async def _wait(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         if self._plan.timeout_s is None:
             await asyncio.wait({ended}, timeout=self._plan.limit_s)
         else:
@@ -267,31 +250,7 @@ class _OneRun:
             await tree.terminate(_GRACE_S)
 
 
-async def _stop(
-    child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
-) -> None:
-    """Hand the signal on; a second one cancels this, and the caller kills what is left."""
-    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
-    number = signals.SIGTERM
-    if received is signals.SIGINT:
-        number = signals.SIGINT
-    own_time_s = _GROUP_SIGNAL_S
-    if received is signals.SIGINT and in_foreground():
-        own_time_s = _AFTER_SIGNAL_S
-    with contextlib.suppress(asyncio.CancelledError, ProcessLookupError):
-        await asyncio.wait({ended}, timeout=own_time_s)
-        if not ended.done():
-            signals.pidfd_send_signal(child.pidfd, number)
-            await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
-        await tree.terminate(_GRACE_S)
-
-
 @functools.cache
 def _is_at_a_terminal() -> bool:
     """Whether a person sits there: a CI's agent gives its jobs a terminal, too."""
     return in_foreground() and not os.environ.get("CI")
-
-
-def _settle(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
