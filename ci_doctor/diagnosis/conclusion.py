@@ -10,12 +10,11 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Role
-from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output
+from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output, sounds_like_success
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.diagnosis.rank import Calibration, Candidate, features, probability
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.steps import sounds_like_success
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
 from ci_doctor.model.fingerprint import fingerprint, normal_text

@@ -20,7 +20,6 @@ from ci_doctor.diagnosis.conclusion import (
     with_consequences,
     without_repetitions,
 )
-from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.finality import ending_of, was_before
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
@@ -32,18 +31,18 @@ from ci_doctor.diagnosis.good_run import (
 from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import LogText, TextLine, excerpt_around
 from ci_doctor.diagnosis.open_log import expand, open_logs
 from ci_doctor.diagnosis.outside import RETRIED, judged
 from ci_doctor.diagnosis.rank import (
     Calibration,
     Candidate,
     calibration,
+    examined,
     nearly_strongest,
     rank,
 )
 from ci_doctor.diagnosis.times import with_times
-from ci_doctor.diagnosis.went_on import examined
 from ci_doctor.model.cause import OF_CHANGE, Cause, FailureClass, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.render.formatting import percent
@@ -85,7 +84,7 @@ def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     if not own:
         return RuleSet(house)
     # Only a repository's rules are checked at run time, which takes longer than reading them.
-    from ci_doctor.diagnosis.rule_checks import repository_rules
+    from ci_doctor.diagnosis.log_rules import repository_rules
 
     taken = {rule.id for rule in house}
     return RuleSet(house, repository_rules(own, taken))

@@ -19,9 +19,9 @@ from ci_doctor.diagnosis.log_rules import (
     LogRule,
     Role,
     RuleSet,
+    check_rules,
 )
 from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
-from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest, strongest_match
 from ci_doctor.errors import ConfigError

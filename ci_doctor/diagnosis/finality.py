@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import Role
-from ci_doctor.diagnosis.log_story import LogStory
+from ci_doctor.diagnosis.log_story import JobStep, LogStory
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.outside import (
     OF_NETWORK,
@@ -24,10 +24,8 @@ from ci_doctor.diagnosis.outside import (
     lies_outside,
     retry_policy,
 )
-from ci_doctor.diagnosis.rank import Candidate
-from ci_doctor.diagnosis.steps import JobStep
+from ci_doctor.diagnosis.rank import Candidate, has_gone_on
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
-from ci_doctor.diagnosis.went_on import has_gone_on
 from ci_doctor.model.cause import OF_CHANGE, FailureClass, RetryPolicy
 
 # A program that ends by an exception says little more; so many lines of its stop are shown too.

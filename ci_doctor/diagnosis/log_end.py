@@ -12,11 +12,10 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose_logs, diagnosis_of, load_rules
-from ci_doctor.diagnosis.excerpt import Excerpt, lines_around
 from ci_doctor.diagnosis.finality import went_on
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.log_text import Excerpt, LogText, lines_around
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import quick_engine, search_for
 from ci_doctor.errors import ConfigError

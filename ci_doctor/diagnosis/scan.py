@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines import LONGEST_TEXT, CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import (
+    MARKS,
     NAMEABLE,
     ORDINARY_LINES,
     LogRule,
@@ -34,8 +35,6 @@ Engine = Callable[[bytes], Sequence[tuple[int, int]]]
 Place = tuple[int, int]
 MakeEngine = Callable[[Sequence[bytes]], Engine]
 
-# The roles of marks.
-MARKS = frozenset({Role.RUN_BEGIN, Role.RUN_PASSED})
 _NEAR_BYTES = 64 * 1024
 # A fast engine takes long to make: from about this size of a log on it is worth it.
 _LARGE_BYTES = 24 * 1024 * 1024

@@ -11,7 +11,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import TextLine
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Hit
-from ci_doctor.diagnosis.steps import (
+from ci_doctor.diagnosis.log_story import (
     in_passed_run,
     outside_of_runs,
     passed_runs,
