@@ -23,7 +23,6 @@ from ci_doctor.diagnosis.conclusion import (
 from ci_doctor.diagnosis.finality import ending_of, was_before
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
-    compared,
     last_new_lines,
     only_new_line,
     read_good_run,
@@ -199,7 +198,10 @@ def ranking(
     """The candidates of all `stories`, the probable cause first."""
     candidates = [each for story in stories for each in story.candidates]
     if good is not None:
-        candidates = compared(candidates, good)
+        candidates = [
+            structs.replace(each, in_good_run=good.normal(each.clean.message) in good.hits)
+            for each in candidates
+        ]
     ranked = examined(candidates, logs)
     # One log is in order by itself.
     if len(logs) > 1:

@@ -172,23 +172,22 @@ class BoundedRegex:
     def __init__(self, regex: str, *, is_foreign: bool) -> None:
         self._regex = regex
         self._is_foreign = is_foreign
-        self._of_re: Pattern | None = None
-        self._of_re2: Pattern | None = None
 
     def search(self, text: str, /) -> Match | None:
         """The first match in `text`."""
-        if self._is_foreign or len(text) > _SHORT_TEXT:
-            return self._linear().search(text)
-        if self._of_re is None:
-            self._of_re = re.compile(self._regex)
-        return self._of_re.search(text)
+        is_bounded = self._is_foreign or len(text) > _SHORT_TEXT
+        return (self._of_re2 if is_bounded else self._of_re).search(text)
 
-    def _linear(self) -> Pattern:
-        if self._of_re2 is None:
-            import re2
+    @cached_property
+    def _of_re(self) -> Pattern:
+        return re.compile(self._regex)
 
-            self._of_re2 = re2.compile(self._regex)
-        return self._of_re2
+    @cached_property
+    def _of_re2(self) -> Pattern:
+        import re2
+
+        compiled: Pattern = re2.compile(self._regex)
+        return compiled
 
 
 # A literal in one of these would call a rule on a good part of all lines.
@@ -236,8 +235,6 @@ class RuleSet:
     def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
         self.rules = (*house, *own)
         self._first_own = len(house)
-        self._compiled: dict[int, Pattern] = {}
-        self._compiled_next: dict[int, Pattern] = {}
 
     @property
     def own(self) -> tuple[LogRule, ...]:
@@ -262,28 +259,23 @@ class RuleSet:
                 by_literal.setdefault(literal.encode(), []).append(index)
         return by_literal
 
-    def pattern(self, index: int) -> Pattern:
-        """The regex of `rules[index]`, compiled when it is needed first."""
+    @cached_property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The regexes of `rules`, each compiled when it is needed first."""
         # Most logs hold the literals of a few rules; compiling all would double the start.
-        compiled = self._compiled.get(index)
-        if compiled is None:
-            compiled = self._compile(index, self.rules[index].regex)
-            self._compiled[index] = compiled
-        return compiled
+        return tuple(
+            BoundedRegex(rule.regex, is_foreign=index >= self._first_own)
+            for index, rule in enumerate(self.rules)
+        )
 
-    def next_line_pattern(self, index: int) -> Pattern | None:
-        """The regex for the line below a hit of `rules[index]`; None if the hit names its own."""
-        regex = self.rules[index].next_line
-        if regex is None:
-            return None
-        compiled = self._compiled_next.get(index)
-        if compiled is None:
-            compiled = self._compile(index, regex)
-            self._compiled_next[index] = compiled
-        return compiled
-
-    def _compile(self, index: int, regex: str) -> Pattern:
-        return BoundedRegex(regex, is_foreign=index >= self._first_own)
+    @cached_property
+    def next_line_patterns(self) -> dict[int, Pattern]:
+        """The regexes for the line below a hit, of those `rules` whose hit names that line."""
+        return {
+            index: BoundedRegex(rule.next_line, is_foreign=index >= self._first_own)
+            for index, rule in enumerate(self.rules)
+            if rule.next_line is not None
+        }
 
     def matching(
         self, indices: Iterable[int], texts: Sequence[str]
@@ -294,12 +286,9 @@ class RuleSet:
         """
         matches = []
         for index in indices:
-            pattern = self.pattern(index)
-            for text in texts:
-                match = pattern.search(text)
-                if match is not None:
-                    matches.append((index, fields_of(match)))
-                    break
+            for match in filter(None, map(self.patterns[index].search, texts)):
+                matches.append((index, fields_of(match)))
+                break
         return matches
 
 
@@ -403,71 +392,49 @@ def check_rules(
 
 
 def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
-    yield from _field_problems(rule)
+    is_cause = rule.role in NAMEABLE
+    wrong = {
+        "the id is not of the form family/what-happened: use a-z, 0-9 and - only": _ID.fullmatch(
+            rule.id
+        )
+        is None,
+        "no literals: give strings of which every matching line holds one": not rule.literals,
+        "no example in match: give a line that the rule must match": not rule.match,
+        f"weight {rule.weight}: use 0 to 100": not 0 <= (rule.weight or 0) <= 100,
+        # What follows from a cause has the class of that.
+        f"no class: a rule with role {rule.role} needs one": is_cause
+        and rule.class_ is None
+        and rule.role is not Role.SYMPTOM,
+        "no explanation: say in a sentence what happened": is_cause and not rule.explanation,
+        "no remedy: say in a sentence what to do": is_cause and not rule.remedy,
+    }
+    yield from (text for text, is_wrong in wrong.items() if is_wrong)
     for literal in rule.literals:
-        yield from _literal_problems(literal)
-        # A scan leaves out frequent marks that stand alone (`LiteralSearch`).
-        if rule.role not in MARKS:
-            yield from _frequency_problems(literal)
-    regexes = [rule.regex]
-    if rule.next_line is not None:
-        regexes.append(rule.next_line)
-    is_valid = True
-    for regex in regexes:
-        problem = regex_problem(regex, is_foreign=not is_house)
-        if problem is not None:
-            is_valid = False
-            yield problem
-    if is_valid:
-        yield from _placeholder_problems(rule)
-        yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))
-
-
-def _field_problems(rule: LogRule) -> Iterator[str]:
-    if _ID.fullmatch(rule.id) is None:
-        yield "the id is not of the form family/what-happened: use a-z, 0-9 and - only"
-    if not rule.literals:
-        yield "no literals: give strings of which every matching line holds one"
-    if not rule.match:
-        yield "no example in match: give a line that the rule must match"
-    if rule.weight is not None and not 0 <= rule.weight <= 100:
-        yield f"weight {rule.weight}: use 0 to 100"
-    if rule.role in NAMEABLE:
-        yield from _problems_of_a_cause(rule)
-
-
-def _problems_of_a_cause(rule: LogRule) -> Iterator[str]:
-    # What follows from a cause has the class of that.
-    if rule.class_ is None and rule.role is not Role.SYMPTOM:
-        yield f"no class: a rule with role {rule.role} needs one"
-    if not rule.explanation:
-        yield "no explanation: say in a sentence what happened"
-    if not rule.remedy:
-        yield "no remedy: say in a sentence what to do"
-
-
-def _literal_problems(literal: str) -> Iterator[str]:
-    if _CONTROL.search(literal):
-        yield f"literal {literal!r}: a line holds no such character, remove it"
-    if len(literal.encode()) < _SHORTEST_LITERAL_BYTES:
-        yield f"literal {literal!r}: shorter than {_SHORTEST_LITERAL_BYTES} bytes, use a longer part"
-
-
-def _frequency_problems(literal: str) -> Iterator[str]:
-    for line in ORDINARY_LINES:
-        if literal in line:
-            yield (
-                f"literal {literal!r}: stands in ordinary lines such as {line!r}, "
-                "use a part that only the failure has"
-            )
-            return
-
-
-def _placeholder_problems(rule: LogRule) -> Iterator[str]:
+        yield from _literal_problems(rule, literal)
+    regexes = [rule.regex, *filter(None, [rule.next_line])]
+    problems = [regex_problem(regex, is_foreign=not is_house) for regex in regexes]
+    yield from filter(None, problems)
+    if any(problems):
+        return
     groups = re.compile(rule.regex).groupindex
     for name in _PLACEHOLDER.findall(rule.next_command or ""):
         if name not in groups:
             yield f"next_command: {{{name}}} is no named group of the regex"
+    yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))
+
+
+def _literal_problems(rule: LogRule, literal: str) -> Iterator[str]:
+    if _CONTROL.search(literal):
+        yield f"literal {literal!r}: a line holds no such character, remove it"
+    if len(literal.encode()) < _SHORTEST_LITERAL_BYTES:
+        yield f"literal {literal!r}: shorter than {_SHORTEST_LITERAL_BYTES} bytes, use a longer part"
+    ordinary = [line for line in ORDINARY_LINES if literal in line]
+    # A scan leaves out frequent marks that stand alone (`LiteralSearch`).
+    if ordinary and rule.role not in MARKS:
+        yield (
+            f"literal {literal!r}: stands in ordinary lines such as {ordinary[0]!r}, "
+            "use a part that only the failure has"
+        )
 
 
 def _example_problems(rule: LogRule, pattern: Pattern) -> Iterator[str]:
@@ -498,17 +465,14 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
     rules: list[LogRule] = []
     for path in paths:
         name = str(path)
-        added = parse_rules(_text(path), name)
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: cannot be read: {error}") from error
+        added = parse_rules(text, name)
         earlier = {rule.id for rule in rules}
         mistakes = check_rules(added, name, taken=earlier.union(taken))
         if mistakes:
             raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
         rules.extend(added)
     return tuple(rules)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error

@@ -248,18 +248,23 @@ def lines_around(
     exception has its innermost frames before it and the rest of its message after it. Other root
     lines stand among the last 15 lines that are not empty, or in the middle of 15 others.
     """
-    lines = [_shown(line) for line in text.split("\n")]
+    cleaned = [clean_line(line.encode()).text for line in text.split("\n")]
+    lines = [first_words(each, _LONGEST_LINE) for each in cleaned]
     number = None if place is None else place.line
     root = _root(lines, number, fatal)
     if root is None:
         return Excerpt()
+    kept = [index for index, line in enumerate(lines) if line]
+    middle = kept.index(root)
     if ends_traceback and number is not None and root == number - 1:
-        kept = _not_empty(lines, max(0, root - _FRAME_LINES), root + _LINES_AFTER)
+        kept = [each for each in kept if -_FRAME_LINES <= each - root <= _LINES_AFTER]
     else:
-        kept = _fifteen(_not_empty(lines, 0, len(lines) - 1), root)
-    shown = [lines[index] for index in kept]
+        first = max(0, middle - _LAST_LINES // 2)
+        if middle >= len(kept) - _LAST_LINES:
+            first = max(0, len(kept) - _LAST_LINES)
+        kept = kept[first : first + _LAST_LINES]
     return Excerpt(
-        lines=tuple(shown),
+        lines=tuple(lines[index] for index in kept),
         line=kept[0] + 1,
         end_line=kept[-1] + 1,
         root=kept.index(root),
@@ -281,35 +286,10 @@ def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
     return shown
 
 
-def _shown(line: str) -> str:
-    return first_words(clean_line(line.encode()).text, _LONGEST_LINE)
-
-
 def _root(lines: Sequence[str], number: int | None, fatal: str | None) -> int | None:
     """The index of the root line; None if all lines are empty."""
-    if fatal is not None:
-        for index in reversed(range(len(lines))):
-            if fatal in lines[index]:
-                return index
-    if number is not None and lines[number - 1]:
+    last = range(len(lines) - 1, -1, -1)
+    fatals = [index for index in last if fatal is not None and fatal in lines[index]]
+    if not fatals and number is not None and lines[number - 1]:
         return number - 1
-    for index in reversed(range(len(lines))):
-        if lines[index]:
-            return index
-    return None
-
-
-def _fifteen(kept: Sequence[int], root: int) -> list[int]:
-    """The last 15 of `kept` if `root` is among them, else those around it."""
-    last = list(kept[-_LAST_LINES:])
-    if root in last:
-        return last
-    middle = kept.index(root)
-    first = max(0, middle - _LAST_LINES // 2)
-    return list(kept[first : first + _LAST_LINES])
-
-
-def _not_empty(lines: Sequence[str], first: int, last: int) -> list[int]:
-    """The indices from `first` to `last` of lines with something in them."""
-    end = min(last + 1, len(lines))
-    return [index for index in range(first, end) if lines[index]]
+    return next(iter(fatals), next((index for index in last if lines[index]), None))
