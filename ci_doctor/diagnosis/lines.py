@@ -38,11 +38,10 @@ def without_stamps(text: str) -> tuple[str, str | None]:
     time = None
     for stamp in _STAMPS:
         match = stamp.match(text)
-        if match is None:
-            continue
-        groups = match.groupdict()
-        time = time or groups.get("time") or groups.get("elapsed")
-        text = text[match.end() :]
+        if match is not None:
+            groups = match.groupdict()
+            time = time or groups.get("time") or groups.get("elapsed")
+            text = text[match.end() :]
     return text, time
 
 
@@ -182,53 +181,35 @@ _LEVEL_OF_LETTER: Final = {
 
 def _prefix(text: str) -> re.Match[str] | None:
     """The prefix with which `text` begins."""
-    first = text[:1]
-    if first.isspace() or not first:
+    if text[:1].isspace() or not text:
         return None
     for pattern in _patterns(text):
         match = _compiled(pattern).match(text)
         if match is not None:
             return match
-    if "%|" in text:
-        return _compiled(_BAR).match(text)
-    return None
+    return _compiled(_BAR).match(text) if "%|" in text else None
 
 
 def _patterns(text: str) -> tuple[str, ...]:
     """The prefixes that `text` may have, by its first characters."""
-    first = text[0]
+    first, second = text[0], text[1:2]
     if first == "(":
         return _PARENTHESIS
+    if first == "[" and second.isalpha():
+        return _BRACKET_LETTER
     if first == "[":
-        return _after_bracket(text)
+        return _BRACKET_DATE if text[5:6] and text[5:6] in "-/" else _BRACKET_OTHER
     if first.isdigit():
         return _DATE_FIRST if text[4:5] in "-/" else ()
-    if text[:2].isupper() and text[1:2].isalpha():
-        # The name of a service or of a machine may have capitals too.
-        return (*_CAPITALS, *_of_machine(text))
-    if text[1:2].isdigit() and first in _LEVEL_OF_LETTER:
-        return (*_LETTER_DIGIT, *_of_machine(text))
-    return _of_machine(text)
-
-
-def _after_bracket(text: str) -> tuple[str, ...]:
-    if text[1:2].isalpha():
-        return _BRACKET_LETTER
-    if text[5:6] and text[5:6] in "-/":
-        return _BRACKET_DATE
-    return _BRACKET_OTHER
-
-
-def _of_machine(text: str) -> tuple[str, ...]:
-    """The prefixes that begin with a name, of which most lines hold no sign."""
+    # Those that begin with a name, of which most lines hold no sign.
     start = text[:_LONGEST_NAME]
-    if " NCCL " in start:
-        return _NCCL
-    if "|" in start:
-        return _SERVICE
-    if text[3:4] == " " and text[9:10] == ":":
-        return _MONTH
-    return ()
+    named: tuple[str, ...] = _NCCL if " NCCL " in start else _SERVICE if "|" in start else ()
+    if not named and text[3:4] == " " and text[9:10] == ":":
+        named = _MONTH
+    # The name of a service or of a machine may have capitals too.
+    if text[:2].isupper() and second.isalpha():
+        return (*_CAPITALS, *named)
+    return (*_LETTER_DIGIT, *named) if second.isdigit() and first in _LEVEL_OF_LETTER else named
 
 
 @cache

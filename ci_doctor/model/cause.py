@@ -10,6 +10,7 @@ from typing import Final, assert_never
 
 from msgspec import Struct, structs
 
+from ci_doctor.model.finding import Evidence
 from ci_doctor.model.shortened import shortened
 
 _LONGEST_LINE: Final = 500  # characters of a text in a record
@@ -181,6 +182,11 @@ class LogLine(Struct, frozen=True, kw_only=True):
     def where(self) -> str:
         """`file:line`, or as much of it as is known."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def evidence(self) -> Evidence:
+        """The same for a finding."""
+        return Evidence(file=self.file, line=self.line, end_line=self.line, excerpt=self.text)
 
 
 class Cause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
