@@ -16,7 +16,6 @@ from ci_doctor.diagnosis.finality import went_on
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import Excerpt, LogText, lines_around
-from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import quick_engine, search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
@@ -124,15 +123,13 @@ def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosi
     first = diagnosis_of([story], [log])
     if first.cause is None:
         return first
-    by_line: dict[int | None, Candidate] = {
-        each.line.number: each for each in reversed(story.candidates)
-    }
-    named = by_line[first.cause.place.line]
+    by_line = {each.line.number: each for each in reversed(story.candidates)}
+    named = by_line[first.cause.place.line or 0]
     if not went_on(named, story.candidates, lines):
         return first
     later = tuple(each for each in story.candidates if each.line.number > named.line.number)
     last = diagnosis_of([structs.replace(story, candidates=later)], [log])
-    if last.cause is None or went_on(by_line[last.cause.place.line], later, lines):
+    if last.cause is None or went_on(by_line[last.cause.place.line or 0], later, lines):
         return first
     return last
 

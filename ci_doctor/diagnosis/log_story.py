@@ -2,6 +2,7 @@
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -259,60 +260,31 @@ class PassedRun(Struct, frozen=True, kw_only=True):
     family: str | None
 
 
-class _Runs:
-    """The runs of one family: those that have begun, and where the last one ended."""
-
-    def __init__(self, family: str) -> None:
-        self.family = family
-        self._begun: list[Hit] = []
-        self._ended = 0
-
-    def begin(self, hit: Hit) -> None:
-        self._begun.append(hit)
-
-    def fail(self, hit: Hit) -> None:
-        if self._begun:
-            self._begun.pop()
-        self._ended = hit.line.number
-
-    def passed(self, hit: Hit) -> PassedRun | None:
-        """The run that `hit` ends; None if it names a test whose begin is not known."""
-        last = hit.line.number
-        begin = self._begin_of(hit)
-        if begin is not None:
-            self._ended = last
-            return PassedRun(first=begin.line.number, last=last, family=None)
-        if hit.fields:
-            return None
-        run = PassedRun(first=self._ended + 1, last=last, family=self.family)
-        self._ended = last
-        return run
-
-    def _begin_of(self, end: Hit) -> Hit | None:
-        """The last begin of the same name; an end without a name ends what has none either."""
-        for index in range(len(self._begun) - 1, -1, -1):
-            begin = self._begun[index]
-            if begin.fields == end.fields:
-                del self._begun[index:]
-                return begin
-        return None
-
-
 def passed_runs(hits: Sequence[Hit], rules: RuleSet) -> list[PassedRun]:
     """The runs that passed, from their marks in the order of the log."""
-    families: dict[str, _Runs] = {}
+    begun: dict[str, list[Hit]] = defaultdict(list)
+    ended: dict[str, int] = defaultdict(int)  # where the last run of the family ended
     passed = []
     for hit in hits:
         rule = rules.rules[hit.rule]
-        runs = families.setdefault(rule.family, _Runs(rule.family))
+        family, last = begun[rule.family], hit.line.number
         if rule.role is Role.RUN_BEGIN:
-            runs.begin(hit)
+            family.append(hit)
         elif rule.role is Role.RUN_FAILED:
-            runs.fail(hit)
+            del family[-1:]
+            ended[rule.family] = last
         elif rule.role is Role.RUN_PASSED:
-            run = runs.passed(hit)
-            if run is not None:
-                passed.append(run)
+            # The last begin of the same name; an end without a name ends what has none either.
+            same = [index for index, begin in enumerate(family) if begin.fields == hit.fields]
+            if same:
+                run = PassedRun(first=family[same[-1]].line.number, last=last, family=None)
+                del family[same[-1] :]
+            elif hit.fields:
+                continue  # a test whose begin is not known
+            else:
+                run = PassedRun(first=ended[rule.family] + 1, last=last, family=rule.family)
+            passed.append(run)
+            ended[rule.family] = last
     return passed
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from ci_doctor.diagnosis.lines import CleanLine, Prefixed, clean_line, without_prefixes
+from ci_doctor.diagnosis.lines import CleanLine, clean_line, without_prefixes
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.model.cause import FailureClass
@@ -169,7 +169,7 @@ class TracebackReader:
         """Whether a traceback waits for its exception, or a chain for its next traceback."""
         return any(writer.begun or writer.linked for writer in self._writers.values())
 
-    def read(self, index: int, line: Prefixed | CleanLine) -> None:
+    def read(self, index: int, line: CleanLine) -> None:
         """Take the next line; indices grow."""
         # Those lines belong together that one process logs from one place.
         name = f"{line.writer or ''} {line.place or ''}"
