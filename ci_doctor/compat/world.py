@@ -160,18 +160,14 @@ def joined(refs: list[Ref]) -> Ref:
     """
     kept: list[Ref] = []
     for ref in refs:
-        options = ref.options if isinstance(ref, UnionRef) else (ref,)
-        for option in options:
+        for option in ref.options if isinstance(ref, UnionRef) else (ref,):
             if option not in kept:
                 kept.append(option)
     values = [ref for ref in kept if not (isinstance(ref, ConstantRef) and ref.value is None)]
-    if not values:
-        return kept[0] if kept else UnknownRef(Ignorance.EXPRESSION)
-    if len(values) == 1:
-        return values[0]
-    for ref in values:
-        if isinstance(ref, UnknownRef | OutsideRef | AbsentRef):
-            return UnknownRef(Ignorance.SEVERAL)
+    if len(values) < 2:
+        return (values or kept or [UnknownRef(Ignorance.EXPRESSION)])[0]
+    if any(isinstance(ref, UnknownRef | OutsideRef | AbsentRef) for ref in values):
+        return UnknownRef(Ignorance.SEVERAL)
     return UnionRef(tuple(values))
 
 
