@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from ci_doctor.imports.hazard import HazardKind, Hold, ProcessImports, limit_s
-from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.locks import Forest, LockNode
+from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
 from ci_doctor.model.finding import Severity

@@ -15,8 +15,7 @@ from ci_doctor.imports.crossings import (
     skips_into,
 )
 from ci_doctor.imports.hazard import HazardKind, ProcessImports, no_delay, while_it_runs
-from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.locks import Forest, LockNode
+from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
 from ci_doctor.model.finding import Severity

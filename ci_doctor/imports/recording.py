@@ -32,7 +32,6 @@ FILES = (
     FOLDER / "_ci_doctor_missing.py",
     FOLDER / "_ci_doctor_hold.py",
     FOLDER / "_ci_doctor_order.py",
-    FOLDER / "_ci_doctor_unfollowed.py",
     FOLDER / "_ci_doctor_imports.py",
 )
 
