@@ -27,10 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from startup import RESULTS
 
-from ci_doctor.pytest_runs.explain.driver import explained
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
-from ci_doctor.pytest_runs.explain.runner import TrialRunner
-from ci_doctor.pytest_runs.explain.suspect import Suspect
+from ci_doctor.pytest_runs.explaining import TrialRunner, explained
+from ci_doctor.pytest_runs.explanation import ExplainedSuspect
+from ci_doctor.pytest_runs.trial import Suspect
 from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 from tests.support.flaky_corpus.labels import LABELS, Labelled, place

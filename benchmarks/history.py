@@ -29,27 +29,27 @@ import sqlalchemy as sa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ci_doctor.history.address import database_address
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.began import began_facts
-from ci_doctor.history.commit_jobs import CommitJobs
-from ci_doctor.history.engine import reading, writing
-from ci_doctor.history.evidence import (
-    AttemptEvidence,
-    AttemptOutcome,
-    EvidenceFile,
-    JobEvidence,
+from ci_doctor.history.database import (
+    ALL_BRANCHES,
+    ATTEMPT,
+    HistoryWindow,
+    last_days,
+    reading,
+    writing,
 )
-from ci_doctor.history.flaky import flaky_facts
+from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome, EvidenceFile, JobEvidence
+from ci_doctor.history.flaky import flaky_facts, seen_before, strip_facts
 from ci_doctor.history.ingest import ingest
-from ci_doctor.history.kept_attempts import KeptAttempt, attempts_of
-from ci_doctor.history.long_green import day_sums
-from ci_doctor.history.migration import open_database, upgrade
-from ci_doctor.history.named_test import NamedTest, named_test
-from ci_doctor.history.one_test import one_test_facts
-from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT
-from ci_doctor.history.seen import seen_before
-from ci_doctor.history.strip import strip_facts
-from ci_doctor.history.window import HistoryWindow, last_days
+from ci_doctor.history.one_test import (
+    KeptAttempt,
+    NamedTest,
+    attempts_of,
+    began_facts,
+    named_test,
+    one_test_facts,
+)
+from ci_doctor.history.upkeep import open_database, upgrade
+from ci_doctor.history.writing import EvidenceWriter
 from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
@@ -200,21 +200,12 @@ def late_file() -> EvidenceFile:
     return EvidenceFile(sha256="f" * 64, place="late", form="junit", job=job, attempts=())
 
 
-def questions(
-    connection: sa.Connection, window: HistoryWindow, commits: int
-) -> dict[str, Callable[[], object]]:
-    """What each command asks of ninety days; `commits` is how many there are."""
-    newest = [f"{number:040x}" for number in range(commits - 20, commits)]
-    identity = ("tests.unit.test_2.TestSome", "test_it[40]")
+def questions(connection: sa.Connection, window: HistoryWindow) -> dict[str, Callable[[], object]]:
+    """What each command asks of ninety days."""
 
     def kept() -> tuple[NamedTest, list[KeptAttempt]]:
         test = named_test(connection, "test_it[40]")
         return test, attempts_of(connection, test.number, window, ALL_BRANCHES)
-
-    def past() -> None:
-        jobs = CommitJobs(connection, newest, pipeline="serving", step="unit (cuda)")
-        jobs.known({identity})
-        jobs.of_tests({identity})
 
     return {
         "`flaky`, `quarantine suggest`": lambda: flaky_facts(connection, window),
@@ -222,8 +213,6 @@ def questions(
         "`test`": lambda: one_test_facts(*kept()),
         "`began`": lambda: began_facts(*kept()),
         "`diagnose` (a cause)": lambda: seen_before(connection, "f"),
-        "`pytest` (20 commits)": past,
-        "`pytest` (a quarantined test)": lambda: day_sums(connection, [identity], window),
     }
 
 

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all rooms' rules into one table, for `explain` and the docs alone."""
 
-from ci_doctor.build import rules as build
-from ci_doctor.caches import rules as caches
+from ci_doctor.build import findings as build
+from ci_doctor.caches import outcomes as caches
 from ci_doctor.compat import rules as compat
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
 from ci_doctor.finished_job import after_command as finished_job
-from ci_doctor.history import rules as history
+from ci_doctor.history import outcomes as history
 from ci_doctor.imports import rules as imports
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule
 from ci_doctor.preload import install, job, presets, start_files, trial, verify
-from ci_doctor.pytest_runs import rules as pytest_runs
-from ci_doctor.pytest_runs.explain import rules as explain
+from ci_doctor.pytest_runs import explanation as explain
+from ci_doctor.pytest_runs import findings as pytest_runs
 from ci_doctor.restart import rules as restart
 from ci_doctor.services import findings as services
-from ci_doctor.session import rules as session
+from ci_doctor.session import delivery as session
 
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (

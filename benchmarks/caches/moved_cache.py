@@ -7,19 +7,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.caches.cold_cost import cost_of
-from ci_doctor.caches.effect import FamilyEffect, Use, judge
-from ci_doctor.caches.families.fact_reader import FactReader
-from ci_doctor.caches.families.family import Family
-from ci_doctor.caches.families.judge import Decision, Relocate, Usable, usable
-from ci_doctor.caches.families.read_tiers import read_tiers
-from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.families.tiers import Tiers
+from ci_doctor.caches.effect import FamilyEffect, Use, cost_of, judge
+from ci_doctor.caches.facts import FactReader
+from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.judge import Decision, Relocate, Tiers, Usable, usable
+from ci_doctor.caches.targets import read_tiers
 from ci_doctor.identity.identity import Identity
 from ci_doctor.machine.interpreters import interpreter_of
-from ci_doctor.store.address import open_store
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.limits import StoreLimits
+from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import (
     ColdCost,
     IdentityTier,
@@ -28,8 +23,10 @@ from ci_doctor.store.manifest import (
     Origin,
     decode,
 )
+from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 
 LIMIT_S = 600.0
 DAY_MS = 86_400_000

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
+from ci_doctor.store.objects import StoreLimits
+from ci_doctor.store.transfer import Deadline
 
 ALLOWED_S = 600.0
 

@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 from startup import RESULTS  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment, is_guarded  # noqa: E402
-from ci_doctor.caches.families.torch_rows import INDUCTOR_CPU, INDUCTOR_HEADERS  # noqa: E402
+from ci_doctor.caches.families import INDUCTOR_CPU, INDUCTOR_HEADERS  # noqa: E402
 
 VERSIONS = ["torch==2.13.0", "numpy", "setuptools"]
 TARGET = 4.0

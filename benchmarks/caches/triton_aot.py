@@ -29,8 +29,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 from startup import RESULTS  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment  # noqa: E402
-from ci_doctor.caches.families.judge import Relocate  # noqa: E402
-from ci_doctor.caches.families.torch_rows import TRITON  # noqa: E402
+from ci_doctor.caches.families import TRITON  # noqa: E402
+from ci_doctor.caches.judge import Relocate  # noqa: E402
 
 VERSIONS = ["triton==3.9.0", "setuptools"]
 

@@ -1,22 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and the agent: downloads what the jobs of this build have uploaded for a merge."""
+"""Acts on the agent and the network: merges this build from what its other jobs have uploaded, and publishes it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.build.collect import MOST_BYTES
-from ci_doctor.build.own_step import is_own_record
-from ci_doctor.buildkite.api_time import ApiTime
-from ci_doctor.buildkite.artifact_download import ArtifactDownload
-from ci_doctor.buildkite.artifacts import TOO_OLD, BuildAgent
-from ci_doctor.buildkite.download_plan import DownloadLimits
+from ci_doctor.build.api_jobs import ApiJob, jobs_of
+from ci_doctor.build.collect import MOST_BYTES, collect
+from ci_doctor.build.merge import merge
+from ci_doctor.build.outcome import outcome_of
+from ci_doctor.buildkite.agent import SPENT, Agent, AgentResult, ApiTime
+from ci_doctor.buildkite.artifacts import (
+    PUBLISHED_FOLDER,
+    TOO_OLD,
+    ArtifactDownload,
+    BuildAgent,
+    DownloadLimits,
+)
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.buildkite.rest import (
+    BUILD,
+    HttpReply,
+    Patience,
+    RequestLimits,
+    address,
+    missing_variables,
+    refusal,
+    request,
+    token,
+)
 from ci_doctor.decodable import decodable
+from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
+from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
-from ci_doctor.render import REPORT_FILE
+from ci_doctor.model.outcome import Outcome, Report
+from ci_doctor.model.verdict import NO_VERDICT
+from ci_doctor.render import REPORT_FILE, build_annotation, renderer
+from ci_doctor.render.headline import tone
+from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory, write_atomically
+
+# --- from paths with the records and reports of jobs to the outcome of a merge ---
+
+
+class BuildOutcome(Struct, frozen=True, kw_only=True):
+    """What came of a merge, and which build it is about; None if no report says so."""
+
+    outcome: Outcome
+    about: About | None
+
+
+class MergeRequest(Struct, frozen=True, kw_only=True):
+    """What to merge.
+
+    paths: folders and files. expect: keys, labels or patterns of steps that must have a report.
+    api_jobs: Buildkite's jobs by id; None if nobody asked. own_job: the id of the job that merges.
+    api_problem: why they could not be asked for. problems: what kept artifacts from being read, as
+    sentences.
+    """
+
+    paths: tuple[Path, ...]
+    expect: tuple[str, ...] = ()
+    api_jobs: Mapping[str, ApiJob] | None = None
+    own_job: str | None = None
+    api_problem: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+def merge_build(request: MergeRequest) -> BuildOutcome:
+    """One outcome of the whole build, with BuildFacts.
+
+    Raises UsageError for a path that does not exist.
+    """
+    merged = merge(
+        collect(request.paths),
+        api_jobs=request.api_jobs,
+        expect=request.expect,
+        own_job=request.own_job,
+    )
+    outcome = outcome_of(merged, request.problems, api_problem=request.api_problem)
+    return BuildOutcome(outcome=outcome, about=None if merged.about == About() else merged.about)
+
+
+# --- which jobs of a build are earlier attempts of the one that merges it ---
+
+
+def is_own_record(record: JobRecord, job: JobEnvironment) -> bool:
+    """Whether `record` is that of `job`, or of an attempt of it.
+
+    A parallel job and a job of the same matrix are others, and their failures count.
+    """
+    about = record.about
+    if not _is_one_place(about.step, about.parallel_index, job):
+        return False
+    if about.step is None and record.label is None:
+        has_no_name = job.step_key is None and job.label is None
+        return has_no_name and job.command is not None and record.command == job.command
+    return _is_one_label(about.step, record.label, job)
+
+
+def is_own_api_job(known: ApiJob, job: JobEnvironment) -> bool:
+    """Whether Buildkite's API means `job` by `known`, or an attempt of it."""
+    if known.job == job.job_id:
+        return True
+    if not _is_one_place(known.step_key, known.parallel_index, job):
+        return False
+    return _is_one_label(known.step_key, known.label, job)
+
+
+def _is_one_place(key: str | None, index: int | None, job: JobEnvironment) -> bool:
+    return key == job.step_key and index == job.parallel_job
+
+
+def _is_one_label(key: str | None, label: str | None, job: JobEnvironment) -> bool:
+    """The labels of a matrix hold its values. One that is unknown says nothing beside a key."""
+    if label is None or job.label is None:
+        return key is not None
+    return label == job.label
+
+
+# --- downloads what the jobs of this build have uploaded for a merge ---
 
 _RECORD_BYTES = 1024 * 1024
 _OUR_BEGINNING = b'{"schema":"ci-doctor/'  # without white space
@@ -117,3 +225,228 @@ def _is_of_another_tool(path: Path, job: str) -> bool:
 def _beginning(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
         return file.read(most)
+
+
+# --- asks Buildkite's REST API for the jobs of this build, if there is a token ---
+# No report knows how long a job waited, nor that one without any report exists. The API does
+# (https://buildkite.com/docs/apis/rest-api/builds; scope `read_builds`).
+
+_UNKNOWN = "queue times are unknown"
+_STATUSES = {
+    401: "the token is not valid",
+    403: "the token lacks the scope read_builds",
+    404: "the token may not read this pipeline, or there is no such build",
+}
+
+
+class KnownJobs(Struct, frozen=True, kw_only=True):
+    """The jobs of the build as the API knows them; None without a token, and if it failed.
+
+    `problem` is a sentence about a failure. No token is none.
+    """
+
+    jobs: tuple[ApiJob, ...] | None = None
+    problem: str | None = None
+
+
+def read_jobs(
+    environ: Mapping[str, str],
+    *,
+    limits: RequestLimits | None = None,
+    api_time: ApiTime | None = None,
+) -> KnownJobs:
+    """All jobs of this build, retried ones too. Never raises for the API's failures.
+
+    api_time: what is left of it in this process; without it, for the job.
+    """
+    secret = token(environ)
+    if not secret:
+        return KnownJobs()
+    missing = missing_variables(environ, BUILD)
+    if missing:
+        return _failed(f"{', '.join(missing)} is not set")
+    refused = refusal(environ)
+    if refused is not None:
+        return _failed(refused)
+    url = f"{address(environ, BUILD)}?include_retried_jobs=true&exclude_pipeline=true"
+    headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
+    api_time = api_time or ApiTime.of_job(environ)
+    if api_time.left_s() <= 0:
+        return _failed(f"not asked, as {SPENT}")
+    patience = Patience(limits or RequestLimits(), most_s=api_time.left_s())
+    with api_time.counted():
+        reply = request("GET", url, patience, headers=headers)
+    return _known(reply)
+
+
+def _known(reply: HttpReply) -> KnownJobs:
+    if reply.problem is not None:
+        reason = _STATUSES.get(reply.status or 0)
+        if reply.status is None:
+            return _failed(f"{reply.problem}, and it was given up")
+        return _failed(f"{reply.problem}: {reason}" if reason else reply.problem)
+    try:
+        return KnownJobs(jobs=jobs_of(reply.body))
+    except ValueError as error:
+        return _failed(str(error))
+
+
+def _failed(reason: str) -> KnownJobs:
+    return KnownJobs(problem=f"Buildkite's REST API: {reason}; {_UNKNOWN}")
+
+
+# --- merges this build from what its other jobs have uploaded ---
+
+
+def merge_current(
+    environ: Mapping[str, str], expect: tuple[str, ...] = (), *, api_time: ApiTime | None = None
+) -> BuildOutcome:
+    """The build of the job of `environ`, without this job.
+
+    api_time: what is left of it in this process; without it, for the job. What the agent and the REST API could not do is a finding. Raises UsageError outside a Buildkite job.
+    """
+    job = JobEnvironment.from_environ(environ)
+    if job is None:
+        raise UsageError(
+            "this is not a Buildkite job, so there is no current build",
+            hint="download the artifacts of a build, and name their folder",
+        )
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(own_directory("build"))
+        except OSError as error:
+            problem = f"there is no place to download to: {error.strerror or error}"
+            return merge_build(MergeRequest(paths=(), expect=expect, problems=(problem,)))
+        request = _request(environ, Path(folder), job, api_time or ApiTime.of_job(environ))
+        return merge_build(replace(request, expect=expect))
+
+
+def _request(
+    environ: Mapping[str, str], folder: Path, job: JobEnvironment, api_time: ApiTime
+) -> MergeRequest:
+    current = download_current(environ, folder, api_time=api_time)
+    known = read_jobs(environ, api_time=api_time)
+    return MergeRequest(
+        paths=(current.directory,),
+        api_jobs=_other_jobs(known, job),
+        own_job=job.job_id,
+        api_problem=known.problem,
+        problems=current.problems,
+    )
+
+
+def _other_jobs(known: KnownJobs, job: JobEnvironment) -> dict[str, ApiJob] | None:
+    """The jobs of other steps by their ids; None if the API told none."""
+    if known.jobs is None:
+        return None
+    own = {each.job for each in known.jobs if is_own_api_job(each, job)}
+    return {each.job: each for each in known.jobs if each.job not in own}
+
+
+# --- what later steps of a build read of it: `ci-doctor:verdict` and `ci-doctor:causes` ---
+
+VERDICT_KEY = "ci-doctor:verdict"
+CAUSES_KEY = "ci-doctor:causes"
+# "not recommended" above 1 kB: https://buildkite.com/docs/pipelines/configure/build-meta-data
+_MOST_BYTES = 1000
+# In characters, of which JSON makes six bytes each at most: the first cause always fits.
+_TITLE = 80
+_FINGERPRINT = 64
+
+
+def verdict_word(report: Report) -> str:
+    """The verdict of the build, or `error` if nothing was judged."""
+    return str(report.verdict or NO_VERDICT)
+
+
+def causes_json(facts: BuildFacts) -> str:
+    """`[{"fingerprint": …, "title": …, "jobs": 3}, …]`, the first ones, in at most 1,000 bytes.
+
+    What does not fit is left out, from the end on. `[]` if no job failed.
+    """
+    rows: list[dict[str, object]] = []
+    text = "[]"
+    for cause in facts.causes:
+        title = cause.title[:_TITLE]
+        fingerprint = cause.fingerprint[:_FINGERPRINT]
+        rows.append({"fingerprint": fingerprint, "title": title, "jobs": cause.jobs})
+        longer = msgspec.json.encode(rows).decode()
+        if len(longer.encode()) > _MOST_BYTES:
+            break
+        text = longer
+    return text
+
+
+# --- publishes the report of a whole build as annotation, artifacts and meta-data ---
+# The annotation needs its page for the link, so the page is uploaded first.
+
+CONTEXT = "ci-doctor:build"
+# 10 is first on the page: the whole build stands before its steps, which have 6 at most.
+_PRIORITY = 8
+# For all calls: an upload that hangs leaves time for the annotation.
+BUDGET_S = 180.0
+_PAGE = f"{PUBLISHED_FOLDER}/report.html"
+_FORMS = ("html", "json")
+
+
+def publish_build(
+    report: Report, environ: Mapping[str, str], *, api_time: ApiTime | None = None
+) -> list[str]:
+    """Publish the report of a build, and return a line for each thing that did not work.
+
+    `report` is that of `build merge`, without secrets. A part that fails, by whatever error, costs
+    that part alone: publishing must not fail a build. All calls of the agent take at most BUDGET_S
+    seconds, and what `api_time` has left.
+    """
+    agent = Agent.find(environ, budget_s=BUDGET_S, api_time=api_time)
+    if agent is None:
+        return ["not a Buildkite job, or no buildkite-agent on PATH: nothing is published"]
+    uploaded = _attempt("the page is not uploaded", lambda: _upload(report, agent))
+    page = _PAGE if uploaded.ok else None
+    results = [
+        uploaded,
+        _attempt("the annotation is not published", lambda: _annotate(report, agent, page)),
+        _attempt(f"{VERDICT_KEY} is not set", lambda: _set_verdict(report, agent)),
+        _attempt(f"{CAUSES_KEY} is not set", lambda: _set_causes(report, agent)),
+    ]
+    return [result.message for result in results if not result.ok]
+
+
+def _attempt(consequence: str, part: Callable[[], AgentResult]) -> AgentResult:
+    try:
+        return part()
+    except OSError as error:
+        return AgentResult(ok=False, message=f"{consequence}: {error}")
+    # A bug of ours: the other parts, and the build, do not depend on this one.
+    except Exception as error:  # noqa: BLE001
+        message = f"{consequence}: {type(error).__name__}: {error}"
+        return AgentResult(ok=False, message=message)
+
+
+def _upload(report: Report, agent: Agent) -> AgentResult:
+    """Upload the page and the report itself below one folder."""
+    with own_directory("publish") as folder:
+        files = [_written(Path(folder), report, form) for form in _FORMS]
+        return agent.upload_artifacts(files, Path(folder))
+
+
+def _annotate(report: Report, agent: Agent, page: str | None) -> AgentResult:
+    body = build_annotation.render(report, page=page)
+    return agent.annotate(body, style=tone(report), context=CONTEXT, priority=_PRIORITY)
+
+
+def _set_verdict(report: Report, agent: Agent) -> AgentResult:
+    return agent.set_metadata(VERDICT_KEY, verdict_word(report))
+
+
+def _set_causes(report: Report, agent: Agent) -> AgentResult:
+    facts = msgspec.convert(report.facts, decodable(BuildFacts))
+    return agent.set_metadata(CAUSES_KEY, causes_json(facts))
+
+
+def _written(folder: Path, report: Report, form: str) -> Path:
+    each = renderer(form)
+    path = folder / PUBLISHED_FOLDER / (each.file or form)
+    make_directory(path.parent)
+    write_atomically(path, each.render(report).encode())
+    return path

@@ -2,17 +2,376 @@
 """Pure. What is wrong with a merged build: its causes, its retries, and gaps in what is known."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
-from ci_doctor.build import rules
-from ci_doctor.build.causes import BuildCause, FailedAttempt
-from ci_doctor.build.gaps import gap_findings
-from ci_doctor.build.merge import MergedBuild
-from ci_doctor.build.retries import lies_outside, worths_of_retries
-from ci_doctor.build.steps import BuildStep
-from ci_doctor.build.wording import amount, listed, spent
+from ci_doctor.build import job_attempt as states
+from ci_doctor.build.collect import JobFiles
+from ci_doctor.build.job_attempt import JobAttempt, known, verdict_of_files, verdict_of_record
+from ci_doctor.build.merge import BuildCause, FailedAttempt, MergedBuild
+from ci_doctor.build.steps import (
+    BuildStep,
+    amount,
+    clipped,
+    lies_outside,
+    listed,
+    spent,
+    worths_of_retries,
+)
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.verdict import MISSING, is_green
+
+# --- the rules of findings about a build of several jobs ---
+
+CAUSE = Rule(
+    id="build/cause",
+    severity=Severity.ERROR,
+    meaning=(
+        "Jobs of the build failed by this cause. It is a warning if a later attempt of each of "
+        "them passed, if the pipeline lets it fail (`soft_fail`), or if somebody cancelled it."
+    ),
+    remedy="Do what the cause's own text says. What the change has broken stands first.",
+)
+NOTHING = Rule(
+    id="build/nothing-to-merge",
+    severity=Severity.ERROR,
+    meaning="No record and no report of any job could be read, so nothing is known of the build.",
+    remedy=(
+        "Name the folder into which the artifacts were downloaded. The ci-doctor plugin uploads "
+        "`job.json` and the reports of each of its steps."
+    ),
+)
+MISSING_REPORT = Rule(
+    id="build/missing-report",
+    severity=Severity.ERROR,
+    meaning=(
+        "A step that was expected, a parallel job, or a job that Buildkite knows has no report. "
+        "What it would have said is unknown, so the build does not pass."
+    ),
+    remedy=(
+        "See the job's log. A lost agent and a job without the plugin leave no report; a job that "
+        "still runs has none yet, so merge in a step that depends on it."
+    ),
+)
+UNREPORTED_PASS = Rule(
+    id="build/unreported-pass",
+    severity=Severity.WARNING,
+    meaning="Jobs passed by Buildkite's account, and left no report that says more.",
+    remedy="Give the steps the ci-doctor plugin, if their reports are wanted.",
+)
+TOLERATED = Rule(
+    id="build/tolerated-without-report",
+    severity=Severity.WARNING,
+    meaning="Jobs failed softly (`soft_fail`), and left no report that says why.",
+    remedy="Give the steps the ci-doctor plugin, if their reports are wanted.",
+)
+ABSENT_ATTEMPT = Rule(
+    id="build/absent-attempt",
+    severity=Severity.WARNING,
+    meaning=(
+        "A job was retried, and its earlier attempt left no report. The last attempt decides all "
+        "the same."
+    ),
+    remedy=(
+        "Read earlier attempts too (`--include-retried-jobs`). A lost agent leaves no report; the "
+        "log of the attempt is all there is."
+    ),
+)
+CLAIMED_TWICE = Rule(
+    id="build/claimed-twice",
+    severity=Severity.ERROR,
+    meaning=(
+        "Two jobs claim to be the same attempt of the same step. Nobody knows which one counts, so "
+        "the build does not pass."
+    ),
+    remedy=(
+        "Give the jobs of a matrix labels with their values (`{{matrix}}`), give steps different "
+        "keys, and do not mix the reports of several runs."
+    ),
+)
+CONTRADICTION = Rule(
+    id="build/contradiction",
+    severity=Severity.ERROR,
+    meaning=(
+        "Two sources say different things of one job: two records, a record and a report, or a "
+        "record and Buildkite's API. The worst one counts, and the build does not pass."
+    ),
+    remedy="See which one is stale: a checkout or a folder that is used again keeps old files.",
+)
+UNREADABLE = Rule(
+    id="build/unreadable",
+    severity=Severity.ERROR,
+    meaning=(
+        "A file that should hold a job's record or a report is empty, damaged, too large, of "
+        "another tool or of a newer ci-doctor. What it would have said is unknown, so the build "
+        "does not pass."
+    ),
+    remedy="Download it again, or merge with the version of ci-doctor that wrote it.",
+)
+INCOMPLETE = Rule(
+    id="build/incomplete",
+    severity=Severity.ERROR,
+    meaning=(
+        "Not all artifacts of the build could be read. A report may be missing without a trace, so "
+        "the build does not pass."
+    ),
+    remedy="Run the step again. The agent's own message says what it could not do.",
+)
+SEVERAL_BUILDS = Rule(
+    id="build/several-builds",
+    severity=Severity.ERROR,
+    meaning=(
+        "The reports belong to different builds, or to different commits. An old report must not "
+        "stand in for a missing one, so the build does not pass."
+    ),
+    remedy="Merge the reports of one build, from a folder that was empty before.",
+)
+END_UNKNOWN = Rule(
+    id="build/end-unknown",
+    severity=Severity.WARNING,
+    meaning=(
+        "A job left reports, and no `job.json` as other jobs of the build did. Its reports count; "
+        "how the job itself ended is unknown."
+    ),
+    remedy="See how the job ended on Buildkite, and whether its last hook could upload.",
+)
+LISTED_ABSENT = Rule(
+    id="build/listed-report-absent",
+    severity=Severity.WARNING,
+    meaning="A job's record names a report that was not among the files.",
+    remedy="See whether the job's upload was cut short. The record's own verdict counts.",
+)
+API_UNREADABLE = Rule(
+    id="build/api-unreadable",
+    severity=Severity.WARNING,
+    meaning=(
+        "Buildkite's API could not be asked for the jobs of the build. Queue times are unknown, "
+        "and so is a job that left no report."
+    ),
+    remedy=(
+        "See the reason. Without the API, name the steps that must have a report with `--expect`."
+    ),
+)
+HID_A_FAILURE = Rule(
+    id="build/retry-hid-a-failure",
+    severity=Severity.WARNING,
+    meaning=(
+        "A step failed, and passed when it was tried again. Nothing says that the cause lay "
+        "outside the change: the step is flaky, or the change is."
+    ),
+    remedy=(
+        "Look at the cause of the first attempt. Retry the exit code of infrastructure alone: "
+        "`ci-doctor config retry-rules` prints the rules."
+    ),
+)
+RETRIED_IN_VAIN = Rule(
+    id="build/retried-in-vain",
+    severity=Severity.NOTE,
+    meaning="A failure was retried that another run does not help.",
+    remedy=(
+        "Retry the exit code of infrastructure alone: `ci-doctor config retry-rules` prints the "
+        "rules."
+    ),
+)
+
+RULES = (
+    CAUSE,
+    NOTHING,
+    MISSING_REPORT,
+    UNREPORTED_PASS,
+    TOLERATED,
+    ABSENT_ATTEMPT,
+    CLAIMED_TWICE,
+    CONTRADICTION,
+    UNREADABLE,
+    INCOMPLETE,
+    SEVERAL_BUILDS,
+    END_UNKNOWN,
+    LISTED_ABSENT,
+    API_UNREADABLE,
+    HID_A_FAILURE,
+    RETRIED_IN_VAIN,
+)
+# Beside one of these nobody can say that the build passed.
+GAPS = frozenset(
+    rule.id
+    for rule in (
+        NOTHING,
+        MISSING_REPORT,
+        CLAIMED_TWICE,
+        CONTRADICTION,
+        UNREADABLE,
+        INCOMPLETE,
+        SEVERAL_BUILDS,
+    )
+)
+
+
+# --- findings about what is missing, claimed twice or contradictory in a merged build ---
+
+_MOST_NAMED: Final = 20
+
+
+def gap_findings(merged: MergedBuild, problems: Sequence[str]) -> Iterator[Finding]:
+    """One finding a kind of gap, or one a thing where each has a reason of its own."""
+    yield from _nothing(merged)
+    yield from _missing(merged)
+    yield from _unreadable(merged)
+    for problem in problems:
+        yield INCOMPLETE.finding(clipped(problem))
+    if merged.builds > 1:
+        yield SEVERAL_BUILDS.finding(f"the reports are of {merged.builds} different builds")
+    yield from _bounded(list(_claimed_twice(merged)), CLAIMED_TWICE)
+    yield from _bounded(list(_contradictions(merged)), CONTRADICTION)
+    yield from _silent(merged)
+    yield from _without_record(merged)
+    yield from _absent_attempts(merged)
+    yield from _listed_absent(merged)
+
+
+def _bounded(findings: Sequence[Finding], rule: Rule) -> Iterator[Finding]:
+    """The first twenty, and one that counts the rest."""
+    yield from findings[:_MOST_NAMED]
+    rest = len(findings) - _MOST_NAMED
+    if rest > 0:
+        yield rule.finding(f"{rest} more of the kind; report.json has all jobs")
+
+
+def _nothing(merged: MergedBuild) -> Iterator[Finding]:
+    if not merged.steps:
+        yield NOTHING.finding("no record and no report of a job was read")
+
+
+def _missing(merged: MergedBuild) -> Iterator[Finding]:
+    for each in merged.missing[:_MOST_NAMED]:
+        yield MISSING_REPORT.finding(clipped(f"{each.name}: {each.reason}"))
+    rest = [each.name for each in merged.missing[_MOST_NAMED:]]
+    if rest:
+        summary = f"{amount(len(rest), 'more report')} missing: {listed(rest)}"
+        yield MISSING_REPORT.finding(summary)
+
+
+def _unreadable(merged: MergedBuild) -> Iterator[Finding]:
+    files = sorted(merged.material.unreadable, key=lambda each: each.place)
+    if not files:
+        return
+    shown = files[:_MOST_NAMED]
+    evidence = [Evidence(file=each.place, excerpt=clipped(each.problem, 300)) for each in shown]
+    summary = f"{amount(len(files), 'file')} could not be read as a record or a report"
+    yield UNREADABLE.finding(summary, evidence=tuple(evidence))
+
+
+def _claimed_twice(merged: MergedBuild) -> Iterator[Finding]:
+    for step in merged.steps:
+        for number in step.claimed_twice():
+            jobs = [each for each in step.attempts if each.facts.attempt == number]
+            summary = f"{len(jobs)} jobs claim to be attempt {number + 1} of {step.name}"
+            yield CLAIMED_TWICE.finding(summary, evidence=_jobs(jobs))
+
+
+def _jobs(jobs: Sequence[JobAttempt]) -> tuple[Evidence, ...]:
+    evidence = []
+    for each in jobs[:_MOST_NAMED]:
+        text = clipped(f"job {each.facts.job}: {each.facts.verdict}")
+        evidence.append(Evidence(file=each.place or None, excerpt=text))
+    return tuple(evidence)
+
+
+def _contradictions(merged: MergedBuild) -> Iterator[Finding]:
+    for files in merged.files:
+        if files.other_records:
+            places = [each.place for each in (files.record, *files.other_records) if each]
+            evidence = tuple(Evidence(file=place) for place in places[:_MOST_NAMED])
+            summary = f"{len(places)} records of job {files.job} differ"
+            yield CONTRADICTION.finding(summary, evidence=evidence)
+        own = _own_verdict(files)
+        if own is not None and _is_greener_than_a_report(files):
+            evidence = (Evidence(file=files.place),)
+            summary = f"the record of job {files.job} says {own}, and a report of it does not"
+            yield CONTRADICTION.finding(summary, evidence=evidence)
+        if own is not None and known(own) != own:
+            summary = f"the record of job {files.job} has a verdict that nobody knows"
+            evidence = (Evidence(file=files.place, excerpt=clipped(own, 100)),)
+            yield UNREADABLE.finding(summary, evidence=evidence)
+    yield from _contradicted_by_api(merged)
+
+
+def _is_greener_than_a_report(files: JobFiles) -> bool:
+    if files.record is None:
+        return False
+    own = verdict_of_record(files.record.record, [each.report for each in files.reports])
+    return is_green(own) and not is_green(verdict_of_files(files))
+
+
+def _own_verdict(files: JobFiles) -> str | None:
+    return None if files.record is None else files.record.record.verdict
+
+
+def _contradicted_by_api(merged: MergedBuild) -> Iterator[Finding]:
+    greener = {each.job for each in merged.files if is_green(verdict_of_files(each))}
+    for step in merged.steps:
+        for attempt in step.attempts:
+            facts = attempt.facts
+            if attempt.is_reported and facts.job in greener and not is_green(facts.verdict):
+                summary = f"{step.name} passed by its report, and is `{attempt.state}` on Buildkite"
+                yield CONTRADICTION.finding(summary, evidence=_jobs([attempt]))
+
+
+def _silent(merged: MergedBuild) -> Iterator[Finding]:
+    passed, tolerated = [], []
+    for step in merged.steps:
+        last = [each for each in step.last if each.facts.verdict == MISSING]
+        if any(each.is_soft_failed for each in last):
+            tolerated.append(step.name)
+        elif any(states.has_passed(each.state) for each in last):
+            passed.append(step.name)
+    if passed:
+        summary = f"{amount(len(passed), 'step')} passed without a report: {listed(passed)}"
+        yield UNREPORTED_PASS.finding(summary)
+    if tolerated:
+        steps = amount(len(tolerated), "step")
+        yield TOLERATED.finding(f"{steps} failed softly without a report: {listed(tolerated)}")
+
+
+def _without_record(merged: MergedBuild) -> Iterator[Finding]:
+    """Not if no job has one: then reports are merged that no plugin has made."""
+    if not any(files.record is not None for files in merged.files):
+        return
+    places = [files.place for files in merged.files if files.record is None]
+    if places:
+        summary = f"{amount(len(places), 'job')} with a report and no record: {listed(places)}"
+        yield END_UNKNOWN.finding(summary)
+
+
+def _absent_attempts(merged: MergedBuild) -> Iterator[Finding]:
+    absent = []
+    for step in merged.steps:
+        numbers = [str(number + 1) for number in step.absent_attempts()]
+        if numbers:
+            absent.append(f"{step.name} (attempt {listed(numbers)})")
+    if absent:
+        summary = f"no report of an earlier attempt of {listed(absent)}"
+        yield ABSENT_ATTEMPT.finding(summary)
+
+
+def _listed_absent(merged: MergedBuild) -> Iterator[Finding]:
+    absent = [name for files in merged.files for name in _absent_reports(files)]
+    if absent:
+        summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
+        yield LISTED_ABSENT.finding(summary)
+
+
+def _absent_reports(files: JobFiles) -> list[str]:
+    if files.record is None:
+        return []
+    above = PurePosixPath(files.record.folder)
+    present = {str(PurePosixPath(each.place).parent) for each in files.reports}
+    expected = [str(above / name) for name in files.record.record.reports]
+    return [clipped(place, 200) for place in expected if place not in present]
+
+
+# --- what is wrong with a merged build: its causes, its retries, and gaps in what is known ---
 
 # A build in which everything fails in its own way: the facts and the page have all of them.
 _MOST_CAUSES: Final = 30
@@ -42,7 +401,7 @@ def _cause_finding(cause: BuildCause) -> Finding:
     evidence = []
     if facts.text or facts.where:
         evidence.append(Evidence(file=facts.where, excerpt=facts.text))
-    return rules.CAUSE.finding(
+    return CAUSE.finding(
         summary,
         evidence=tuple(evidence),
         remedy=facts.advice or None,
@@ -66,7 +425,7 @@ def _counts(failed: FailedAttempt) -> bool:
 def _rest_finding(rest: Sequence[BuildCause]) -> Finding:
     jobs = amount(sum(cause.facts.jobs for cause in rest), "job")
     summary = f"{jobs} failed by {amount(len(rest), 'further cause')}: report.json has them"
-    return rules.CAUSE.finding(summary, severity=_severity(rest))
+    return CAUSE.finding(summary, severity=_severity(rest))
 
 
 def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
@@ -75,11 +434,11 @@ def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
         summary = (
             f"a retry hid a failure of {listed(hidden)}: nothing puts the cause outside the change"
         )
-        yield rules.HID_A_FAILURE.finding(summary)
+        yield HID_A_FAILURE.finding(summary)
     vain = [step.name for step in steps if _was_retried_in_vain(step)]
     if vain:
         summary = f"a failure that no other run helps was retried: {listed(vain)}"
-        yield rules.RETRIED_IN_VAIN.finding(summary)
+        yield RETRIED_IN_VAIN.finding(summary)
 
 
 def _steps_with(steps: Sequence[BuildStep], worth: RetryWorth) -> list[str]:

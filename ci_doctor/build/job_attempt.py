@@ -2,25 +2,233 @@
 """Pure. One job of a build, from its files and from what Buildkite's API says of it."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.build import states
-from ci_doctor.build.api_job import ApiJob
-from ci_doctor.build.job_files import JobFiles
-from ci_doctor.build.job_times import times_of
-from ci_doctor.build.job_verdict import verdict_of_files, with_state
-from ci_doctor.build.material import ReportFile
-from ci_doctor.build.times import in_utc
-from ci_doctor.build.verdicts import FAILURES, verdict_of_reports
+from ci_doctor.build.api_jobs import ApiJob, in_utc, text_of
+from ci_doctor.build.collect import JobFiles, ReportFile
 from ci_doctor.model.about import About
-from ci_doctor.model.cause import Cause, for_record
+from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
 from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.report_cause import diagnosed_causes
-from ci_doctor.model.verdict import MISSING, is_green, rank
+from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.outcome import CaseOutcome, Report
+from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, rank, worst
+
+# --- what a job's state in Buildkite's API says of its report ---
+# https://buildkite.com/docs/pipelines/configure/defining-steps#job-states
+
+_NEVER_RAN: Final = frozenset(
+    {
+        "broken",
+        "skipped",
+        "pending",
+        "waiting",
+        "waiting_failed",
+        "blocked",
+        "blocked_failed",
+        "unblocked",
+        "unblocked_failed",
+    }
+)
+_NOT_ENDED: Final = frozenset(
+    {
+        "limiting",
+        "limited",
+        "platform_limiting",
+        "platform_limited",
+        "scheduled",
+        "assigned",
+        "accepted",
+        "running",
+        "canceling",
+        "timing_out",
+    }
+)
+_CANCELLED: Final = frozenset({"canceled", "canceling"})
+_STOPPED: Final = frozenset({"canceled", "timed_out", "expired"})
+
+
+def never_ran(state: str | None) -> bool:
+    """Whether there is no run that could have left a report."""
+    return state in _NEVER_RAN
+
+
+def has_not_ended(state: str | None) -> bool:
+    """Whether the run may still leave a report."""
+    return state in _NOT_ENDED
+
+
+def was_stopped(state: str | None) -> bool:
+    """Whether Buildkite, or a person, ended the job."""
+    return state in _STOPPED
+
+
+def was_cancelled(state: str | None) -> bool:
+    """Whether somebody stopped the job; Buildkite does so too, with a newer build."""
+    return state in _CANCELLED
+
+
+def has_passed(state: str | None) -> bool:
+    """Whether Buildkite says that the job passed. A state that is unknown says nothing."""
+    return state == "passed"
+
+
+def has_failed(state: str | None) -> bool:
+    """Whether the job has ended, and did not pass; so has one in a state that is new to us."""
+    if state is None or has_passed(state):
+        return False
+    return not never_ran(state) and not has_not_ended(state)
+
+
+# --- the verdict of a job by its reports, and of a build by its jobs ---
+
+FAILURES: Final = frozenset({Verdict.REGRESSION, Verdict.FAILED})
+
+
+def known(word: str) -> str:
+    """`word`, or `error` for one that this version does not know."""
+    return word if word in WORST_FIRST else NO_VERDICT
+
+
+def verdict_of_reports(reports: Iterable[Report]) -> str:
+    """The worst verdict of those that judged something, or that failed without a verdict."""
+    words = []
+    for report in reports:
+        if report.verdict is not None:
+            words.append(str(report.verdict))
+        elif _has_failed(report):
+            words.append(NO_VERDICT)
+    return worst(words)
+
+
+def _has_failed(report: Report) -> bool:
+    """`run` hands on its command's status without a verdict, and a diagnosis has findings alone."""
+    if report.error is not None or report.exit_code != 0:
+        return True
+    return any(finding.severity is Severity.ERROR for finding in report.findings)
+
+
+def verdict_of_build(words: Iterable[str]) -> Verdict:
+    """The verdict of a build of steps that ended so; `void` without any, and where none is."""
+    word = worst(words)
+    if word in {NO_VERDICT, MISSING} or word not in WORST_FIRST:
+        return Verdict.VOID
+    return Verdict(word)
+
+
+def case_outcome(word: str) -> CaseOutcome:
+    """How a test case with this verdict ended."""
+    if is_green(word):
+        return CaseOutcome.PASSED
+    return CaseOutcome.FAILED if word in FAILURES else CaseOutcome.ERROR
+
+
+# --- when a job began and ended, by whoever knows it best ---
+
+
+class JobTimes(Struct, frozen=True, kw_only=True):
+    """RFC 3339 in UTC; None if unknown."""
+
+    began_at: str | None = None
+    ended_at: str | None = None
+
+
+def times_of(files: JobFiles, api: ApiJob | None) -> JobTimes:
+    """The API's times, which hold the checkout too, else the record's, else those of the reports.
+
+    An end before the begin is none: a clock was set in between.
+    """
+    own = _of_record(files) if files.record is not None else _of_reports(files)
+    began, ended = own.began_at, own.ended_at
+    if api is not None:
+        began = in_utc(api.began_at) or began
+        ended = in_utc(api.ended_at) or ended
+    first, last = parse_moment(began), parse_moment(ended)
+    if first is not None and last is not None and last < first:
+        ended = None
+    return JobTimes(began_at=began, ended_at=ended)
+
+
+def _of_record(files: JobFiles) -> JobTimes:
+    assert files.record is not None  # noqa: S101 - its caller has looked
+    record = files.record.record
+    return JobTimes(began_at=in_utc(record.began_at), ended_at=in_utc(record.ended_at))
+
+
+def _of_reports(files: JobFiles) -> JobTimes:
+    """From the begin of the first report to the last end of one."""
+    begins, ends = [], []
+    for file in files.reports:
+        began = parse_moment(file.report.started_at)
+        if began is not None:
+            begins.append(began)
+            ends.append(began + file.report.duration_s)
+    if not begins:
+        return JobTimes()
+    return JobTimes(began_at=text_of(min(begins)), ended_at=text_of(max(ends)))
+
+
+# --- the verdict of one job, from its record, its reports and Buildkite's own state of it ---
+
+
+def verdict_of_files(files: JobFiles) -> str:
+    """The record's verdict; without one, or if the record is greener than a report, the reports'.
+
+    A record may be less bad than a report: it knows of a cause outside the change.
+    """
+    reports = [file.report for file in files.reports]
+    if files.record is None:
+        return verdict_of_reports(reports)
+    word = verdict_of_record(files.record.record, reports)
+    judging = _judging(reports)
+    if is_green(word) and judging:
+        return worst([word, verdict_of_reports(judging)])
+    return word
+
+
+def verdict_of_record(record: JobRecord, reports: Sequence[Report]) -> str:
+    """The verdict that a record has; `pass` for a command that ended with 0 and that nobody judged.
+
+    Such a record is `void`, as ci-doctor has proven nothing. The step has passed all the same: a
+    build is not red because its linter needs no ci-doctor. A green one of a job that did not end
+    with 0 is not green: `--fail-on-flaky` ends a `flaky` with 7.
+    """
+    word = known(record.verdict)
+    if is_green(word):
+        return _as_it_ended(record, word)
+    has_passed = record.command_status == 0 and record.exit_status == 0
+    has_all = len(reports) >= len(record.reports)
+    if word == Verdict.VOID and has_passed and has_all and not _judging(reports):
+        return str(Verdict.PASS)
+    return word
+
+
+def _as_it_ended(record: JobRecord, word: str) -> str:
+    if record.is_cancelled or record.is_timed_out or record.exit_status is None:
+        return NO_VERDICT
+    return word if record.exit_status == 0 else str(Verdict.FAILED)
+
+
+def with_state(word: str, api: ApiJob | None) -> str:
+    """The verdict, or a worse one if the files are greener than the job's end on Buildkite."""
+    if api is None or not is_green(word) or api.is_soft_failed:
+        return word
+    if was_stopped(api.state):
+        return NO_VERDICT
+    return str(Verdict.FAILED) if has_failed(api.state) else word
+
+
+def _judging(reports: Sequence[Report]) -> list[Report]:
+    """Those that judge something, or that an error ended."""
+    return [each for each in reports if each.verdict is not None or each.error is not None]
+
+
+# --- one job of a build, from its files and from what Buildkite's API says of it ---
 
 CANCELLED: Final = "the job was cancelled"
 _JOB_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -57,7 +265,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
     @property
     def is_excused(self) -> bool:
         """Whether the pipeline lets the job fail, or Buildkite says of one without a report that it passed."""
-        return self.is_soft_failed or (not self.is_reported and states.has_passed(self.state))
+        return self.is_soft_failed or (not self.is_reported and has_passed(self.state))
 
 
 def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
@@ -110,7 +318,7 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
         exit_status=api.exit_status,
         agent=api.agent,
         queue=api.queue,
-        cancelled=states.was_cancelled(api.state),
+        cancelled=was_cancelled(api.state),
         soft_failed=api.is_soft_failed,
         url=_url(api, about, api.job),
     )
@@ -118,7 +326,7 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
         facts=facts,
         about=about,
         label=api.label,
-        has_failed=states.has_failed(api.state),
+        has_failed=has_failed(api.state),
         reason=CANCELLED if facts.cancelled else reason,
         state=api.state,
         is_soft_failed=api.is_soft_failed,
@@ -172,7 +380,7 @@ def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
     """Whether somebody stopped the job, and no report of it had judged the change before."""
     record = None if files.record is None else files.record.record
     by_record = record is not None and record.is_cancelled and not record.is_timed_out
-    by_api = api is not None and states.was_cancelled(api.state)
+    by_api = api is not None and was_cancelled(api.state)
     if is_green(verdict) or not (by_record or by_api):
         return False
     return not any(file.report.verdict in FAILURES for file in files.reports)

@@ -1,21 +1,291 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. A merged build -> the outcome of `ci-doctor build merge`."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from ci_doctor.build import rules
-from ci_doctor.build.cases import cases_of
-from ci_doctor.build.facts import facts_of
-from ci_doctor.build.findings import findings_of
-from ci_doctor.build.merge import MergedBuild
-from ci_doctor.build.tables import tables_of
-from ci_doctor.build.verdicts import verdict_of_build
-from ci_doctor.build.wording import amount, clipped
-from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth
+from msgspec.structs import replace
+
+from ci_doctor.build import findings as rules
+from ci_doctor.build.api_jobs import duration_s, in_utc
+from ci_doctor.build.findings import CAUSE, findings_of
+from ci_doctor.build.job_attempt import JobAttempt, case_outcome, verdict_of_build
+from ci_doctor.build.merge import MergedBuild, cause_id, critical_path
+from ci_doctor.build.steps import (
+    LONGEST_FIELD,
+    BuildStep,
+    amount,
+    attempt_id,
+    clipped,
+    listed,
+    worths_of_retries,
+)
+from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.render.build_words import counted
+from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome, Outcome
+from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.table import Row, Table, row, seconds
+from ci_doctor.model.verdict import Verdict, is_green, ordered, rank
+from ci_doctor.render.build_annotation import another_run, counted, step_ending
+
+# --- a merged build -> its facts ---
+
+
+def facts_of(merged: MergedBuild) -> BuildFacts:
+    """Steps worst first, causes most urgent first, and texts of a length that can be shown."""
+    about = merged.about
+    unordered = [_step(step) for step in merged.steps]
+    steps = tuple(sorted(unordered, key=lambda step: (rank(step_ending(step)), step.name)))
+    jobs = [job for step in steps for job in step.attempts]
+    twice = [step.name for step in merged.steps if step.claimed_twice()]
+    return BuildFacts(
+        pipeline=_field(about.pipeline),
+        build=about.build,
+        build_url=_field(about.build_url),
+        commit=_field(about.commit),
+        branch=_field(about.branch),
+        began_at=min((job.began_at for job in jobs if job.began_at), key=_second, default=None),
+        ended_at=max((job.ended_at for job in jobs if job.ended_at), key=_second, default=None),
+        build_steps=steps,
+        causes=tuple(cause.facts for cause in merged.causes),
+        cause_rule=CAUSE.id,
+        missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
+        duplicates=tuple(twice),
+        critical_path=critical_path(merged.steps),
+        knows_queue=merged.knows_queue,
+    )
+
+
+def _second(text: str) -> float:
+    return parse_moment(text) or 0.0
+
+
+def _step(step: BuildStep) -> StepFacts:
+    worths = worths_of_retries(step)
+    jobs: list[JobFacts] = []
+    for attempt in step.attempts:
+        job = replace(
+            attempt.facts,
+            summary=clipped(attempt.facts.summary),
+            agent=_field(attempt.facts.agent),
+            queue=_field(attempt.facts.queue),
+            cause=cause_id(attempt) if attempt.has_failed else None,
+            retry=worths.get(attempt_id(attempt)),
+        )
+        jobs.append(job)
+    return StepFacts(
+        name=step.name,
+        key=_field(step.key),
+        label=_field(step.label),
+        parallel_index=step.parallel_index,
+        verdict=step.verdict,
+        attempts=tuple(jobs),
+    )
+
+
+def _field(text: str | None) -> str | None:
+    """A text that has one line, and no more than can be shown."""
+    return None if text is None else clipped(text, LONGEST_FIELD)
+
+
+# --- a merged build -> tables, for those who read it as text ---
+
+_SHOWN: Final = 15
+_WORTHS: Final = {
+    RetryWorth.HELPED: "helped",
+    RetryWorth.HID_A_FAILURE: "hid a failure",
+    RetryWorth.IN_VAIN: "in vain",
+    RetryWorth.UNKNOWN: "unknown",
+}
+
+# Whether a retry helps, in words short enough for a terminal of 80 columns.
+_RETRY: Final = {"may help": "yes", "does not help": "no", "unknown": "?"}
+
+
+def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
+    """Steps by their ending, causes, retries, the critical path; each only if it has a row.
+
+    They stand below the findings, which say what to do.
+    """
+    tables = (_steps(facts), _causes(facts), _retries(facts), _path(facts))
+    return tuple(table for table in tables if table.rows)
+
+
+def _steps(facts: BuildFacts) -> Table:
+    by_ending: dict[str, list[str]] = defaultdict(list)
+    for step in facts.build_steps:
+        by_ending[step_ending(step)].append(step.name)
+    rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
+    return Table(title="Steps", rows=tuple(rows), is_aside=True)
+
+
+def _causes(facts: BuildFacts) -> Table:
+    rows = []
+    for cause in facts.causes[:_SHOWN]:
+        title = clipped(cause.title, 80)
+        lost = (seconds(cause.seconds), seconds(cause.gpu_seconds))
+        rows.append(row(title, cause.jobs, *lost, _RETRY[another_run(cause)]))
+    rows += _rest(len(facts.causes))
+    columns = ("jobs", "time", "GPU time", "retry")
+    return Table(title="Causes", columns=columns, rows=tuple(rows), is_aside=True)
+
+
+def _retries(facts: BuildFacts) -> Table:
+    by_worth: dict[RetryWorth, list[str]] = defaultdict(list)
+    for step in facts.build_steps:
+        for job in step.attempts:
+            if job.retry is not None:
+                by_worth[job.retry].append(step.name)
+    rows = []
+    for worth, words in _WORTHS.items():
+        names = by_worth[worth]
+        if names:
+            rows.append(row(words, len(names), listed(list(dict.fromkeys(names)))))
+    return Table(title="Retries", rows=tuple(rows), is_aside=True)
+
+
+def _path(facts: BuildFacts) -> Table:
+    known = dict(_jobs(facts.build_steps))
+    rows = []
+    for job_id in facts.critical_path[:_SHOWN]:
+        step, job = known[job_id]
+        label = step.name if len(step.attempts) == 1 else f"{step.name}, attempt {job.attempt + 1}"
+        rows.append(row(label, seconds(duration_s(job))))
+    rows += _rest(len(facts.critical_path))
+    title = "Critical path, estimated from times"
+    return Table(title=title, columns=("time",), rows=tuple(rows), is_aside=True)
+
+
+def _jobs(steps: Iterable[StepFacts]) -> Iterable[tuple[str, tuple[StepFacts, JobFacts]]]:
+    for step in steps:
+        for job in step.attempts:
+            if job.job is not None:
+                yield job.job, (step, job)
+
+
+def _rest(count: int) -> list[Row]:
+    return [Row(label=f"and {count - _SHOWN} more")] if count > _SHOWN else []
+
+
+# --- a merged build -> test cases: one a step, and those of the last attempts' reports ---
+
+GROUP: Final = "ci-doctor.build"
+# Below the 5,000 results of one upload.
+MOST_CASES: Final = 4_000
+_RED: Final = frozenset({CaseOutcome.FAILED, CaseOutcome.ERROR})
+_LONGEST: Final = 20_000
+
+
+def cases_of(merged: MergedBuild) -> tuple[Case, ...]:
+    """A case a step and a missing report; then the steps' own cases, red ones before all others.
+
+    There are 4,000 of them at most; those of steps come first.
+    """
+    cases = [_of_step(step) for step in merged.steps]
+    cases += [_of_missing(each.name, each.reason) for each in merged.missing if each.is_expected]
+    own = [case for step in merged.steps for case in _own(step)]
+    own.sort(key=lambda case: case.outcome not in _RED)
+    return tuple([*cases, *own][:MOST_CASES])
+
+
+def _of_missing(name: str, reason: str) -> Case:
+    return Case(group=f"{GROUP}.expected", name=name, outcome=CaseOutcome.ERROR, message=reason)
+
+
+def _of_step(step: BuildStep) -> Case:
+    attempts = [_attempt(each) for each in step.attempts]
+    last = min(step.last, key=lambda each: case_outcome(each.facts.verdict) is CaseOutcome.PASSED)
+    final = _attempt(last)
+    return Case(
+        group=GROUP,
+        name=step.name,
+        outcome=final.outcome,
+        message=final.message,
+        detail=final.detail,
+        duration_s=final.duration_s,
+        attempts=tuple(attempts) if len(attempts) > 1 else (),
+    )
+
+
+def _attempt(attempt: JobAttempt) -> CaseAttempt:
+    facts = attempt.facts
+    outcome = case_outcome(facts.verdict)
+    is_red = outcome in _RED
+    detail = attempt.cause.text if attempt.cause is not None else None
+    return CaseAttempt(
+        outcome=outcome,
+        message=clipped(f"{facts.verdict}: {facts.summary}") if is_red else None,
+        detail=clipped(detail) if is_red and detail else None,
+        duration_s=duration_s(facts),
+        started_at=facts.began_at,
+        job=facts.job,
+    )
+
+
+def _own(step: BuildStep) -> Iterator[Case]:
+    """The cases of the last attempt, each with its executions in all attempts."""
+    executions: dict[tuple[str, str], list[CaseAttempt]] = defaultdict(list)
+    final: dict[tuple[str, str], Case] = {}
+    last = step.last
+    for attempt in step.attempts:
+        for case, started_at in _cases(attempt):
+            name = (case.group, case.name)
+            executions[name] += _executions(case, started_at, attempt.facts.job)
+            if attempt in last:
+                final[name] = case
+    for name, case in final.items():
+        yield _with_step(case, step.name, executions[name])
+
+
+def _cases(attempt: JobAttempt) -> Iterator[tuple[Case, str | None]]:
+    for file in attempt.reports:
+        for case in file.report.cases:
+            yield case, in_utc(file.report.started_at)
+
+
+def _executions(case: Case, started_at: str | None, job: str | None) -> list[CaseAttempt]:
+    if not case.attempts:
+        return [
+            CaseAttempt(
+                outcome=case.outcome,
+                message=_cut(case.message),
+                detail=_cut(case.detail),
+                duration_s=case.duration_s,
+                started_at=started_at,
+                job=job,
+            )
+        ]
+    return [
+        CaseAttempt(
+            outcome=each.outcome,
+            message=_cut(each.message),
+            detail=_cut(each.detail),
+            duration_s=each.duration_s,
+            started_at=each.started_at or started_at,
+            job=each.job or job,
+        )
+        for each in case.attempts
+    ]
+
+
+def _with_step(case: Case, step: str, executions: Sequence[CaseAttempt]) -> Case:
+    return Case(
+        group=f"{step}.{case.group}",
+        name=case.name,
+        outcome=case.outcome,
+        message=_cut(case.message),
+        detail=_cut(case.detail),
+        duration_s=case.duration_s,
+        attempts=tuple(executions) if len(executions) > 1 else (),
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else clipped(text, _LONGEST)
+
+
+# --- a merged build -> the outcome of `ci-doctor build merge` ---
 
 
 def outcome_of(

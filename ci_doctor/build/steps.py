@@ -1,15 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The attempts of a build by step: one for each parallel job, and for each job of a matrix."""
+"""Pure. The attempts of a build by step, and whether a retry made sense."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.build.job_attempt import JobAttempt
-from ci_doctor.build.step_names import plain_name
 from ci_doctor.model.about import About
-from ci_doctor.model.verdict import worst
+from ci_doctor.model.facts.build import CauseFacts, RetryWorth
+from ci_doctor.model.verdict import MISSING, NO_VERDICT, Verdict, is_green, worst
+from ci_doctor.model.words import shortened
+from ci_doctor.render.formatting import amount, duration, listed, short_line
+from ci_doctor.render.safe_text import printable
+
+# --- what a reader calls a step ---
+
+_EMOJI: Final = re.compile(r":[a-z0-9_+-]{1,40}:")  # `:pytest:`
+_LONGEST: Final = 100
+
+
+def plain_name(attempts: Sequence[JobAttempt]) -> str:
+    """The label without emoji, else the key, the command, the place of the files.
+
+    One line of at most 100 characters. A parallel job has its number, from 1, behind it.
+    """
+    name = short_name(_words(attempts))
+    index = attempts[0].about.parallel_index
+    if index is None:
+        return name
+    counts = [each.parallel_count for each in attempts if each.parallel_count]
+    return f"{name} {index + 1}/{max(counts)}" if counts else f"{name} {index + 1}"
+
+
+def _words(attempts: Sequence[JobAttempt]) -> str:
+    for each in attempts:
+        label = _EMOJI.sub("", each.label or "").strip()
+        if label:
+            return label
+    first = attempts[0]
+    own = first.about.step or first.command or first.place or f"job {first.facts.job}"
+    return own if own.strip() else "step"
+
+
+def short_name(text: str) -> str:
+    """`text` in one harmless line of at most 100 characters; `step` if nothing of it can be seen."""
+    # Before it is looked through: it may be a megabyte.
+    beginning = printable(text[: _LONGEST * 10])
+    return short_line(beginning, _LONGEST) or "step"
+
+
+# --- the attempts of a build by step: one for each parallel job, and for each job of a matrix ---
 
 Identity = tuple[str, ...]
 
@@ -154,3 +198,79 @@ def _free(name: str, used: set[str]) -> str:
         free = f"{name} ({number})"
         number += 1
     return free
+
+
+# --- whether a retry made sense ---
+
+_UNJUDGED = frozenset({MISSING, NO_VERDICT})
+
+
+def lies_outside(attempt: JobAttempt) -> bool:
+    """Whether the attempt failed by a cause outside the change, and another run helps."""
+    if attempt.cause is not None:
+        return attempt.cause.may_be_retried
+    return attempt.facts.verdict == Verdict.INFRA
+
+
+def worth_of_retry(attempt: JobAttempt, following: Sequence[JobAttempt]) -> RetryWorth | None:
+    """What the next attempt was good for; `following` are the jobs that claim to be it.
+
+    None if there is none, or if `attempt` had passed.
+    """
+    if not following or not attempt.has_failed:
+        return None
+    result = worst(each.facts.verdict for each in following)
+    if result in _UNJUDGED:
+        return RetryWorth.UNKNOWN
+    if not is_green(result):
+        return RetryWorth.IN_VAIN
+    if lies_outside(attempt):
+        return RetryWorth.HELPED
+    # Cancelled, or no report of it: nobody knows whether there was a failure to hide.
+    if attempt.facts.verdict in _UNJUDGED and attempt.cause is None:
+        return RetryWorth.UNKNOWN
+    return RetryWorth.HID_A_FAILURE
+
+
+def worths_of_retries(step: BuildStep) -> dict[str, RetryWorth]:
+    """The worth of the retry after each attempt that failed, by the attempt's place and job."""
+    numbers = sorted({each.facts.attempt for each in step.attempts})
+    by_number = {
+        number: [each for each in step.attempts if each.facts.attempt == number]
+        for number in numbers
+    }
+    worths = {}
+    for number, after in pairwise(numbers):
+        for attempt in by_number[number]:
+            worth = worth_of_retry(attempt, by_number[after])
+            if worth is not None:
+                worths[attempt_id(attempt)] = worth
+    return worths
+
+
+def attempt_id(attempt: JobAttempt) -> str:
+    """A text that no other attempt has."""
+    return f"{attempt.facts.job or ''} {attempt.place}"
+
+
+# --- names, numbers and costs of a build in words ---
+
+__all__ = ("amount", "clipped", "listed", "spent")
+
+LONGEST_LINE: Final = 2_000  # of a log: enough to recognise it
+LONGEST_FIELD: Final = 500  # a name, or a title
+
+
+def spent(facts: CauseFacts) -> str:
+    """`; 12 min 20 s, 24 min 40 s of GPU time`, as far as it is known."""
+    parts = []
+    if facts.seconds is not None:
+        parts.append(duration(facts.seconds))
+    if facts.gpu_seconds is not None:
+        parts.append(f"{duration(facts.gpu_seconds)} of GPU time")
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def clipped(text: str, most: int = LONGEST_LINE) -> str:
+    """`text`, cut after `most` characters: a line of a log may be a megabyte long."""
+    return shortened(text, most)

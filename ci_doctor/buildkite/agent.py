@@ -1,25 +1,219 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the build: runs buildkite-agent for a bounded time; a failure is a value.
-
-A side channel must not change the result that it reports. The HTTP API behind the agent is not
-stable (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
-"""
+"""Acts on the build: runs buildkite-agent, bounded in time and bytes; a failure is a value."""
 
 import contextlib
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Final, Self
 
 from msgspec import Struct
 
-from ci_doctor.buildkite.agent_call import AgentCall, call_agent, not_called
-from ci_doctor.buildkite.api_time import SPENT, ApiTime, moving_s
-from ci_doctor.model.shortened import shortened
+from ci_doctor.buildkite.plugin import HOST_REPORT_DIR_VARIABLE, REPORT_DIR_VARIABLE
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.words import shortened
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
+
+# --- one call of buildkite-agent, bounded in time and bytes; a failure is a value ---
+
+# Of what the agent prints: a line for each artifact of a large build is some MiB.
+_OUTPUT_BYTES = 32 * 1024 * 1024
+
+
+class AgentCall(Struct, frozen=True, kw_only=True):
+    """How a call ended.
+
+    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout, on
+    which its answers are. log: its stderr. has_ended: false if it did not run, or was killed at the
+    time limit.
+    """
+
+    problem: str | None
+    output: str = ""
+    log: str = ""
+    has_ended: bool = True
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not blank, of the log if that has one."""
+        lines = self.log.strip().splitlines() or self.output.strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+    def says(self, words: str) -> bool:
+        """Whether it printed `words`: versions of the agent differ in where, and in their case."""
+        return words.lower() in f"{self.output}\n{self.log}".lower()
+
+
+def call_agent(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    limit_s: float,
+    body: str = "",
+    cwd: Path | None = None,
+) -> AgentCall:
+    """Run `command` with `body` as its stdin for at most `limit_s` seconds.
+
+    With 0 seconds or less it is not run: the time for publishing is over. Raises nothing for what can go wrong with it.
+    """
+    if limit_s <= 0:
+        return not_called("the time for publishing is over")
+    try:
+        # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
+        # delays nobody.
+        with _memory_file() as stdin, _memory_file() as output, _memory_file() as log:
+            stdin.write(body.encode(errors="replace"))
+            stdin.seek(0)
+            process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=output,
+                stderr=log,
+                env=environ,
+                cwd=cwd,
+                start_new_session=True,
+            )
+            status = _wait(process, limit_s)
+            size = output.seek(0, os.SEEK_END)
+            printed, said = _text(output), _text(log)
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in an argument.
+        return _without_end(f"could not be run: {error}")
+    if status is None:
+        given_up = f"did not end within {limit_s:.3g} s, and was given up"
+        return AgentCall(problem=given_up, output=printed, log=said, has_ended=False)
+    problem = f"failed with status {status}" if status else None
+    if problem is None and size > _OUTPUT_BYTES:
+        problem = (
+            f"printed more than {_OUTPUT_BYTES // 1024**2} MiB, of which the rest was not read"
+        )
+    return AgentCall(problem=problem, output=printed, log=said)
+
+
+def not_called(reason: str) -> AgentCall:
+    """A call that was not made."""
+    return _without_end(f"was not called: {reason}")
+
+
+def _without_end(problem: str) -> AgentCall:
+    return AgentCall(problem=problem, has_ended=False)
+
+
+def _text(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_BYTES).decode(errors="replace")
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a disk, whose being full may be what the agent is to tell (memfd_create(2))."""
+    return os.fdopen(os.memfd_create("buildkite-agent"), "w+b")
+
+
+def _wait(process: "subprocess.Popen[bytes]", timeout_s: float) -> int | None:
+    """The exit status; None after the time limit: the agent and its children are killed."""
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        return None
+    except BaseException:
+        _kill_group(process)
+        raise
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+# --- how long a job waits for Buildkite's API, by the agent and by REST, in all its hooks ---
+# A slow API must not cost a job more than the job itself is worth.
+
+MOST_S: Final = 30.0
+SPENT: Final = f"Buildkite's API has had its {MOST_S:g} s of this job"
+_FILE: Final = ".api.json"
+# Of what is left, for one call: those after it are to have a part, too.
+_SHARE: Final = 2 / 3
+_LEAST_S: Final = 3.0
+# What is shorter is not written for the next hook: it would cost more than it counts.
+_COUNTED_S: Final = 0.5
+# Of files that are moved: a network that is slower than this counts as an API that is slow.
+_BYTES_A_SECOND: Final = 5_000_000
+_SECONDS_A_FILE: Final = 0.1
+
+
+class ApiTime:
+    """The seconds that are left of MOST_S for a job.
+
+    kept: the file in which the hooks of `job` hand on what they have taken; None for none.
+    """
+
+    def __init__(self, job: str = "", kept: Path | None = None) -> None:
+        self._job = job
+        self._kept = kept
+        self._taken_s = self._read()
+
+    @classmethod
+    def of_job(cls, environ: Mapping[str, str]) -> Self:
+        """What is left for the job of `environ`; all of it where nothing is kept."""
+        job = environ.get("BUILDKITE_JOB_ID", "")
+        root = environ.get(HOST_REPORT_DIR_VARIABLE) or environ.get(REPORT_DIR_VARIABLE)
+        return cls(job, Path(root, _FILE) if job and root else None)
+
+    def left_s(self) -> float:
+        """Seconds left; 0 or less if there are none."""
+        return MOST_S - self._taken_s
+
+    def limit_s(self, wanted_s: float) -> float:
+        """Of `wanted_s` what one call may take; 0 or less if it is not to be made."""
+        left_s = self.left_s()
+        return min(wanted_s, max(_SHARE * left_s, min(left_s, _LEAST_S)))
+
+    @contextlib.contextmanager
+    def counted(self, work_s: float = 0.0) -> Iterator[None]:
+        """Count the time of a call, but for `work_s` seconds that its files take."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - began - work_s
+            self._taken_s += max(seconds, 0.0)
+            if seconds >= _COUNTED_S:
+                self._write()
+
+    def _read(self) -> float:
+        try:
+            kept = json.loads(self._kept.read_bytes()) if self._kept else {}
+            # A directory may be one for several jobs.
+            return float(kept["seconds"]) if kept.get("job") == self._job else 0.0
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return 0.0
+
+    def _write(self) -> None:
+        if self._kept is None or not self._kept.parent.is_dir():
+            return
+        # Without it the next hook waits as if there had been no other.
+        with contextlib.suppress(CiDoctorError):
+            content = {"job": self._job, "seconds": round(self._taken_s, 3)}
+            write_atomically(self._kept, json.dumps(content).encode())
+
+
+def moving_s(sizes: Sequence[int]) -> float:
+    """Seconds that files of these sizes may take to be moved: no fault of the API."""
+    return sum(sizes) / _BYTES_A_SECOND + len(sizes) * _SECONDS_A_FILE
+
+
+# --- runs buildkite-agent for a bounded time; a failure is a value ---
+# A side channel must not change the result that it reports. The HTTP API behind the agent is not
+# stable (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
 
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0

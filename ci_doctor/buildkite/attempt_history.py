@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What the attempts of a job have annotated, as the build's meta-data keeps it.
-
-An annotation outlives the job that made it. So each attempt keeps its context, and in a few words
-what it said, where a retry on any agent reads it.
-"""
+"""Pure. What the attempts of a job have annotated, as the build's meta-data keeps it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,9 +9,13 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
-from ci_doctor.model.earlier_attempt import EarlierAttempt
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.job_record import EarlierAttempt
 from ci_doctor.model.verdict import is_green
+from ci_doctor.model.words import shortened
+
+# --- what the attempts of a job have annotated, as the build's meta-data keeps it ---
+# An annotation outlives the job that made it. So each attempt keeps its context, and in a few words
+# what it said, where a retry on any agent reads it.
 
 # "larger than 1 kilobyte … is discouraged"
 # (https://buildkite.com/docs/pipelines/configure/build-meta-data).

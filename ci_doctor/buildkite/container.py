@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from ci_doctor.buildkite.step_plugins import configurations_of
+from ci_doctor.buildkite.plugin import configurations_of
 
 # Holds the names of what the container needs; "If you set this to VALUE, and VALUE is an
 # environment variable containing a space-separated list of environment variables …" (both READMEs).

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The job of a Buildkite build, from the agent's variables, and names made from it."""
+"""Reads the job of a Buildkite build: the agent's variables, names made of them, how it ended."""
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
+
+from ci_doctor.model.cause import diagnosed_causes
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.verdict import NO_VERDICT, Verdict, worst
+
+# --- the job of a Buildkite build, from the agent's variables, and names made from it ---
 
 # "This value has a limit of 100 characters"
 # (https://buildkite.com/docs/agent/cli/reference/annotate).
@@ -154,3 +162,165 @@ def _slug(text: str) -> str:
 def _digest(text: str) -> str:
     encoded = text.encode(errors="surrogateescape")
     return hashlib.sha256(encoded).hexdigest()
+
+
+# --- which builds may write what others trust: baselines in an archive, and caches ---
+
+
+def is_default_branch_build(environ: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether this is a Buildkite build of the default branch and of no pull request; and why.
+
+    The reason is a sentence. The variables are those that the agent sets
+    (https://buildkite.com/docs/pipelines/configure/environment-variables). A job can set them
+    itself: this keeps honest builds apart, and keeps nobody out. Write access to the directory, and
+    the key of a cache, do.
+    """
+    if JobEnvironment.from_environ(environ) is None:
+        return False, "this is no Buildkite job"
+    # The agent sets "false" for a build of a branch. Nothing at all proves nothing.
+    request = environ.get("BUILDKITE_PULL_REQUEST", "")
+    if not request:
+        return False, "it is unknown whether this is a pull request"
+    if request != "false":
+        return False, f"this is a build of pull request {request}"
+    branch = environ.get("BUILDKITE_BRANCH", "")
+    default = environ.get("BUILDKITE_PIPELINE_DEFAULT_BRANCH", "")
+    # An agent may leave the default branch out; then no branch is it.
+    if default and branch == default:
+        return True, f"this is a build of the default branch {default}"
+    unknown = "(unknown)"
+    return False, f"branch {branch or unknown} is not the default branch {default or unknown}"
+
+
+# --- how a job ended, and the one verdict that stands for it in the build's meta-data ---
+
+# A time-out (timeout(1)) or a signal from outside ended the command, and no line of its log tells
+# why. -1 stands for a signal that ended the command's own shell.
+ENDED_FROM_OUTSIDE = frozenset({-1, 124, 129, 130, 131, 137, 143})
+
+
+class JobEnd(Struct, frozen=True, kw_only=True):
+    """What a hook at the end of a job knows of it.
+
+    `command_status` is None if the command never ran. `failures` are the statuses, other than 0, of
+    the command and of the hook that ran last.
+    https://buildkite.com/docs/pipelines/configure/environment-variables
+    """
+
+    has_run: bool
+    failures: tuple[int, ...] = ()
+    is_cancelled: bool = False
+    is_timed_out: bool = False
+    command_status: int | None = None
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> "JobEnd":
+        """The end of the job of `environ`; the agent leaves out what did not happen."""
+        command = _status(environ, "BUILDKITE_COMMAND_EXIT_STATUS")
+        hook = _status(environ, "BUILDKITE_LAST_HOOK_EXIT_STATUS")
+        return cls(
+            has_run=command is not None,
+            failures=tuple(status for status in (command, hook) if status),
+            is_cancelled=environ.get("BUILDKITE_JOB_CANCELLED") == "true",
+            is_timed_out=environ.get("BUILDKITE_JOB_TIMED_OUT") == "true",
+            command_status=command,
+        )
+
+
+def explains(report: Report, status: int) -> bool:
+    """Whether `report` is of a command that judged something, or failed itself, and gave `status`.
+
+    So is that of `run --diagnose --exit-code-by-class` if it chose the status. What hands on the
+    status of a command without a word about it explains nothing.
+    """
+    if report.exit_code != status or report.command == "diagnose":
+        return False
+    if report.verdict is not None or report.error is not None:
+        return True
+    return report.facts.get("exit_code", status) not in {status, None}
+
+
+def worst_verdict(reports: Sequence[Report], end: JobEnd | None = None) -> str:
+    """The most urgent verdict of a job; `end` is None while its command still runs.
+
+    A failure that no report ends with is one that ci-doctor did not see: `failed`, or `infra` if
+    its diagnosis says so. A job without a report has proven nothing.
+    """
+    verdicts = [str(each.verdict or NO_VERDICT) for each in reports if not _is_diagnosis(each)]
+    if end is not None:
+        verdicts += _of_the_end(reports, end)
+    return str(worst(verdicts))
+
+
+def _is_diagnosis(report: Report) -> bool:
+    """Whether it judges nothing, and only says why something failed."""
+    return report.verdict is None and report.error is None
+
+
+def _of_the_end(reports: Sequence[Report], end: JobEnd) -> list[str]:
+    if end.is_cancelled or end.is_timed_out:
+        return [NO_VERDICT]
+    if end.failures:
+        # A report that only diagnoses may explain the status, and has no verdict to stand for it.
+        judged = [each for each in reports if not _is_diagnosis(each)]
+        if any(explains(each, status) for each in judged for status in end.failures):
+            return []
+        return [Verdict.INFRA if _lies_outside(reports, end) else Verdict.FAILED]
+    return [] if end.has_run else [NO_VERDICT]
+
+
+def _lies_outside(reports: Sequence[Report], end: JobEnd) -> bool:
+    """Whether all that was diagnosed lies outside the change, and another run helps."""
+    if not end.command_status or end.command_status in ENDED_FROM_OUTSIDE:
+        return False
+    status = end.command_status
+    # The report that chose the status stands.
+    causes = list(diagnosed_causes([each for each in reports if explains(each, status)] or reports))
+    return bool(causes) and all(cause.may_be_retried for cause in causes)
+
+
+def _status(environ: Mapping[str, str], name: str) -> int | None:
+    # -1 stands for a command that a signal ended.
+    try:
+        return int(environ.get(name, ""))
+    except ValueError:
+        return None
+
+
+# --- what a pipeline gives one job to do, which a retry of the job shares ---
+# The jobs of a build matrix have one step and may have one label. Then only their commands, plugins,
+# queues and variables differ. BUILDKITE_ENV_FILE holds a job's variables as Buildkite sent them, one a
+# line, before any hook changed them (github.com/buildkite/agent, agent/job_runner.go).
+
+_MOST_BYTES: Final = 4 * 1024 * 1024
+_LINE: Final = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=")
+# All others of Buildkite's own name the job, its attempt or its agent.
+_OF_THE_STEP: Final = (b"BUILDKITE_COMMAND", b"BUILDKITE_PLUGINS", b"BUILDKITE_ARTIFACT_PATHS")
+# The digest is published: nobody is to guess a password by it.
+_SECRET: Final = re.compile(rb"TOKEN|SECRET|PASS|KEY|CREDENTIAL|CONNECTION", re.IGNORECASE)
+# A job runs on agents of the queue that its step names.
+_QUEUE: Final = "BUILDKITE_AGENT_META_DATA_QUEUE"
+
+
+def work_of(environ: Mapping[str, str]) -> str | None:
+    """What stands for the work of the job of `environ`; None if its agent does not tell."""
+    try:
+        with Path(environ.get("BUILDKITE_ENV_FILE", "")).open("rb") as file:
+            content = file.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return None
+    lines = sorted(line for line in content.splitlines() if _belongs_to_the_step(line))
+    if not lines:
+        return None
+    queue = environ.get(_QUEUE, "").encode(errors="surrogateescape")
+    return hashlib.sha256(b"\n".join([queue, *lines])).hexdigest()[:16]
+
+
+def _belongs_to_the_step(line: bytes) -> bool:
+    match = _LINE.match(line)
+    if match is None:
+        return False
+    name = match.group(1)
+    if name.startswith(b"BUILDKITE"):
+        return name in _OF_THE_STEP
+    return _SECRET.search(name) is None

@@ -1,19 +1,213 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the working directory: the plugin's options, report directory, `setup-env` arguments."""
+"""Reads the working directory: the plugin's options, and what they ask for."""
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.buildkite.cache_option import CacheOption, cache_option, nested
 from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.step_plugins import our_configurations
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
+
+# --- what a step's `plugins:` say; the command sees them as the hooks do ---
+
+# The source of this plugin: its repository, by any host, and by Buildkite's short form.
+_OURS = re.compile(r"(^|/)ci[-_]doctor(-buildkite-plugin)?(\.git)?(#|$)")
+
+
+def our_configurations(environ: Mapping[str, str]) -> list[object]:
+    """The configuration of each ci-doctor plugin in BUILDKITE_PLUGINS; None for one without."""
+    return [value for location, value in _plugins(environ) if _OURS.search(location)]
+
+
+def configurations_of(name: str, environ: Mapping[str, str]) -> list[Mapping[str, object]]:
+    """The configuration of each plugin of this name in BUILDKITE_PLUGINS; empty for one without."""
+    named = [value for location, value in _plugins(environ) if plugin_name(location) == name]
+    return [value if isinstance(value, dict) else {} for value in named]
+
+
+def plugin_name(location: str) -> str:
+    """The name of a plugin, from its source.
+
+    The last segment in lower case, without `-buildkite-plugin`, as the agent names it
+    (https://github.com/buildkite/agent, agent/plugin/plugin.go).
+    """
+    segment = location.partition("#")[0].rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^a-z0-9]", "-", segment.lower())
+    return name.replace("-buildkite-plugin-git", "").replace("-buildkite-plugin", "")
+
+
+def plugin_prepares(environ: Mapping[str, str]) -> bool:
+    """Whether a ci-doctor plugin of this step runs `setup-env` before its command."""
+    for configuration in our_configurations(environ):
+        options = configuration if isinstance(configuration, dict) else {}
+        # A text where a pipeline interpolates a variable.
+        if options.get("setup-env") not in (False, "false"):
+            return True
+    return False
+
+
+def _plugins(environ: Mapping[str, str]) -> Iterator[tuple[str, object]]:
+    """The plugins of a step: a list of mappings with one key each, the plugin's source."""
+    try:
+        plugins = json.loads(environ.get("BUILDKITE_PLUGINS") or "[]")
+    except ValueError:
+        return
+    for plugin in plugins if isinstance(plugins, list) else []:
+        if isinstance(plugin, dict):
+            yield from plugin.items()
+        # A plugin without a configuration may stand there as a text.
+        elif isinstance(plugin, str):
+            yield plugin, None
+
+
+# --- the plugin's option `cache`: what is restored before the command, and saved after it ---
+
+_CACHE_PREFIX = "cache-"
+
+
+class CacheOption(Struct, frozen=True, kw_only=True):
+    """What the step writes; None or empty for what `[cache]` says.
+
+    strict: whether a problem with the restore ends the job before its command. save: whether a command
+    that succeeded saves its caches.
+    """
+
+    store: str | None = None
+    families: tuple[str, ...] = ()
+    trust: str | None = None
+    key: str | None = None
+    allowed_signers: str | None = None
+    budget: str | None = None
+    strict: bool = False
+    save: bool = True
+
+
+def cache_option(_name: str, value: object) -> CacheOption | None:
+    """The option as the agent hands it over; None for false. `true` takes all from `[cache]`.
+
+    Raises UsageError for an unknown key and for a value of the wrong type.
+    """
+    if value is False or value == "false":
+        return None
+    if value is True or value == "true":
+        return CacheOption()
+    if not isinstance(value, dict):
+        raise _wrong("", value, "neither true, false nor a mapping")
+    fields = {key.replace("-", "_"): _converted_key(key, item) for key, item in value.items()}
+    return CacheOption(**fields)  # type: ignore[arg-type]
+
+
+def nested(values: Mapping[str, object]) -> dict[str, object]:
+    """Options of flat variables, with `cache-store` and the like as keys of `cache`."""
+    options: dict[str, object] = {}
+    inner: dict[str, object] = {}
+    for name, value in values.items():
+        if name.startswith(_CACHE_PREFIX):
+            inner[name.removeprefix(_CACHE_PREFIX)] = value
+        else:
+            options[name] = value
+    if inner:
+        options["cache"] = inner
+    return options
+
+
+def restore_arguments(option: CacheOption, config: str | None) -> list[str]:
+    """The option as arguments of `ci-doctor cache restore`."""
+    words = _shared(option, config)
+    if option.trust is not None:
+        words += ["--trust", option.trust]
+    if option.strict:
+        words.append("--strict")
+    return words
+
+
+def save_arguments(option: CacheOption, config: str | None) -> list[str]:
+    """The option as arguments of `ci-doctor cache save`; never strict: the job has succeeded."""
+    words = _shared(option, config)
+    if option.key is not None:
+        words += ["--key", option.key]
+    return words
+
+
+def effect_arguments(option: CacheOption, config: str | None) -> list[str]:
+    """The option as arguments of `ci-doctor cache verify`."""
+    words = ["--effect"]
+    if config is not None:
+        words += ["--config", config]
+    for family in option.families:
+        words += ["--family", family]
+    return words
+
+
+def _shared(option: CacheOption, config: str | None) -> list[str]:
+    words: list[str] = []
+    if config is not None:
+        words += ["--config", config]
+    if option.store is not None:
+        words += ["--store", option.store]
+    for family in option.families:
+        words += ["--family", family]
+    if option.allowed_signers is not None:
+        words += ["--allowed-signers", option.allowed_signers]
+    if option.budget is not None:
+        words += ["--budget", option.budget]
+    return words
+
+
+def _converted_key(key: str, value: object) -> object:
+    convert = _KEYS.get(key)
+    if convert is None:
+        raise UsageError(
+            f"option `cache` of the ci-doctor plugin has no key `{key}`",
+            hint=did_you_mean(key, _KEYS),
+        )
+    return convert(key, value)
+
+
+def _cache_text(key: str, value: object) -> str:
+    # A duration may be written as a number.
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(key, value, "no text")
+    return value
+
+
+def _cache_texts(key: str, value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(_cache_text(key, item) for item in values)
+
+
+def _cache_switch(key: str, value: object) -> bool:
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text not in ("true", "false"):
+        raise _wrong(key, value, "neither true nor false")
+    return text == "true"
+
+
+def _wrong(key: str, value: object, what: str) -> UsageError:
+    name = f"cache: {key}" if key else "cache"
+    return UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is {what}")
+
+
+_KEYS: Mapping[str, Callable[[str, object], object]] = {
+    "store": _cache_text,
+    "families": _cache_texts,
+    "trust": _cache_text,
+    "key": _cache_text,
+    "allowed-signers": _cache_text,
+    "budget": _cache_text,
+    "strict": _cache_switch,
+    "save": _cache_switch,
+}
+
+
+# --- the plugin's options, report directory, `setup-env` arguments ---
 
 DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"

@@ -1,24 +1,263 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the build: publishes one job as an annotation, meta-data and artifacts."""
 
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
-from ci_doctor.buildkite.annotations import (
-    AnnotationResult,
-    ShowStep,
-    annotate_job,
-    put,
-    read_history,
+from ci_doctor.buildkite.attempt_history import (
+    AttemptHistory,
+    Published,
+    decoded,
+    encoded,
+    with_annotation,
 )
-from ci_doctor.buildkite.attempt_history import AttemptHistory
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
-from ci_doctor.buildkite.report_files import Upload, uploads_of
-from ci_doctor.model.report import Report
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, worst_verdict
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.job_record import EarlierAttempt
+from ci_doctor.model.outcome import Report
+from ci_doctor.system.files.writing import write_atomically
+
+# --- a job's annotation, in place of those of its earlier attempts ---
+
+_REPLACED = (
+    "An earlier attempt of this job said something here. It was retried: see the last attempt."
+)
+# From 1 (last) to 10 (first); 3 is Buildkite's own. A passing retry must not keep its place on top.
+_PRIORITIES = {"error": 6, "warning": 5}
+_USUAL_PRIORITY = 3
+
+
+class Annotation(Struct, frozen=True, kw_only=True):
+    """Markdown, and `success`, `info`, `warning` or `error`.
+
+    said: the same in a few words, for the attempts after this one. without_page: the Markdown
+    without its link to an artifact; None if there is none in it.
+    """
+
+    body: str
+    style: str
+    said: EarlierAttempt
+    without_page: str | None = None
+
+
+# From what is known of the earlier attempts to the annotation; None if there is nothing to show.
+ShowStep = Callable[[tuple[EarlierAttempt, ...]], Annotation | None]
+
+
+class AnnotationResult(Struct, frozen=True, kw_only=True):
+    """What became of a job's annotation: `annotation` stands at `context` now, if it is not None.
+
+    results: of the annotation, and of whatever else did not work.
+    """
+
+    results: tuple[AgentResult, ...]
+    annotation: Annotation | None = None
+    context: str = ""
+
+
+def read_history(job: JobEnvironment, agent: Agent) -> tuple[AttemptHistory, AgentResult]:
+    """What the attempts of this job have annotated; what cannot be read counts as unknown."""
+    key = job.annotations_key()
+    text, result = agent.get_metadata(key, default="{}")
+    history = decoded(text)
+    if history is None:
+        message = (
+            f"meta-data {key} is no history of annotations: that of an earlier attempt may stay"
+        )
+        return AttemptHistory(published={}), AgentResult(ok=False, message=message)
+    return history, result
+
+
+def annotate_job(
+    show: ShowStep | None,
+    history: AttemptHistory,
+    read: AgentResult,
+    job: JobEnvironment,
+    agent: Agent,
+) -> AnnotationResult:
+    """Annotate the build as `show` says, and remove what earlier attempts left elsewhere.
+
+    With `show` None nothing is annotated, and all that earlier attempts left is removed. `read`:
+    how reading the history ended. A failure is a result.
+    """
+    others = []
+    earlier = history.earlier(job)
+    # A first attempt has no earlier one, whatever the agent cannot tell.
+    if not read.ok and job.retry_count:
+        others.append(read)
+        earlier = (EarlierAttempt(attempt=job.retry_count - 1),)
+    annotation = show(earlier) if show else None
+    published = dict(history.published)
+    context = history.context(job)
+    results = []
+    if annotation is not None:
+        published = with_annotation(history, context, job, annotation.said)
+        # Before the annotation: a job that is cut off between the two leaves none behind unnamed.
+        others.append(_keep(published, job, agent))
+        results.append(put(annotation.body, annotation, context, agent))
+    stale = [each for each in history.stale(job) if annotation is None or each != context]
+    others += _without(stale, published, job, agent)
+    failed = tuple(result for result in others if not result.ok)
+    return AnnotationResult(results=(*results, *failed), annotation=annotation, context=context)
+
+
+def put(body: str, annotation: Annotation, context: str, agent: Agent) -> AgentResult:
+    """Put `body` at `context`, in the style of `annotation` and in its place on the page."""
+    priority = _PRIORITIES.get(annotation.style, _USUAL_PRIORITY)
+    return agent.annotate(body, style=annotation.style, context=context, priority=priority)
+
+
+def _without(
+    stale: list[str], published: dict[str, Published], job: JobEnvironment, agent: Agent
+) -> list[AgentResult]:
+    """Remove the annotations at `stale`, and forget those that are gone."""
+    if not stale:
+        return []
+    results = []
+    for context in stale:
+        removed = _remove(context, agent)
+        results.append(removed)
+        if removed.ok:
+            del published[context]
+    results.append(_keep(published, job, agent))
+    return results
+
+
+def _keep(published: Mapping[str, Published], job: JobEnvironment, agent: Agent) -> AgentResult:
+    return agent.set_metadata(job.annotations_key(), encoded(published))
+
+
+def _remove(context: str, agent: Agent) -> AgentResult:
+    removed = agent.remove_annotation(context)
+    if removed is not None and removed.ok:
+        return removed
+    # Agents before 3.28 cannot remove one, and those before 3.55 none with a full stop in its
+    # context. They can still take the red away.
+    return agent.annotate(_REPLACED, style="info", context=context)
+
+
+# --- those of a report that are uploaded, JUnit files under the names of their job ---
+
+# Far below the 5000 artifacts that a job may have; a problem names the files left out.
+FILES_PER_REPORT = 200
+BYTES_PER_FILE = 100 * 1024 * 1024
+
+_FIRST_FILES = ("report.json", "report.html", "report.md")
+# As much as one call of the agent uploads in a moment.
+_SMALL_FILES = 50
+_SMALL_BYTES = 10 * 1024 * 1024
+
+
+class Upload(Struct, frozen=True, kw_only=True):
+    """Files below `base`, which is the top of the Artifacts tab.
+
+    `first` are those that a reader or `build merge` needs; if the others are large, they wait.
+    """
+
+    base: Path
+    first: tuple[Path, ...]
+    rest: tuple[Path, ...] = ()
+    is_large: bool = False
+
+
+def uploads_of(directory: Path, job: JobEnvironment) -> tuple[Upload, list[str]]:
+    """The files of the report in `directory` (absolute), and what is wrong with some of them."""
+    renamed = {
+        "junit.xml": job.junit_artifact_name(),
+        "attempts.xml": job.attempts_artifact_name(),
+    }
+    problems = []
+    copied = set()
+    for name, new_name in renamed.items():
+        problem = _copy(directory, name, new_name)
+        if problem is not None:
+            problems.append(problem)
+        # A name that JUnit's readers do not look for twice.
+        elif (directory / new_name).is_file():
+            copied.add(directory / name)
+    kept, left_out = _chosen(directory, copied)
+    if left_out:
+        problems.append(_left_out(directory, left_out))
+    return _upload_files(directory, kept), problems
+
+
+def _upload_files(directory: Path, sizes: dict[Path, int]) -> Upload:
+    first: list[Path] = []
+    rest: list[Path] = []
+    for path in sizes:
+        is_first = path.parent == directory and path.name in _FIRST_FILES
+        (first if is_first else rest).append(path)
+    n_bytes = sum(sizes[path] for path in rest)
+    return Upload(
+        # Two levels up: `<job id>/<command>`, as publish.artifact_folder says.
+        base=directory.parent.parent,
+        first=tuple(first),
+        rest=tuple(rest),
+        is_large=len(rest) > _SMALL_FILES or n_bytes > _SMALL_BYTES,
+    )
+
+
+def _copy(directory: Path, name: str, new_name: str) -> str | None:
+    """Copy a file beside itself; a sentence if that fails, None if it is not there."""
+    source = directory / name
+    try:
+        if source.is_file():
+            write_atomically(directory / new_name, source.read_bytes())
+    except (OSError, CiDoctorError) as error:
+        return f"{name} keeps its name: {error}"
+    return None
+
+
+def _chosen(directory: Path, skipped: set[Path]) -> tuple[dict[Path, int], list[Path]]:
+    """The files to upload with their sizes, the report first, and those that are left out."""
+    small: dict[Path, int] = {}
+    large: list[Path] = []
+    for path, size in _regular_files(directory):
+        if path in skipped:
+            continue
+        if size > BYTES_PER_FILE:
+            large.append(path)
+        else:
+            small[path] = size
+
+    def rank(path: Path) -> tuple[bool, bool, Path]:
+        return path.parent != directory, path.name not in _FIRST_FILES, path
+
+    ordered = sorted(small, key=rank)
+    kept = {path: small[path] for path in ordered[:FILES_PER_REPORT]}
+    return kept, [*sorted(large), *ordered[FILES_PER_REPORT:]]
+
+
+def _left_out(directory: Path, files: list[Path]) -> str:
+    size = f"{BYTES_PER_FILE // 1024**2} MiB"
+    limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
+    listed = ", ".join(str(path.relative_to(directory)) for path in files[:10])
+    return f"not uploaded from {directory}: {listed} ({limits})"
+
+
+def _regular_files(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Each regular file with its size in bytes."""
+    # os.walk passes over what it may not read, and follows no links.
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            # A name with a leading dot is a file that is being written.
+            if name.startswith("."):
+                continue
+            path = Path(folder, name)
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield path, status.st_size
+
+
+# --- publishes one job as an annotation, meta-data and artifacts ---
 
 _LATER = "a later attempt of this job has published: its annotation and verdict stay"
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a restored cache has paid: what was compiled all the same, and how long it took.
+"""Pure. Whether a restored cache has paid, and why vLLM chose another directory."""
 
-Hit counters are no evidence: TorchInductor counts a hit and runs the compiler for each kernel. Files
-that a compiler wrote after the restore are, and so is a tree of which nobody has read a file.
-"""
-
+import json
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 
 from msgspec import Struct
 
-from ci_doctor.caches.cold_cost import LOG
+from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.store.manifest import ColdCost
+
+# --- whether a restored cache has paid: what was compiled all the same, and how long it took ---
+# Hit counters are no evidence: TorchInductor counts a hit and runs the compiler for each kernel. Files
+# that a compiler wrote after the restore are, and so is a tree of which nobody has read a file.
 
 
 class RestoreEffect(StrEnum):
@@ -180,3 +183,72 @@ def _by_share(share: float, paid: float, inert: float) -> RestoreEffect:
 def _worse(one: RestoreEffect, other: RestoreEffect) -> RestoreEffect:
     order = (RestoreEffect.PAID, RestoreEffect.PARTLY, RestoreEffect.INERT)
     return max(one, other, key=order.index)
+
+
+# --- why vLLM chose another directory: two of its cache_key_factors.json, compared ---
+# vLLM writes one into each directory of its torch.compile cache: `env` (its variables), and digests
+# of the configuration, the compiler and the traced code.
+
+FILE_NAME = "cache_key_factors.json"
+_DEPTH = 20
+
+
+def factor_differences(saved: bytes, here: bytes) -> tuple[Difference, ...]:
+    """Every factor in which two files differ, saved -> here, such as `env.VLLM_USE_V1`.
+
+    Raises ValueError if one of them is no JSON object.
+    """
+    return differences(_factors(saved), _factors(here))
+
+
+def _factors(content: bytes) -> Identity:
+    try:
+        document = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError(f"{FILE_NAME} holds no object")  # noqa: TRY004
+    return Identity.of(dict(_flat("", document, _DEPTH)))
+
+
+def _flat(front: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value and depth:
+        for key, each in value.items():
+            yield from _flat(f"{front}.{key}" if front else str(key), each, depth - 1)
+    else:
+        yield front, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+# --- how long compiling took: what a log says, else the times of the files that it made ---
+# A log's own figure counts all of a compile. The times of files count from the end of the first compile
+# to the end of the last one, without pauses: it is less than what the job has waited.
+
+# Between two files of one phase of compiling. A larger kernel takes longer, and then counts as a pause.
+_PAUSE_S = 30.0
+LOG = "log"
+FILE_TIMES = "file times"
+
+
+def span_s(times_ns: Iterable[int]) -> float:
+    """Seconds between files that were written within half a minute of each other, summed."""
+    ordered = sorted(times_ns)
+    total = 0.0
+    for earlier, later in pairwise(ordered):
+        gap = (later - earlier) / 1e9
+        if gap <= _PAUSE_S:
+            total += gap
+    return total
+
+
+def cost_of(times_ns: Iterable[int], log_seconds: Iterable[float], gpus: int) -> ColdCost | None:
+    """The cost of compiling files of these times (ns since the epoch); None if nothing was compiled.
+
+    log_seconds: the seconds that a log names for its compiles; without any, the times decide.
+    """
+    times = list(times_ns)
+    logged = list(log_seconds)
+    if not times:
+        return None
+    if logged:
+        return ColdCost(seconds=sum(logged), compiled=len(times), gpus=gpus, source=LOG)
+    return ColdCost(seconds=span_s(times), compiled=len(times), gpus=gpus, source=FILE_TIMES)

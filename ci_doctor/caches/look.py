@@ -3,20 +3,22 @@
 
 from pathlib import Path
 
-from ci_doctor.caches.candidates import Candidates, read_candidates, read_others
-from ci_doctor.caches.families.judge import (
+from ci_doctor.caches.compiled import scan
+from ci_doctor.caches.judge import (
     Inert,
     NearestCache,
     RefusedCache,
     Relocate,
     choose,
+    differences_in_words,
+    moment,
     nearest,
+    origin_at,
+    saved_from,
 )
 from ci_doctor.caches.receipt import read_receipt
-from ci_doctor.caches.scan import scan
 from ci_doctor.caches.targets import IdentifiedCache
-from ci_doctor.caches.trusted_store import TrustedStore
-from ci_doctor.caches.wording import differences_in_words, moment, origin_at, saved_from
+from ci_doctor.caches.trusted_store import Candidates, TrustedStore, read_candidates, read_others
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import CacheStatusRow, ExplainedCache, ExplainedFact
 

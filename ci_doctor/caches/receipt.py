@@ -2,14 +2,52 @@
 """Acts on files: what a restore has installed where, for `status` and `verify`."""
 
 import hashlib
+import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from ci_doctor.decodable import decodable
 from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
-from ci_doctor.system.files.own_directory import RECEIPTS
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.system.files.own_directory import RECEIPTS, STATE_VARIABLE, machine_place
+from ci_doctor.system.files.writing import make_directory, write_atomically
+
+# --- the one in which the processes of this user on this machine agree ---
+# It holds locks, results and receipts. Others must not be able to write to it: a result placed by them
+# would be believed.
+
+
+def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:
+    """The directory of mode 0700 that belongs to this user; made if it is missing and `make`.
+
+    It is that of machine_place(). Raises StoreError if it is a link, belongs to somebody else, or cannot
+    be made.
+    """
+    path = machine_place(environ)
+    try:
+        if make:
+            make_directory(path, 0o700)
+        status = path.lstat()
+    except OSError as error:
+        raise _refused(f"cannot use {path}: {error.strerror}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise _refused(f"{path} is no directory")
+    if status.st_uid != os.geteuid():
+        raise _refused(f"{path} belongs to another user")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise _refused(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})")
+    return path
+
+
+def _refused(message: str) -> StoreError:
+    hint = f"remove it, or name another directory in {STATE_VARIABLE}"
+    return StoreError(StoreFailure.REFUSED, message, hint=hint)
+
+
+# --- what a restore has installed where, for `status` and `verify` ---
 
 _SCHEMA = 3
 

@@ -8,18 +8,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.caches.candidates import read_candidates
-from ci_doctor.caches.cold_cost import cost_of
-from ci_doctor.caches.log_lines import LogWords, compile_seconds
+from ci_doctor.caches.compiled import LogWords, ScannedFile, compile_seconds, compiled_files, scan
+from ci_doctor.caches.effect import cost_of
+from ci_doctor.caches.leader import bounded, forget
 from ci_doctor.caches.receipt import Receipt, read_receipt
-from ci_doctor.caches.scan import ScannedFile, compiled_files, scan
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
-from ci_doctor.caches.trusted_store import TrustedStore
-from ci_doctor.model.facts.cache import SavedCache
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError
+from ci_doctor.caches.trusted_store import TrustedStore, read_candidates
+from ci_doctor.model.facts.cache import SaveCacheFacts, SavedCache
 from ci_doctor.store.manifest import ColdCost, Manifest, ManifestHeader, Origin
+from ci_doctor.store.objects import StoreError
 from ci_doctor.store.save import ManifestSigner, SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import accepts_unsigned
+
+# --- the cache directories of a job that succeeded are saved for later jobs ---
 
 Tell = Callable[[str], None]
 
@@ -155,4 +157,40 @@ def _cold(
 def _without(cache: IdentifiedCache, result: str, reason: str) -> SavedCache:
     return SavedCache(
         family=cache.family.name, directory=str(cache.directory), result=result, reason=reason
+    )
+
+
+# --- a save that ends by its deadline, whatever hangs ---
+
+
+def run_save(work: SaveWork, deadline: Deadline, tell: Callable[[str], None]) -> SaveCacheFacts:
+    """Save; what goes wrong with the store is a part of the facts."""
+    location = work.target.store.location
+    is_signed = work.signer is not None
+    is_accepted = is_signed or accepts_unsigned(
+        work.target.rules.policy, shared=work.target.store.shared
+    )
+    try:
+        caches = bounded(
+            lambda: save_all(work, tell), deadline.left(), "saving caches", work.deadline
+        )
+    except StoreError as error:
+        return SaveCacheFacts(
+            store=location,
+            scope=work.scope,
+            is_signed=is_signed,
+            is_accepted=is_accepted,
+            caches=(),
+            problem=error.message,
+            failure=error.reason.value,
+        )
+    if any(each.result == "saved" for each in caches):
+        # A restore of before may have found nothing.
+        forget(work.state / "leaders")
+    return SaveCacheFacts(
+        store=location,
+        scope=work.scope,
+        is_signed=is_signed,
+        is_accepted=is_accepted,
+        caches=caches,
     )

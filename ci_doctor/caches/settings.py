@@ -3,8 +3,8 @@
 
 from msgspec import Struct
 
-from ci_doctor.caches.families.own import OwnFamily
-from ci_doctor.store.trust.policy import TrustPolicy
+from ci_doctor.caches.family import OwnFamily
+from ci_doctor.store.trust import TrustPolicy
 
 DEFAULT_BUDGET = "60s"
 

@@ -1,13 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a store as one job may: its scopes, and only what somebody vouches for."""
 
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+
 from msgspec import Struct
 
-from ci_doctor.store.candidates import CandidateManifest, manifests, read_manifest
-from ci_doctor.store.layout import VERSION, parse_manifest_name
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.objects import ObjectStore
-from ci_doctor.store.trust.policy import TrustRules
+from ci_doctor.caches.judge import CacheCandidate
+from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
+from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, tiers_in
+from ci_doctor.model.facts.cache import VerifiedCache
+from ci_doctor.store.manifest import (
+    PACK_BYTES,
+    VERSION,
+    Manifest,
+    PackReference,
+    pack_name,
+    parse_manifest_name,
+)
+from ci_doctor.store.objects import (
+    DamagedError,
+    ObjectStore,
+    StoreError,
+    StoreFailure,
+    StoreLimits,
+    TooLargeError,
+)
+from ci_doctor.store.transfer import Deadline, digest, digest_of_file
+from ci_doctor.store.trust import (
+    CandidateManifest,
+    TrustRules,
+    UntrustedError,
+    manifests,
+    read_manifest,
+)
+from ci_doctor.system.files.opening import open_at_once
+
+# --- its scopes, and only what somebody vouches for ---
 
 
 class TrustedStore(Struct, frozen=True, kw_only=True):
@@ -34,3 +66,161 @@ class TrustedStore(Struct, frozen=True, kw_only=True):
     def read(self, name: str) -> CandidateManifest:
         """The manifest `name`. Raises UntrustedError, DamagedError, StoreError."""
         return read_manifest(self.store, name, self.rules, StoreLimits())
+
+
+# --- the saved caches that a family may take, with those that are not trusted ---
+
+# The newest first: an older one rarely differs in more than its branch.
+_MOST = 8
+# With those that are refused: whoever can write to a store can put any number of them before the others.
+_MOST_READ = 40
+# Of other identities: a fact that differs is as plain in the newest as in all.
+_MOST_OTHERS = 20
+
+
+class Candidates(Struct, frozen=True, kw_only=True):
+    """Manifests by their names, the newest first, and why others were refused.
+
+    warnings: of those that are used although nobody vouches for them.
+    """
+
+    manifests: dict[str, Manifest]
+    refused: tuple[str, ...]
+    warnings: dict[str, str]
+
+    @staticmethod
+    def compared(manifests: Mapping[str, Manifest]) -> list[CacheCandidate]:
+        """As the families compare them."""
+        return [
+            CacheCandidate(name=name, created_ms=manifest.created_ms, tiers=tiers_in(manifest))
+            for name, manifest in manifests.items()
+        ]
+
+
+def read_candidates(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
+    """The trusted manifests of a family and a hard identity. Raises StoreError."""
+    return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST_READ], _MOST)
+
+
+def read_others(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
+    """The newest trusted manifests of other hard identities. Raises StoreError."""
+    own = set(source.names(cache.family.name, cache.hard))
+    names = (name for name in source.all_names(cache.family.name) if name not in own)
+    return read_names(source, islice(names, _MOST_OTHERS))
+
+
+def read_names(source: TrustedStore, names: Iterable[str], most: int | None = None) -> Candidates:
+    """The trusted manifests among `names`, the first `most` of them. Raises StoreError."""
+    manifests: dict[str, Manifest] = {}
+    warnings: dict[str, str] = {}
+    refused: list[str] = []
+    for name in names:
+        if len(manifests) == most:
+            break
+        try:
+            candidate = source.read(name)
+        except (UntrustedError, DamagedError, TooLargeError) as error:
+            refused.append(error.message)
+        except StoreError as error:
+            # A collection of garbage has removed it since it was listed.
+            if error.reason is not StoreFailure.MISSING:
+                raise
+        else:
+            manifests[name] = candidate.manifest
+            if candidate.vouched.warning is not None:
+                warnings[name] = candidate.vouched.warning
+    return Candidates(manifests=manifests, refused=tuple(refused), warnings=warnings)
+
+
+# --- every manifest this job may read, and every pack that one of them names ---
+
+
+class VerifiedStore(Struct, frozen=True, kw_only=True):
+    """What was read, and a sentence for each object that is not what its name says."""
+
+    manifests: int
+    packs: int
+    bytes: int
+    damaged: tuple[str, ...]
+
+
+def verify_store(
+    source: TrustedStore, families: tuple[str, ...], deadline: Deadline
+) -> VerifiedStore:
+    """Read all manifests of `families` and their packs. Raises StoreError if the store fails."""
+    damaged: list[str] = []
+    packs: dict[PackReference, None] = {}
+    manifests = 0
+    for family in families:
+        for name in source.all_names(family):
+            deadline.check("verifying the store")
+            manifests += 1
+            try:
+                packs.update(dict.fromkeys(source.read(name).manifest.packs))
+            except StoreError as error:
+                if error.is_of_whole_store:
+                    raise
+                damaged.append(f"{name}: {error.message}")
+    size = 0
+    for pack in packs:
+        deadline.check("verifying the store")
+        try:
+            size += _verified_bytes(source, pack)
+        except StoreError as error:
+            if error.is_of_whole_store:
+                raise
+            damaged.append(error.message)
+    return VerifiedStore(manifests=manifests, packs=len(packs), bytes=size, damaged=tuple(damaged))
+
+
+def _verified_bytes(source: TrustedStore, pack: PackReference) -> int:
+    """The pack's size. Raises DamagedError, StoreError."""
+    name = pack_name(pack.scope, pack.digest)
+    content = source.store.read(name, PACK_BYTES)
+    if content is None:
+        raise DamagedError(f"{name} is missing")
+    if digest(content) != pack.digest:
+        raise DamagedError(f"{name} was changed: its bytes do not have the digest in its name")
+    return len(content)
+
+
+# --- whether each file is as it was installed ---
+
+_MOST_NAMED = 20
+
+
+def verify_installed(targets: tuple[CacheTarget, ...], state: Path) -> tuple[VerifiedCache, ...]:
+    """Each target that has a receipt, against it."""
+    newest = [receipts_of(state, target.family.name)[:1] for target in targets]
+    return tuple(_verify(receipt) for receipts in newest for receipt in receipts)
+
+
+def _verify(receipt: Receipt) -> VerifiedCache:
+    changed: list[str] = []
+    missing: list[str] = []
+    for file in receipt.files:
+        path = Path(receipt.root, file.path)
+        try:
+            if not _is_as_installed(path, file):
+                changed.append(file.path)
+        except OSError:
+            missing.append(file.path)
+    return VerifiedCache(
+        family=receipt.family,
+        directory=receipt.root,
+        files=len(receipt.files),
+        changed=tuple(changed[:_MOST_NAMED]),
+        missing=tuple(missing[:_MOST_NAMED]),
+    )
+
+
+def _is_as_installed(path: Path, file: InstalledFile) -> bool:
+    """Without a digest the file was relocated, and its time alone says whether it changed."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    if not file.digest:
+        return status.st_mtime_ns == file.mtime_ns
+    # What is a file now may be a pipe in a moment, and a link leads anywhere.
+    with os.fdopen(open_at_once(path, follow=False), "rb") as content:
+        return digest_of_file(content) == file.digest

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import INTERPRETERS, TIME, VERDICT, command, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.commands.separator import check_separator
+from ci_doctor.commands.options import (
+    PATH,
+    check_separator,
+    config_option,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
-    from ci_doctor.pytest_runs.past import PastReader
-    from ci_doctor.pytest_runs.request import PytestRequest
+    from ci_doctor.pytest_runs.stages import PytestRequest
+
+
 _RUNS = "Runs"
 
 
@@ -92,13 +97,13 @@ _RUNS = "Runs"
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="How often to run a test that neither --baseline nor the history knows. [default: 1]",
+    help="How often to run a test that --baseline does not have. [default: 1]",
 )
 @option(
     "--python",
     group=INTERPRETERS,
     metavar="PY",
-    shell_complete=values.interpreters,
+    type=PATH,
     help="The interpreter of the tests. [default: $VIRTUAL_ENV, python on PATH]",
 )
 @config_option
@@ -107,7 +112,6 @@ _RUNS = "Runs"
     "args",
     nargs=-1,
     type=click.UNPROCESSED,
-    shell_complete=values.separator,
     metavar="[-- PYTEST-ARGUMENTS…]",
 )
 @pass_session
@@ -138,22 +142,19 @@ def pytest(
     session.junit = session.junit or "requests"
     session.claim()
 
-    from ci_doctor.commands.environment_record import record_environment
-    from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.commands.run_record import record_environment
+    from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
-    from ci_doctor.pytest_runs.interpreter import chosen_interpreter
-    from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
+    from ci_doctor.pytest_runs.plan import chosen_interpreter
+    from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
-    past = _past(session, loaded)
-    if new_tests > 1 and baseline is None and past is None:
+    if new_tests > 1 and baseline is None:
         raise UsageError(
             "--new-tests needs to know which tests are new",
-            hint="name the commit to compare with, --baseline origin/main, or a history, "
-            "CI_DOCTOR_HISTORY_DATABASE",
+            hint="name the commit to compare with, such as --baseline origin/main",
         )
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
@@ -173,7 +174,6 @@ def pytest(
         explain_s=seconds_above_zero(explain_budget, "--explain-budget") if explain_flaky else None,
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,
-        past=past,
     )
     return _run(session, request, loaded)
 
@@ -191,24 +191,9 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
     return seconds_above_zero(settings.rerun_budget, origins["rerun_budget"])
 
 
-def _past(session: Session, loaded: "Config") -> "PastReader | None":
-    """The history that the configuration names; a broken `[history]` section is named at the end."""
-    from ci_doctor.commands.history_database import configured_history
-    from ci_doctor.commands.past_runs import PastRuns
-    from ci_doctor.errors import CiDoctorError
-
-    try:
-        _, address = configured_history(loaded, {})
-    except CiDoctorError:
-        return None
-    return None if address is None else PastRuns(address, session.about)
-
-
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
-    from ci_doctor.commands.history_database import with_history
-    from ci_doctor.commands.telling.line import LineKind
-    from ci_doctor.commands.telling.steps import StepSource
-    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.commands.run_record import with_history
+    from ci_doctor.commands.teller import LineKind, StepSource, Teller
     from ci_doctor.pytest_runs.run import run
     from ci_doctor.system.processes.interruption import Interruption
 

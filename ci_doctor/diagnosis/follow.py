@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import glob
-import os
 import re
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import FollowFacts
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -70,15 +69,14 @@ async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
         for watch in watches:
             watch.close()
         for log in logs:
-            log.close()
+            log.file.close()
 
 
 class _GrowingLog:
     """A file, how far it was read, and the line that is not finished yet."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = -1
+        self.file = GrowingFile(path)
         self._start_again()
 
     def _start_again(self) -> None:
@@ -86,45 +84,15 @@ class _GrowingLog:
         self._number = 1
         self._unfinished = b""
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
     def new_lines(self) -> Iterator[tuple[TextLine, ...]]:
         """The lines since the last call, in turns."""
-        if self._descriptor < 0 and not self._open():
-            return
-        while True:
-            if os.fstat(self._descriptor).st_size < self._offset + len(self._unfinished):
+        while piece := self.file.read(_TURN_BYTES):
+            if self.file.is_restarted:
+                self.file.is_restarted = False
                 self._start_again()
-            while piece := os.pread(
-                self._descriptor, _TURN_BYTES, self._offset + len(self._unfinished)
-            ):
-                lines = tuple(self._take(piece))
-                if lines:
-                    yield lines
-            if not self._is_replaced():
-                return
-            self.close()
-            if not self._open():
-                return
-            self._start_again()
-
-    def _is_replaced(self) -> bool:
-        try:
-            there = self._path.stat()
-        except OSError:
-            # Between the two halves of a rotation; the watch reports the new file.
-            return False
-        return not os.path.samestat(there, os.fstat(self._descriptor))
-
-    def _open(self) -> bool:
-        try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return False
-        return True
+            lines = tuple(self._take(piece))
+            if lines:
+                yield lines
 
     def _take(self, piece: bytes) -> Iterator[TextLine]:
         """The lines that `piece` finishes."""
@@ -264,9 +232,7 @@ def follow_logs(
             on_cause(cause)
 
     async def follow_all() -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - this is one
-        with interruption.watch(task):
+        with interruption.watch():
             async with contextlib.aclosing(follow(paths)) as growth:
                 async for news in growth:
                     take(watch.take(str(paths[news.log]), news.lines))

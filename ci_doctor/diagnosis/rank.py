@@ -17,7 +17,7 @@ from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LogRule, Role
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
-from ci_doctor.model.fingerprint import normal_text
+from ci_doctor.model.cause import normal_text
 
 
 class Sign(StrEnum):

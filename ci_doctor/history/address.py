@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. `--database FILE|URL` -> which database is meant."""
+"""Reads the installation: which database is meant, and whether its libraries are there."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -8,6 +9,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.distribution import install_extra
+
+# --- `--database FILE|URL` -> which database is meant ---
 
 DEFAULT_FILE: Final = "ci-doctor-history.sqlite"
 _POSTGRES: Final = frozenset({"postgresql", "postgres"})
@@ -45,3 +49,25 @@ def database_address(text: str) -> DatabaseAddress:
     if scheme.partition("+")[0] not in _POSTGRES:
         raise UsageError(f"--database: no database is reached by {scheme}://", hint=_HINT)
     return DatabaseAddress(url=f"postgresql+psycopg://{rest}")
+
+
+# --- whether the libraries of an extra are there ---
+
+_MODULES = {
+    "history": ("sqlalchemy", "alembic"),
+    "postgres": ("sqlalchemy", "alembic", "psycopg"),
+}
+
+
+def require_extra(name: str) -> None:
+    """Raises UsageError if a library of the extra `name` is not installed; imports none."""
+    missing = [module for module in _MODULES[name] if find_spec(module) is None]
+    if missing:
+        raise UsageError(
+            f"`ci-doctor history` needs {' and '.join(missing)}, which {_verb(missing)} not installed",
+            hint=install_extra(name),
+        )
+
+
+def _verb(missing: list[str]) -> str:
+    return "is" if len(missing) == 1 else "are"

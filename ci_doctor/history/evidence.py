@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What an evidence file holds: a job, and the attempts of its tests."""
+"""Pure. What evidence files hold: a job and the attempts of its tests, with their times and names."""
 
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from enum import IntEnum
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.cause import Cause
+from ci_doctor.model.cause import Cause, fingerprint
+from ci_doctor.model.quantities import moment_text
+from ci_doctor.render.safe_text import printable
+from ci_doctor.system.secrets.private_keys import first_words
+
+# --- what an evidence file holds: a job, and the attempts of its tests ---
 
 
 class AttemptOutcome(IntEnum):
@@ -109,3 +120,201 @@ def parts_of(file: EvidenceFile) -> tuple[tuple[JobEvidence, tuple[AttemptEviden
             )
         parts.append((job, tuple(attempts)))
     return tuple(parts)
+
+
+# --- what came of a write: evidence, and the schema ---
+
+
+class UnreadableEvidence(Struct, frozen=True, kw_only=True):
+    """A file that may hold evidence, and what is wrong with it. is_other: it is XML of something else."""
+
+    place: str
+    problem: str
+    is_other: bool = False
+
+
+class MovedTimes(Struct, frozen=True, kw_only=True):
+    """A file with `attempts` whose times cannot be true; they got the nearest that can."""
+
+    place: str
+    attempts: int
+
+
+class Ingested(Struct, frozen=True, kw_only=True):
+    """What was done. left_out: places of files that say what another one says.
+
+    late_jobs: keys of jobs whose earlier attempts got a branch, a commit or a step.
+    """
+
+    files: int = 0
+    attempts: int = 0
+    known_files: int = 0
+    left_out: tuple[str, ...] = ()
+    unreadable: tuple[UnreadableEvidence, ...] = ()
+    late_jobs: tuple[str, ...] = ()
+    moved: tuple[MovedTimes, ...] = ()
+
+
+class SchemaChange(Struct, frozen=True, kw_only=True):
+    """What was done to the schema. before: None if there was none."""
+
+    before: str | None
+    after: str
+
+
+# --- times in evidence files -> integers: milliseconds, and milliseconds since 1970 in UTC ---
+
+_SECOND: Final = 1000
+# Of a duration: a figure above it is a mistake of the file, and no integer of the database.
+_MOST_MS: Final = 366 * 86_400 * _SECOND
+
+
+@lru_cache(maxsize=256)
+def moment_ms(text: str | None) -> int | None:
+    """The moment of an ISO 8601 text; None if it is none.
+
+    A time without an offset counts as UTC here; `local_time` moves it if it cannot be.
+    """
+    if not text:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        return round(parsed.timestamp() * _SECOND)
+    except (ValueError, OverflowError):
+        return None
+
+
+def has_offset(text: str) -> bool:
+    """Whether an ISO 8601 text, which is a moment, says how far from UTC it is."""
+    return datetime.fromisoformat(text).tzinfo is not None
+
+
+@lru_cache(maxsize=4096)
+def milliseconds(seconds: str | float | None) -> int | None:
+    """A duration in seconds, as a number or a text; None if it is none.
+
+    `1,234.5` is a duration too, because Surefire groups digits; a group never begins with 0, so the
+    comma of `0,123` is a decimal one, as tools write it on German or French machines.
+    """
+    if seconds is None or isinstance(seconds, bool):
+        return None
+    try:
+        value = float(_point(seconds) if isinstance(seconds, str) else seconds)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not math.isfinite(value) or value < 0:
+        return None
+    return min(round(value * _SECOND), _MOST_MS)
+
+
+def _point(text: str) -> str:
+    return text.replace(",", "." if text.strip().startswith("0,") else "")
+
+
+def utc_text(moment: int) -> str:
+    """RFC 3339 in UTC of a moment."""
+    return moment_text(moment / _SECOND)
+
+
+# --- names from evidence files -> text that both databases take, and an index of theirs too ---
+
+# An entry of PostgreSQL's B-tree has 2,704 bytes at most, and a test has two names of up to four
+# bytes a character.
+_MOST: Final = 300
+
+
+def stored_text(text: str) -> str:
+    """`text` without control characters, in at most 300 characters.
+
+    A longer one ends with a part of its hash, so that two long ones stay different.
+    """
+    if len(text) <= _MOST and text.isprintable():
+        return text
+    cleaned = printable(text)
+    if len(cleaned) <= _MOST:
+        return cleaned
+    digest = hashlib.sha256(cleaned.encode()).hexdigest()[:16]
+    return f"{cleaned[: _MOST - 17]}…{digest}"
+
+
+def stored_name(text: str | None) -> str | None:
+    """The same for what may be unknown."""
+    return None if text is None else stored_text(text)
+
+
+# --- the cause of a failed attempt, by the message that its file holds ---
+
+_LONGEST = 200
+_RULE = "test/failure"
+
+
+def cause_of_message(message: str, kind: str = "") -> Cause | None:
+    """The cause that the first line of `message` names; None without a message.
+
+    kind: the type of the failure, as JUnit has it. Equal messages up to times, numbers, addresses
+    and directories have one fingerprint.
+    """
+    stripped = message.strip()
+    if not stripped:
+        return None
+    first = first_words(stripped.splitlines()[0], _LONGEST)
+    return Cause(fingerprint=fingerprint(_RULE, {}, first, kind), title=first)
+
+
+# --- parsed evidence -> the same without secrets: a database is for more people than one job's log ---
+
+Hide = Callable[[str], str]
+# A label may hold the values of a matrix, a branch and an agent what somebody typed.
+_DESCRIBES: Final = ("pipeline", "step", "label", "branch", "agent", "queue")
+
+
+def without_secrets(parsed: ParsedEvidence, hide: Hide) -> ParsedEvidence:
+    """`parsed` with `hide` applied to names of tests, titles of causes and what describes the job."""
+    texts = "\n".join(dict.fromkeys(_texts(parsed)))
+    # Once over all of them: hardly any file holds a secret, and one by one takes five times as long.
+    if hide(texts) == texts:
+        return parsed
+    hidden = cache(hide)
+    return replace(
+        parsed,
+        job=job_without_secrets(parsed.job, hidden),
+        attempts=tuple(_attempt(each, hidden) for each in parsed.attempts),
+    )
+
+
+def job_without_secrets(job: JobEvidence, hide: Hide) -> JobEvidence:
+    """`job` with `hide` applied to its texts; its id and its commit stay, because they identify."""
+    hidden: dict[str, Any] = {}
+    for name in _DESCRIBES:
+        text = getattr(job, name)
+        hidden[name] = None if text is None else hide(text)
+    return replace(job, cause=_cause(job.cause, hide), **hidden)
+
+
+def _texts(parsed: ParsedEvidence) -> Iterator[str]:
+    for name in _DESCRIBES:
+        yield getattr(parsed.job, name) or ""
+    if parsed.job.cause is not None:
+        yield parsed.job.cause.title
+    for attempt in parsed.attempts:
+        yield attempt.suite
+        yield attempt.name
+        if attempt.cause is not None:
+            yield attempt.cause.title
+
+
+def _attempt(attempt: AttemptEvidence, hide: Hide) -> AttemptEvidence:
+    return replace(
+        attempt,
+        suite=hide(attempt.suite),
+        name=hide(attempt.name),
+        cause=_cause(attempt.cause, hide),
+    )
+
+
+def _cause(cause: Cause | None, hide: Hide) -> Cause | None:
+    if cause is None:
+        return None
+    return replace(cause, title=hide(cause.title))

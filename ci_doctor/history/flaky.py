@@ -1,32 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a database: which tests are flaky, from the sums that each write keeps."""
+"""Reads a database: which tests are flaky, what failed with them, and how often a cause was seen."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.history.branches import branch_number
-from ci_doctor.history.infra_columns import (
-    ColumnFailures,
-    column_facts,
-    columns_of,
-    failures_in,
-    infra_jobs,
+from ci_doctor.history.database import (
+    ALL_BRANCHES,
+    ATTEMPT,
+    CAUSE,
+    JOB,
+    TEST,
+    TEST_COMMIT,
+    TEST_DAY,
+    HistoryWindow,
+    branch_number,
 )
-from ci_doctor.history.rates import rate_facts
-from ci_doctor.history.reading.moments import utc_text
-from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, JOB, TEST, TEST_COMMIT, TEST_DAY
-from ci_doctor.history.window import HistoryWindow
-from ci_doctor.model.facts.history import FlakyFacts, FlakyTestFacts
+from ci_doctor.history.evidence import utc_text
+from ci_doctor.history.statistics import (
+    HOUR_MS,
+    FailureColumn,
+    JobResult,
+    failure_columns,
+    rate_facts,
+)
+from ci_doctor.model.facts.history import (
+    ColumnFacts,
+    FlakyFacts,
+    FlakyTestFacts,
+    HistoryReportFacts,
+    StripRow,
+)
+from ci_doctor.render.formatting import amount
+
+# --- the columns of failures in a window, and what failed in them ---
+
+_CHUNK = 5_000
+# The condition of the index on failures, word by word: only then it is used. 4 is out again.
+_FAILED = sa.and_(sa.text("attempt.outcome IN (1, 2, 4)"), ATTEMPT.c.outcome != 4)
+# How often each test failed in columns, by test, commit, step and branch.
+ColumnFailures = Counter[tuple[int, int | None, str, int | None]]
+
+
+def columns_of(connection: sa.Connection, window: HistoryWindow) -> tuple[FailureColumn, ...]:
+    """All of the window, whatever its branch: a broken machine breaks every branch."""
+    query = sa.select(
+        JOB.c.id, JOB.c.agent, JOB.c.commit_id, JOB.c.started_ms, JOB.c.passed, JOB.c.failed
+    ).where(JOB.c.started_ms.between(window.since_ms, window.until_ms), JOB.c.agent.is_not(None))
+    jobs = [
+        JobResult(job=job, agent=agent, commit=commit, started_ms=started, passed=passed, red=red)
+        for job, agent, commit, started, passed, red in connection.execute(query)
+    ]
+    columns = failure_columns(jobs)
+    blamed = _blamed_on_the_change(connection, infra_jobs(columns))
+    return tuple(
+        replace(column, is_infra=column.is_infra and blamed.isdisjoint(column.jobs))
+        for column in columns
+    )
+
+
+def infra_jobs(columns: Iterable[FailureColumn]) -> list[int]:
+    """The numbers of the jobs in columns of infrastructure."""
+    return [job for column in columns if column.is_infra for job in column.jobs]
+
+
+def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> ColumnFailures:
+    """How often each test failed in the columns of infrastructure."""
+    counts: ColumnFailures = Counter()
+    step = sa.func.coalesce(JOB.c.step, sa.literal_column("''"))
+    place = (ATTEMPT.c.test_id, JOB.c.commit_id, step, JOB.c.branch_id)
+    for chunk in _chunks(infra_jobs(columns)):
+        query = (
+            sa.select(*place, sa.func.count())
+            .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
+            .where(ATTEMPT.c.job_id.in_(chunk), _FAILED)
+            .group_by(*place)
+        )
+        for test, commit, step_name, branch, count in connection.execute(query):
+            counts[test, commit, step_name, branch] += count
+    return counts
+
+
+def _blamed_on_the_change(connection: sa.Connection, jobs: list[int]) -> set[int]:
+    """Those of `jobs` of whose failed tests less than half passed anywhere on the same commit.
+
+    Other tests of the commit that pass elsewhere are no witness: a change may break one step.
+    """
+    blamed = set()
+    is_of_commit = sa.and_(
+        TEST_COMMIT.c.commit_id == JOB.c.commit_id, TEST_COMMIT.c.test_id == ATTEMPT.c.test_id
+    )
+    test = ATTEMPT.c.test_id
+    passed = sa.case((TEST_COMMIT.c.passed > 0, test))
+    for chunk in _chunks(jobs):
+        query = (
+            sa.select(ATTEMPT.c.job_id, _different(test), _different(passed))
+            .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
+            .outerjoin(TEST_COMMIT, is_of_commit)
+            .where(ATTEMPT.c.job_id.in_(chunk), _FAILED)
+            .group_by(ATTEMPT.c.job_id)
+        )
+        blamed |= {job for job, tests, good in connection.execute(query) if 2 * good < tests}
+    return blamed
+
+
+def _different(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return sa.func.count(sa.distinct(column))
+
+
+def column_facts(columns: Iterable[FailureColumn]) -> tuple[ColumnFacts, ...]:
+    """The columns for a report."""
+    return tuple(
+        ColumnFacts(
+            agent=column.agent,
+            hour=utc_text(column.hour * HOUR_MS),
+            passed=column.passed,
+            failed=column.red,
+            is_infra=column.is_infra,
+        )
+        for column in columns
+    )
+
+
+def _chunks(jobs: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(jobs), _CHUNK):
+        yield jobs[start : start + _CHUNK]
+
+
+# --- which tests are flaky, from the sums that each write keeps ---
 
 # Transitions need every attempt of a test: of so many tests they are counted.
 _MOST_CANDIDATES: Final = 100
 # One change and its repair make two.
 _FEWEST_TRANSITIONS: Final = 3
-_CHUNK: Final = 5_000
 
 
 class WindowSums(Struct, frozen=True, kw_only=True):
@@ -212,3 +323,169 @@ def _is_flaky(test: FlakyTestFacts) -> bool:
 
 def _urgency(test: FlakyTestFacts) -> tuple[bool, float, str, str]:
     return (not test.is_proven, -test.failure_rate.low, test.suite, test.name)
+
+
+# --- tests against time, for the page of the history ---
+
+_MOST_ROWS: Final = 200
+_MOST_COLUMNS: Final = 100
+_HOURS: Final = (1, 2, 3, 4, 6, 8, 12, 24, 48, 168)
+_EMPTY: Final = "."
+_DIVISION: Final = 8  # above that of a sum, which gets its brackets then
+
+
+class _Grid(Struct, frozen=True, kw_only=True):
+    """The columns of the strip: `count` of `width_ms` each, from `begin_ms` on."""
+
+    begin_ms: int
+    width_ms: int
+    count: int
+
+    def place(self, moment_ms: int) -> int:
+        return (moment_ms - self.begin_ms) // self.width_ms
+
+
+def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryReportFacts:
+    """The tests that failed in the window, the likeliest flaky ones first, 200 at most.
+
+    Raises UsageError for an unknown branch.
+    """
+    branch = branch_number(connection, window.branch)
+    columns = columns_of(connection, window)
+    in_columns = failures_in(connection, columns)
+    mixed = mixed_commits(connection, window, branch, in_columns)
+    sums = sums_of(connection, window, branch, in_columns)
+    failing = [each for each in sums if each.failed or each.infra]
+    failing.sort(key=lambda each: _flakiness(each, mixed[each.test]))
+    chosen = failing[:_MOST_ROWS]
+    grid = _grid(connection, window)
+    cells = _cells(connection, window, branch, grid, [each.test for each in chosen])
+    names = names_of(connection, [each.test for each in chosen])
+    return HistoryReportFacts(
+        since=utc_text(window.since_ms),
+        until=utc_text(window.until_ms),
+        branch=window.branch,
+        column_s=grid.width_ms / 1000,
+        history_strip=tuple(
+            _row(each, names[each.test], mixed, cells[each.test]) for each in chosen
+        ),
+        begins=tuple(utc_text(grid.begin_ms + at * grid.width_ms) for at in range(grid.count)),
+        infra=_infra_places(columns, grid),
+        columns=column_facts(columns),
+        failing_tests=len(failing),
+        outside_tests=sum(not each.failed for each in failing),
+        tests=len(sums),
+        attempts=sum(each.passed + each.failed + each.infra for each in sums),
+    )
+
+
+def _flakiness(sums: WindowSums, mixed: int) -> tuple[int, bool, int, int, int]:
+    """The order of rows. A test that never passed in the window is broken, and no flake."""
+    return -mixed, not sums.passed, -sums.failed, -sums.infra, sums.test
+
+
+def _grid(connection: sa.Connection, window: HistoryWindow) -> _Grid:
+    """The finest columns of which at most 100 hold all jobs of the window."""
+    query = sa.select(sa.func.min(JOB.c.started_ms), sa.func.max(JOB.c.started_ms)).where(
+        JOB.c.started_ms.between(window.since_ms, window.until_ms)
+    )
+    first, last = connection.execute(query).one()
+    if first is None:
+        first = last = window.since_ms
+    for hours in _HOURS:
+        width_ms = hours * HOUR_MS
+        # Whole columns of UTC: the same job lies in the same column tomorrow.
+        begin_ms = first // width_ms * width_ms
+        count = (last - begin_ms) // width_ms + 1
+        if count <= _MOST_COLUMNS:
+            return _Grid(begin_ms=begin_ms, width_ms=width_ms, count=count)
+    width_ms = ceil((last - first + 1) / _MOST_COLUMNS)
+    return _Grid(begin_ms=first, width_ms=width_ms, count=_MOST_COLUMNS)
+
+
+def _cells(
+    connection: sa.Connection,
+    window: HistoryWindow,
+    branch: int,
+    grid: _Grid,
+    tests: Sequence[int],
+) -> Mapping[int, str]:
+    place = (
+        (ATTEMPT.c.started_ms - grid.begin_ms)
+        .op("/", precedence=_DIVISION)(grid.width_ms)
+        .label("place")
+    )
+    counts = [
+        sa.func.count(sa.case((ATTEMPT.c.outcome.in_(outcomes), 1)))
+        for outcomes in ((0,), (1, 2), (4,))
+    ]
+    query = sa.select(ATTEMPT.c.test_id, place, *counts).where(
+        ATTEMPT.c.test_id.in_(tests),
+        ATTEMPT.c.started_ms.between(max(grid.begin_ms, window.since_ms), window.until_ms),
+    )
+    if branch != ALL_BRANCHES:
+        query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(JOB.c.branch_id == branch)
+    rows = {test: [_EMPTY] * grid.count for test in tests}
+    grouped = query.group_by(ATTEMPT.c.test_id, sa.text("place"))
+    for test, at, passed, failed, infra in connection.execute(grouped):
+        if 0 <= at < grid.count:
+            rows[test][at] = _cell(passed, failed, infra)
+    return {test: "".join(cells) for test, cells in rows.items()}
+
+
+def _cell(passed: int, failed: int, infra: int) -> str:
+    if failed:
+        return str(min(9, ceil(10 * failed / (passed + failed))))
+    if infra:
+        return "i"
+    return "0" if passed else _EMPTY
+
+
+def _row(sums: WindowSums, name: tuple[str, str], mixed: Counter[int], cells: str) -> StripRow:
+    return StripRow(
+        suite=name[0],
+        name=name[1],
+        passed=sums.passed,
+        failed=sums.failed,
+        failure_rate=rate_facts(sums.failed, sums.passed + sums.failed),
+        mixed_commits=mixed[sums.test],
+        cells=cells,
+    )
+
+
+def _infra_places(columns: Iterable[FailureColumn], grid: _Grid) -> tuple[int, ...]:
+    places = {grid.place(each.hour * HOUR_MS) for each in columns if each.is_infra}
+    return tuple(sorted(place for place in places if 0 <= place < grid.count))
+
+
+# --- how often a cause was seen, since when, and where last ---
+
+
+class SeenCause(Struct, frozen=True, kw_only=True):
+    """The jobs that had a cause. first_ms, agent: None if there was none, or if it is not known."""
+
+    times: int
+    first_ms: int | None = None
+    agent: str | None = None
+
+
+def seen_before(connection: sa.Connection, fingerprint: str) -> SeenCause:
+    """The jobs of the history with the cause of this fingerprint."""
+    jobs = sa.select(JOB).join(CAUSE, CAUSE.c.id == JOB.c.cause_id)
+    jobs = jobs.where(CAUSE.c.fingerprint == fingerprint)
+    each = jobs.subquery()
+    times, first = connection.execute(
+        sa.select(sa.func.count(), sa.func.min(each.c.started_ms)).select_from(each)
+    ).one()
+    last = sa.select(each.c.agent).order_by(each.c.started_ms.desc()).limit(1)
+    return SeenCause(times=times, first_ms=first, agent=connection.scalar(last))
+
+
+def seen_phrase(seen: SeenCause) -> str:
+    """`seen 14 times since 2026-11-03, last on agent gpu-7`."""
+    if seen.first_ms is None:
+        return "not seen before in this history"
+    phrase = f"seen {amount(seen.times, 'time')} since {utc_text(seen.first_ms)[:10]}"
+    if seen.agent is not None:
+        phrase += f", last on agent {seen.agent}"
+    return phrase

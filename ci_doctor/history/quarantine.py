@@ -10,14 +10,10 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.began import NAMED_FROM, began_facts
-from ci_doctor.history.branches import branch_number
+from ci_doctor.history.database import TEST, TEST_COMMIT, HistoryWindow, branch_number
 from ci_doctor.history.evidence import AttemptOutcome
-from ci_doctor.history.infra_columns import columns_of, infra_jobs
-from ci_doctor.history.kept_attempts import KeptAttempt, attempts_of
-from ci_doctor.history.named_test import NamedTest
-from ci_doctor.history.schema import TEST, TEST_COMMIT
-from ci_doctor.history.window import HistoryWindow
+from ci_doctor.history.flaky import columns_of, infra_jobs
+from ci_doctor.history.one_test import NAMED_FROM, KeptAttempt, NamedTest, attempts_of, began_facts
 from ci_doctor.model.facts.history import (
     FlakyTestFacts,
     QuarantineEntryFacts,

@@ -10,13 +10,12 @@ from typing import Final
 
 from ci_doctor.buildkite.job import step_label
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.extra import require_extra
-from ci_doctor.history.reading.hidden_secrets import Hide, job_without_secrets
-from ci_doctor.history.reading.own_report import evidence_of
-from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_of_file, surroundings
+from ci_doctor.history.address import DatabaseAddress, require_extra
+from ci_doctor.history.evidence import Hide, job_without_secrets
+from ci_doctor.history.own_report import evidence_of
+from ci_doctor.history.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.facts.history import HISTORY_TITLE
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_calls import TimedOut, bounded
@@ -34,7 +33,7 @@ def record(address: DatabaseAddress, report: Report, hide: Hide, limit_s: float 
     """
     try:
         require_extra("history" if address.file is not None else "postgres")
-        import ci_doctor.history.batch_write  # noqa: F401 - its time is not the database's
+        import ci_doctor.history.writing  # noqa: F401 - its time is not the database's
 
         line = bounded(lambda: _record(address, report, hide), limit_s)
     except TimedOut as error:
@@ -48,11 +47,11 @@ def record(address: DatabaseAddress, report: Report, hide: Hide, limit_s: float 
 
 def _record(address: DatabaseAddress, report: Report, hide: Hide) -> str:
     # Here, because they import SQLAlchemy, which the extra brings.
-    from ci_doctor.history.batch_write import EvidenceWriter
-    from ci_doctor.history.engine import reading
+    from ci_doctor.history.database import reading
     from ci_doctor.history.evidence import JobEvidence
-    from ci_doctor.history.migration import open_database
-    from ci_doctor.history.seen import seen_before, seen_phrase
+    from ci_doctor.history.flaky import seen_before, seen_phrase
+    from ci_doctor.history.upkeep import open_database
+    from ci_doctor.history.writing import EvidenceWriter
 
     now_ms = round(clock.epoch() * 1000)
     parsed = evidence_of(report)

@@ -10,8 +10,7 @@ from ci_doctor.imports.hazard import HazardKind, Hold, ProcessImports, limit_s
 from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 

@@ -18,8 +18,7 @@ from ci_doctor.imports.hazard import HazardKind, ProcessImports, no_delay, while
 from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 _RECEIVED = {

@@ -2,8 +2,8 @@
 """Acts on processes: runs a command in which every Python records its imports, reads the traces."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,8 @@ from ci_doctor.imports.trace import RecordedRun, read_traces
 from ci_doctor.preload.injection import injected
 from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.foreground import until_its_end
-from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import Interruption, end_awaited, hand_on
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -134,10 +133,7 @@ class _ForegroundRun:
                 foreground=True,
             )
             try:
-                limits_s = (_AFTER_CTRL_C_S, _AFTER_SIGNAL_S, _GRACE_S)
-                self.received = await until_its_end(
-                    child, tree, interruption, limits_s, partial(self._wait, child, tree)
-                )
+                await self._watch(child, tree, interruption)
             finally:
                 self.duration_s = self.duration_s or clock.now() - child.started_at
                 # After a second signal nobody waits for helpers.
@@ -146,6 +142,21 @@ class _ForegroundRun:
                 child.close()
         finally:
             guardian.close()
+
+    async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
+        with end_awaited(child.pidfd) as ended, interruption.watch():
+            try:
+                await self._wait(child, tree, ended)
+            except asyncio.CancelledError:
+                if interruption.received is None:
+                    raise
+                self.received = interruption.received
+                limits_s = {"limit_s": _AFTER_SIGNAL_S, "ctrl_c_s": _AFTER_CTRL_C_S}
+                # Within `watch`: a second signal must be able to cancel the stop, and then the
+                # caller kills what is left.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await hand_on(self.received, child.pidfd, ended, **limits_s)
+                    await tree.terminate(_GRACE_S)
 
     async def _wait(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         await asyncio.wait({ended}, timeout=self.plan.timeout_s)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and files: the base of a change in a worktree of git, and runs of tests there."""
+"""Acts on processes and files: runs of tests at the base of a change, in a worktree of git."""
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,7 +12,12 @@ from msgspec.structs import replace
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.git import run_git
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
+from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
+from ci_doctor.pytest_runs.process import PytestRunner
+from ci_doctor.pytest_runs.reruns import SuiteFailure
+
+# --- the base of a change in a worktree of git, and runs of tests there ---
 
 _CHECKOUT_LIMIT_S = 600.0
 
@@ -138,3 +143,70 @@ def base_problem(session: PytestSession) -> str | None:
     if session.collected is None:
         return f"pytest ended before it had collected the tests there: {session.how_it_ended}"
     return None
+
+
+# --- which tests are new, and how failed tests end at the base ---
+
+
+class NewTests(Struct, frozen=True, kw_only=True):
+    """The tests that the base does not have, or why they are not known."""
+
+    names: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def find_new_tests(
+    runner: PytestRunner, plan: PytestPlan, checkout: BaseCheckout, first: PytestSession
+) -> NewTests:
+    """What the suite collected, without what is collected at the base. first: of the suite."""
+    session = runner.run(collect_plan(checkout.plan(plan, first.path)))
+    # That files of the change were loaded matters to results, not to names.
+    problem = base_problem(replace(session, loaded=()))
+    if problem is not None:
+        return NewTests(problem=problem)
+    known = set(session.collected or ())
+    return NewTests(names=tuple(name for name in first.collected or () if name not in known))
+
+
+def run_new_tests(
+    runner: PytestRunner,
+    plan: PytestPlan,
+    names: Sequence[str],
+    *,
+    times: int,
+    tell: Callable[[str], None],
+) -> tuple[PytestSession, ...]:
+    """The new tests `times` times more, each time in a new process."""
+    sessions: list[PytestSession] = []
+    again = replace(plan, kind=RunKind.NEW, tests=tuple(names), only_their_files=True)
+    for number in range(1, times + 1):
+        if runner.is_interrupted:
+            break
+        tell(f"running {len(names)} new tests again, {number} of {times}")
+        sessions.append(runner.run(again))
+    return tuple(sessions)
+
+
+def run_at_base(
+    runner: PytestRunner,
+    plan: PytestPlan,
+    failed: Sequence[TestJudgement],
+    failures: Sequence[SuiteFailure],
+) -> tuple[PytestSession, ...]:
+    """The failed tests by `plan`, which is of the base: together, those that depend on their order in that order."""
+    before = {failure.test: failure.before for failure in failures}
+    alone = tuple(each.test for each in failed if not each.order_dependent)
+    sessions: list[PytestSession] = []
+    if alone:
+        sessions.append(runner.run(replace(plan, tests=alone, only_their_files=False)))
+    for judged in failed:
+        if judged.order_dependent and not runner.is_interrupted:
+            order = (*before.get(judged.test, ()), judged.test)
+            session = runner.run(replace(plan, tests=order))
+            sessions.append(_about(session, judged.test))
+    return tuple(sessions)
+
+
+def _about(session: PytestSession, test: str) -> PytestSession:
+    """`session` with the attempts of `test` alone: the others only prepare it. Pure."""
+    return replace(session, attempts=session.attempts_of(test))

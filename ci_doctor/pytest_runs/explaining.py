@@ -1,32 +1,327 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes and files: explains the flaky tests of a suite, each by trials of its own."""
 
+import contextlib
+import itertools
+import json
 import os
+import shlex
+import shutil
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.decodable import decodable
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind
-from ci_doctor.pytest_runs.explain.command_line import options_for_tests, shell_command
-from ci_doctor.pytest_runs.explain.driver import explained
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
-from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
-from ci_doctor.pytest_runs.explain.report import (
+from ci_doctor.pytest_runs.explanation import (
     VICTIMS,
+    ExplainedSuspect,
+    Explanation,
+    explained_by,
     explained_finding,
     explanation_facts,
 )
-from ci_doctor.pytest_runs.explain.runner import TrialRunner
-from ci_doctor.pytest_runs.explain.suspect import Suspect, error_class
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
-from ci_doctor.pytest_runs.explained_test import ExplainedTest
 from ci_doctor.pytest_runs.judging import TrialCounts
-from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.reruns import SuiteFailure
+from ci_doctor.pytest_runs.result import ExplainedTest
+from ci_doctor.pytest_runs.trial import (
+    CRASHED,
+    TIMED_OUT,
+    BudgetSpent,
+    Ending,
+    FlakyTrial,
+    Suspect,
+    TrialResult,
+    error_class,
+    result_of,
+)
+from ci_doctor.pytest_runs.trial_plan import explain
 from ci_doctor.system import clock
+
+# --- the shell command that makes a trial again by hand ---
+
+PLUGIN = "_ci_doctor_trial"
+# The folder holds nothing but the plugin and its parts.
+PLUGIN_FOLDER = Path(__file__).with_name("injected")
+
+
+# Options of a whole suite: its workers, its reports, when it stops. The value may be the next word.
+_OF_SUITES = (
+    "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxfail", "--durations", "--junitxml",
+    "--junit-xml", "--html", "--report-log", "--cov", "--cov-report", "--cov-config", "--cov-fail-under",
+)  # fmt: skip
+_FLAGS_OF_SUITES = frozenset({
+    "-x", "--exitfirst", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
+    "--sw", "--stepwise", "--sw-skip", "--stepwise-skip",
+})  # fmt: skip
+# Options of pytest whose value is the next word. A file or a folder may have the name of the value.
+_WITH_VALUE = frozenset({
+    "-c", "-k", "-m", "-o", "-p", "-r", "-W", "--basetemp", "--capture", "--config-file",
+    "--confcutdir", "--deselect", "--ignore", "--ignore-glob", "--import-mode", "--log-file",
+    "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
+})  # fmt: skip
+_NO_WORKERS = "-n0"
+# Options of plugins that shuffle. Their values may be the next word.
+_SHUFFLING = ("--randomly-", "--random-order")
+_WITH_SHUFFLING_VALUE = frozenset({
+    "--randomly-seed", "--random-order-bucket", "--random-order-seed",
+})  # fmt: skip
+_SHUFFLERS = frozenset({"randomly", "pytest_randomly"})
+
+
+def options_for_tests(arguments: Sequence[str], is_path: Callable[[str], bool]) -> tuple[str, ...]:
+    """Those of the user's `arguments` that a run of chosen tests needs too.
+
+    Left out are the paths, and what belongs to a whole suite. `is_path` tells whether a word is one.
+    """
+    kept: list[str] = []
+    before = ""
+    for word in arguments:
+        option, before = before, word
+        if option in _WITH_VALUE:
+            kept.append(word)
+            # The value is no option, even if it looks like one.
+            before = ""
+        elif not _is_of_suite(word, option) and not is_path(word):
+            kept.append(word)
+    return tuple(kept)
+
+
+def _is_of_suite(word: str, option: str) -> bool:
+    """Whether `word`, which follows `option`, belongs to a run of a whole suite alone."""
+    if word == _NO_WORKERS:
+        return False
+    # The value may be missing, as in `--cov -q`.
+    if option in _OF_SUITES and not word.startswith("-"):
+        return True
+    is_option = word.partition("=")[0] in _OF_SUITES or word.startswith("-n")
+    return is_option or word == "--" or word in _FLAGS_OF_SUITES
+
+
+def _unshuffled(arguments: Sequence[str]) -> tuple[str, ...]:
+    """`arguments` without what shuffles the tests, or belongs to a plugin that is switched off."""
+    kept: list[str] = []
+    before = ""
+    for word in arguments:
+        option, before = before, word
+        if option == "-p" and word in _SHUFFLERS:
+            kept.pop()
+        elif option in _WITH_SHUFFLING_VALUE or word.startswith(_SHUFFLING):
+            continue
+        elif not (word.startswith("-p") and word[2:] in _SHUFFLERS):
+            kept.append(word)
+    return tuple(kept)
+
+
+def plugin_form(trial: FlakyTrial, **more: object) -> str:
+    """The value of CI_DOCTOR_TRIAL: the conditions that the plugin makes, as JSON."""
+    fields = msgspec.to_builtins(trial)
+    fields["tests"] = [*trial.before, trial.target]
+    for name in ("target", "before", "earlier", "hash_seed", "zone"):
+        fields.pop(name, None)
+    return msgspec.json.encode({**fields, **more}).decode()
+
+
+def shell_command(
+    trial: FlakyTrial,
+    python: str,
+    arguments: Sequence[str] = (),
+    path_of: Callable[[str], str] = str,
+) -> str:
+    """One line for a shell where the suite was started; `arguments` are the user's own for pytest.
+
+    path_of: turns a path in an id, which belongs to pytest's root directory, into one for that shell.
+    """
+
+    def here(test: str) -> str:
+        file, separator, name = test.partition("::")
+        return path_of(file) + separator + name
+
+    assignments = []
+    if trial.hash_seed is not None:
+        assignments.append(f"PYTHONHASHSEED={trial.hash_seed}")
+    if trial.zone is not None:
+        assignments.append(f"TZ={shlex.quote(trial.zone)}")
+    if not trial.needs_plugin:
+        words = [python, "-m", "pytest", "-p", "no:randomly", *_unshuffled(arguments)]
+        words += [here(each) for each in (*trial.before, trial.target)]
+    else:
+        assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
+        assignments.append(f"CI_DOCTOR_TRIAL={shlex.quote(plugin_form(trial))}")
+        files = [*trial.before, *trial.collect, trial.target]
+        paths = dict.fromkeys(path_of(each.partition("::")[0]) for each in files)
+        words = [python, "-m", "pytest", "-p", PLUGIN, *arguments, *paths]
+    line = " ".join([*assignments, shlex.join(words)])
+    for test in trial.earlier:
+        earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
+        line = f"{shell_command(earlier, python, arguments, path_of)}; {line}"
+    return line
+
+
+# --- takes back what the tests of a trial made, changed and removed ---
+# Only what did not exist before the trial is removed. The plugin kept a copy of what was changed.
+
+
+class WrittenUndo(Struct, frozen=True, kw_only=True):
+    """The file of the plugin: paths that the trial made, and the copies of those that it changed."""
+
+    made: tuple[str, ...] = ()
+    changed: dict[str, str] = {}
+
+
+def undo(record: Path) -> None:
+    """Take back what `record` lists. Without the file (the process was killed) nothing is undone.
+
+    What cannot be removed or written is left as it is.
+    """
+    try:
+        # Not by msgspec: a name that is not UTF-8 stands there with lone surrogates.
+        written = msgspec.convert(json.loads(record.read_bytes()), decodable(WrittenUndo))
+    except FileNotFoundError:
+        return
+    for name in written.made:
+        _remove(Path(name))
+    for name, copy in written.changed.items():
+        with contextlib.suppress(OSError):
+            Path(name).write_bytes(Path(copy).read_bytes())
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+# --- makes trials, each in a fresh process, and undoes them ---
+# A trial has a temporary directory of its own. It runs in the user's directory, with the user's
+# options for pytest. What its tests write elsewhere is taken back after it (`undo.py`).
+
+# Runs a command with an environment; the exit code, None if a time limit ended it.
+Execute = Callable[[Sequence[str], Mapping[str, str]], int | None]
+
+
+class TrialRunner:
+    """Makes trials of the tests of one suite."""
+
+    def __init__(
+        self,
+        *,
+        python: str,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        scratch: Path,
+        execute: Execute,
+        own: Path | None = None,
+    ) -> None:
+        """A runner with `scratch`, an empty directory, for itself alone.
+
+        arguments: the user's, for pytest. own: a directory around `scratch` in which no test writes.
+        """
+        self._python = python
+        self._arguments = tuple(arguments)
+        self._environ = dict(environ)
+        self._scratch = scratch
+        self._execute = execute
+        self._own = own or scratch
+        self._numbers = itertools.count(1)
+
+    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
+        """Make `trial`. A failure counts as the suspect's if it is by the exception class `error`."""
+        folder = self._scratch / f"trial-{next(self._numbers)}"
+        temporary = folder / "tmp"
+        temporary.mkdir(parents=True)
+        records: list[Path] = []
+        try:
+            for index, test in enumerate(trial.earlier):
+                earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
+                records.append(folder / f"earlier-{index}" / "result.json")
+                self._once(earlier, records[-1], temporary)
+            records.append(folder / "last" / "result.json")
+            exit_code = self._once(trial, records[-1], temporary)
+            written = records[-1].read_bytes() if records[-1].exists() else None
+        finally:
+            for record in reversed(records):
+                undo(record.with_name(record.name + ".undo"))
+            shutil.rmtree(folder, ignore_errors=True)
+        return result_of(trial, written, exit_code, error)
+
+    def _once(self, trial: FlakyTrial, record: Path, temporary: Path) -> int | None:
+        record.parent.mkdir()
+        options = ("-o", f"cache_dir={record.parent / 'cache'}", "-p", PLUGIN)
+        command = (self._python, "-m", "pytest", *with_options(self._arguments, *options))
+        return self._execute(command, self._environment(trial, record, temporary))
+
+    def _environment(self, trial: FlakyTrial, record: Path, temporary: Path) -> dict[str, str]:
+        environ = dict(self._environ)
+        paths = [str(PLUGIN_FOLDER), environ.get("PYTHONPATH", "")]
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        environ["TMPDIR"] = str(temporary)
+        # The user's own coverage stays as it is.
+        environ["COVERAGE_FILE"] = str(record.parent / "coverage")
+        environ["CI_DOCTOR_TRIAL"] = plugin_form(trial, result=str(record), own=str(self._own))
+        environ["CI_DOCTOR_TRIAL_ID"] = uuid.uuid4().hex
+        if trial.hash_seed is not None:
+            environ["PYTHONHASHSEED"] = str(trial.hash_seed)
+        if trial.zone is not None:
+            environ["TZ"] = trial.zone
+        return environ
+
+
+# --- makes the trials of a plan until it concludes, or until its time is over ---
+
+# The rest of the time is for plain runs: if nothing is found, they tell how often it fails.
+_SEARCH_SHARE: Final = 0.75
+
+
+class MakesTrials(Protocol):
+    """Makes a trial; a failure by another exception class than `error` is not the suspect's."""
+
+    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
+        """The result of `trial`."""
+        ...
+
+
+def explained(
+    suspect: Suspect,
+    runner: MakesTrials,
+    budget_s: float,
+    say: Callable[[int], None] = lambda _number: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> ExplainedSuspect:
+    """Explain `suspect` in about `budget_s` seconds: the trial that runs at the end is finished.
+
+    `say` gets the number of each trial before it begins. No trial begins once `is_over` is true.
+    """
+    began = clock.now()
+    plan = explain(suspect)
+    deadlines = [began + _SEARCH_SHARE * budget_s, began + budget_s]
+    ended: list[tuple[FlakyTrial, Ending]] = []
+    trial = next(plan)
+    while True:
+        try:
+            if deadlines and (is_over() or clock.now() >= deadlines[0]):
+                del deadlines[0]
+                trial = plan.throw(BudgetSpent())
+                continue
+            say(len(ended) + 1)
+            result = runner.run(trial, suspect.error)
+            ended.append((trial, result.ending))
+            trial = plan.send(result)
+        except StopIteration as stop:
+            explanation: Explanation = stop.value
+            return explained_by(explanation, ended, clock.now() - began)
+
+
+# --- explains the flaky tests of a suite, each by trials of its own ---
 
 # Of one test in a trial, if the user gives no limit: a condition may make it hang.
 _TEST_LIMIT_S: Final = 120.0

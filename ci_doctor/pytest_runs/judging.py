@@ -46,7 +46,7 @@ class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
 
     order_dependent: it passes alone, and fails each time after the tests before it, more often than chance
     explains. alike: tests that ran again in its place. passes_at_base: None if it has no result there. is_new: the base does not have it. cause: the root cause in what it
-    printed, in words. past: what the history shows of it, as a clause.
+    printed, in words.
     """
 
     __test__ = False  # no class of tests, whatever its name
@@ -60,7 +60,6 @@ class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
     passes_at_base: bool | None = None
     is_new: bool = False
     cause: str | None = None
-    past: str | None = None
 
     @property
     def is_plain_pass(self) -> bool:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a result to the outcome that is reported. Pure."""
+"""Pure. From a result to the outcome that is reported: its facts, its test cases."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from ci_doctor.model.facts.pytest import AttemptFacts, PytestFacts, SessionFacts, TestFacts
 from ci_doctor.model.outcome import (
     Attachment,
     Attempt,
+    Case,
+    CaseAttempt,
+    CaseOutcome,
     ErrorKind,
     Failure,
     Outcome,
@@ -16,14 +20,177 @@ from ci_doctor.model.outcome import (
     signal_kind,
 )
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
-from ci_doctor.pytest_runs.cases import case_of
-from ci_doctor.pytest_runs.facts import facts_of
-from ci_doctor.pytest_runs.findings import findings_of
-from ci_doctor.pytest_runs.result import PytestResult, run_verdict
-from ci_doctor.pytest_runs.telling import SKIPPED, relative_log
-from ci_doctor.pytest_runs.whole import FLAKY_STATUS
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.findings import (
+    SKIPPED,
+    counts_of,
+    findings_of,
+    is_skipped,
+    is_worth_telling,
+    relative_log,
+    timestamp_of,
+)
+from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
+from ci_doctor.pytest_runs.quarantine import group_and_name
+from ci_doctor.pytest_runs.result import FLAKY_STATUS, PytestResult, run_verdict
 from ci_doctor.render.formatting import amount
+
+# --- from a result to the facts of its report ---
+
+
+def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
+    """The facts of `result`; logs by their place in the report directory, if there is one."""
+    first = result.suite[0]
+    return PytestFacts(
+        counts=counts_of(result),
+        tests=tuple(
+            _test_facts(judged, result, directory)
+            for judged in result.judged
+            if is_worth_telling(judged)
+        ),
+        sessions=tuple(_session_facts(each, directory) for each in result.sessions),
+        python=first.python,
+        pytest=first.pytest,
+        interpreter=str(result.python),
+        plugins=first.plugins,
+        problems=tuple(problem.text for problem in result.problems),
+        base=None if result.base is None else result.base.commit,
+        new_tests=result.new,
+        received=result.interrupted,
+        rerun_budget_s=None if result.rerun_s is None else round(result.rerun_s, 3),
+        not_rerun=result.out_of_time,
+    )
+
+
+def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | None) -> TestFacts:
+    explanations = {each.test: each.facts for each in result.explained}
+    return TestFacts(
+        test=judged.test,
+        verdict=judged.verdict,
+        why=judged.why,
+        attempts=tuple(_attempt_facts(run, directory) for run in judged.runs),
+        order_dependent=judged.order_dependent,
+        alike=judged.alike,
+        passes_at_base=judged.passes_at_base,
+        is_new=judged.is_new,
+        quarantined=judged.test in result.quarantined,
+        cause=judged.cause,
+        explanation=explanations.get(judged.test),
+    )
+
+
+def _attempt_facts(run: RunAttempt, directory: Path | None) -> AttemptFacts:
+    attempt = run.attempt
+    return AttemptFacts(
+        run=run.kind,
+        outcome=attempt.outcome,
+        duration_s=attempt.duration_s,
+        started_at=timestamp_of(attempt.started_at),
+        index=attempt.index,
+        worker=attempt.worker,
+        seed=run.seed,
+        hash_seed=run.hash_seed,
+        message=attempt.message,
+        file=attempt.file,
+        line=attempt.line,
+        traceback=attempt.traceback,
+        output=attempt.output,
+        log=relative_log(run.log, directory),
+    )
+
+
+def _session_facts(session: PytestSession, directory: Path | None) -> SessionFacts:
+    return SessionFacts(
+        kind=session.kind,
+        how=session.how_it_ended,
+        duration_s=round(session.duration_s, 3),
+        tests=len(session.attempts),
+        log=relative_log(session.log, directory),
+        seed=session.seed,
+        hash_seed=session.hash_seed,
+    )
+
+
+# --- from the judgement of a test to the test case of a report ---
+
+_CASE_OUTCOMES = {
+    Verdict.PASS: CaseOutcome.PASSED,
+    Verdict.FLAKY: CaseOutcome.PASSED,
+    Verdict.FAILED: CaseOutcome.FAILED,
+    Verdict.REGRESSION: CaseOutcome.FAILED,
+    Verdict.INFRA: CaseOutcome.ERROR,
+    Verdict.VOID: CaseOutcome.ERROR,
+}
+
+
+def case_of(judged: TestJudgement, result: PytestResult) -> Case:
+    """The case of one test, with all of its attempts if there were several."""
+    group, name = group_and_name(judged.test)
+    last = judged.last
+    if judged.is_plain_pass and last is not None:
+        # By far the most of them.
+        return Case(group=group, name=name, outcome=CaseOutcome.PASSED, duration_s=last.duration_s)
+    outcome = _CASE_OUTCOMES[judged.verdict]
+    message = None if judged.verdict is Verdict.PASS else judged.why
+    if is_skipped(judged):
+        outcome, message = CaseOutcome.SKIPPED, last.message if last else None
+    entry = result.quarantined.get(judged.test)
+    if entry is not None and judged.verdict is not Verdict.PASS:
+        outcome = CaseOutcome.SKIPPED
+        message = f"quarantined until {entry.until} ({entry.owner}): {judged.why}"
+    attempts: tuple[CaseAttempt, ...] = ()
+    if len(judged.runs) > 1 and is_worth_telling(judged):
+        attempts = tuple(_case_attempt(run) for run in judged.runs if _counts(run))
+    return Case(
+        group=group,
+        name=name,
+        outcome=outcome,
+        message=message,
+        detail=_detail(judged),
+        duration_s=None if last is None else last.duration_s,
+        attempts=attempts,
+    )
+
+
+def _counts(run: RunAttempt) -> bool:
+    """Whether it is an execution of this code: one at the base is of other code."""
+    return run.kind is not RunKind.BASELINE
+
+
+def _detail(judged: TestJudgement) -> str | None:
+    for run in judged.runs:
+        if not run.attempt.is_green:
+            return run.attempt.traceback or run.attempt.message
+    return None
+
+
+def _case_attempt(run: RunAttempt) -> CaseAttempt:
+    attempt = run.attempt
+    return CaseAttempt(
+        outcome=_outcome_of(attempt),
+        message=f"{run.kind}: {_first_line(attempt.message) or attempt.outcome}",
+        detail=attempt.traceback,
+        duration_s=attempt.duration_s,
+        started_at=timestamp_of(attempt.started_at),
+    )
+
+
+def _outcome_of(attempt: TestAttempt) -> CaseOutcome:
+    if attempt.outcome is PytestOutcome.SKIPPED:
+        return CaseOutcome.SKIPPED
+    if attempt.is_green:
+        return CaseOutcome.PASSED
+    if attempt.outcome is PytestOutcome.FAILED:
+        return CaseOutcome.FAILED
+    return CaseOutcome.ERROR
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return lines[0] if lines else ""
+
+
+# --- from a result to the outcome that is reported ---
 
 _MANY = frozenset({RunKind.ALONE, RunKind.NEW})
 

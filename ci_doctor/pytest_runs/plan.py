@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process of pytest is started with: its command line and its environment. Pure."""
+"""Acts on processes: chooses the interpreter of the tests, and what each process of pytest is started with."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ci_doctor.decodable import decodable
+from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.pytest_runs.attempt import RunKind
+from ci_doctor.system.processes.limited_runs import run_limited
+
+# --- what one process of pytest is started with: its command line and its environment ---
 
 # In the names that the recorder reads.
 RECORD: Final = "CI_DOCTOR_PYTEST_RECORD"
@@ -103,3 +109,154 @@ def rerun_args(args: tuple[str, ...], plugins: tuple[str, ...]) -> tuple[str, ..
     for name in plugins:
         options += _TURNED_OFF.get(name.lower().replace("_", "-"), ())
     return with_options(args, *options)
+
+
+# --- chooses the interpreter of the tests, and asks it for its pytest ---
+
+_OLDEST: Final = 7
+_LIMIT_S: Final = 60.0
+# Without imports of pytest, json and importlib.metadata: the last one alone takes 30 ms of CPU, and most
+# distributions are wheels, whose folder names the version. The last line is the answer: a sitecustomize
+# may print first.
+_PROGRAM: Final = """
+import os, sys
+if sys.version_info < (3, 8):
+    raise SystemExit("Python 3.8 or later is needed")
+def of(name):
+    stem = name.replace("-", "_")
+    for folder in sys.path:
+        try:
+            entries = [each for each in os.listdir(folder or ".") if each.startswith(stem)]
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.startswith(stem + "-") and entry.endswith(".dist-info"):
+                return entry[len(stem) + 1 : -len(".dist-info")]
+        if any(".egg" in entry for entry in entries):
+            break
+    from importlib.metadata import version, PackageNotFoundError
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+def answer(name):
+    version = of(name)
+    return "null" if version is None else '"%s"' % version
+has = any(each.find_spec("pytest", None) for each in sys.meta_path if hasattr(each, "find_spec"))
+fields = ['"has_pytest": %s' % str(has).lower()]
+fields += ['"%s": %s' % (name, answer(name)) for name in sys.argv[1:] if has]
+print("{%s}" % ", ".join(fields))
+"""
+_PYTEST: Final = "pytest"
+_RERUNFAILURES: Final = "pytest-rerunfailures"
+
+
+class TestInterpreter(Struct, frozen=True, kw_only=True):
+    """The interpreter of the tests; `pytest` is the version there, None if unknown.
+
+    rerunfailures: of pytest-rerunfailures, None without it and if nobody asked.
+    """
+
+    __test__ = False  # no class of tests, whatever its name
+
+    python: Path
+    pytest: str | None
+    rerunfailures: str | None
+
+
+class _InterpreterAnswer(Struct, frozen=True):
+    has_pytest: bool
+    pytest: str | None = None
+    rerunfailures: str | None = field(default=None, name=_RERUNFAILURES)
+
+
+def find_interpreter(
+    word: str | None,
+    environ: Mapping[str, str],
+    directory: Path,
+    *,
+    asks_for_rerunfailures: bool = False,
+) -> TestInterpreter:
+    """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
+
+    Raises UsageError if there is none, or if it has no pytest 7 or later; PreparationError if it does
+    not answer.
+    """
+    python = chosen_interpreter(word, environ)
+    names = (_PYTEST, _RERUNFAILURES) if asks_for_rerunfailures else (_PYTEST,)
+    answer = _ask(python, names, environ, directory)
+    if not answer.has_pytest:
+        raise UsageError(
+            f"{python} has no pytest",
+            hint=f"name the interpreter of the tests with --python, or: {python} -m pip install pytest",
+        )
+    if answer.pytest is not None and _major(answer.pytest) < _OLDEST:
+        raise UsageError(
+            f"{python} has pytest {answer.pytest}; ci-doctor needs {_OLDEST} or later",
+            hint=f"{python} -m pip install -U pytest",
+        )
+    return TestInterpreter(python=python, pytest=answer.pytest, rerunfailures=answer.rerunfailures)
+
+
+def _major(version: str) -> int:
+    first = version.split(".", 1)[0]
+    return int(first) if first.isdecimal() else _OLDEST
+
+
+def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:
+    """The interpreter that `find_interpreter` asks. Raises UsageError if there is none."""
+    active = environ.get("VIRTUAL_ENV")
+    if word is not None:
+        path = Path(word)
+        interpreter = shutil.which(str(path / "bin" / "python") if path.is_dir() else word)
+        if interpreter is None:
+            raise UsageError(
+                f"--python {word}: no such interpreter",
+                hint="name an existing Python, such as .venv/bin/python",
+            )
+    elif active:
+        interpreter = shutil.which(str(Path(active) / "bin" / "python"))
+        if interpreter is None:
+            raise UsageError(
+                f"$VIRTUAL_ENV is {active}, which has no bin/python",
+                hint="activate another environment, or name the interpreter with --python",
+            )
+    else:
+        path_variable = environ.get("PATH")
+        interpreter = shutil.which("python", path=path_variable) or shutil.which(
+            "python3", path=path_variable
+        )
+        if interpreter is None:
+            raise UsageError("there is no python on PATH", hint="name one with --python")
+    # Not resolved: the python of a virtual environment is a link, and another one behind it.
+    return Path(os.path.abspath(interpreter))  # noqa: PTH100
+
+
+def _ask(
+    python: Path, names: tuple[str, ...], environ: Mapping[str, str], directory: Path
+) -> _InterpreterAnswer:
+    try:
+        ran = run_limited(
+            [str(python), "-c", _PROGRAM, *names],
+            timeout_s=_LIMIT_S,
+            cwd=directory,
+            environ=environ,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"cannot run {python}: {error.strerror or error}",
+            hint="name an existing Python with --python",
+        ) from error
+    if ran.exit_code is None:
+        # A sitecustomize or a .pth of the change may hold it up.
+        raise PreparationError(
+            f"{python} does not answer within {_LIMIT_S:g} s",
+            hint=f"see what its start waits for: {python} -X importtime -c pass",
+        )
+    try:
+        return msgspec.json.decode(ran.last_words, type=decodable(_InterpreterAnswer))
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{python} is no interpreter for the tests: {ran.last_words}",
+            hint="name another with --python",
+        ) from error

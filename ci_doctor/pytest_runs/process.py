@@ -5,33 +5,183 @@ import asyncio
 import contextlib
 import functools
 import os
+import re
 import secrets
+import signal
+import signal as signals
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
-from ci_doctor.pytest_runs.attempt import PytestSession
-from ci_doctor.pytest_runs.hanging import HangingTests
-from ci_doctor.pytest_runs.held_files import KeptLog, held_file
-from ci_doctor.pytest_runs.output import KeptOutput, Output, ShownOutput
+from ci_doctor.pytest_runs.attempt import PytestEnd, PytestSession, session_of
 from ci_doctor.pytest_runs.plan import PytestPlan
-from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
-from ci_doctor.pytest_runs.records import read_records
+from ci_doctor.pytest_runs.records import (
+    LoadingFile,
+    RunningTest,
+    RunRecord,
+    StuckCollection,
+    TimeLimitLook,
+    loaded_file,
+    look_at,
+    read_records,
+)
+from ci_doctor.pytest_runs.streams import KeptLog, KeptOutput, Output, ShownOutput, held_file
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.foreground import until_its_end
-from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import (
+    Interruption,
+    end_awaited,
+    hand_on,
+    in_foreground,
+)
 from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
-from ci_doctor.system.processes.tree_stop import wait_for_all
+from ci_doctor.system.processes.tree_stop import send_signal, wait_for_all
 from ci_doctor.system.secrets.private_keys import without_keys
 
-if TYPE_CHECKING:
-    from ci_doctor.pytest_runs.time_limit import StuckCollection
+# --- ends the process of a test or a collection that takes too long, also if it hangs in C ---
+# The recorder says which test runs. A timer of the kernel wakes us when the first one would be overdue.
+
+# As in the recorder, which writes the stacks of all threads then.
+_STACKS_SIGNAL: Final = signal.SIGPWR
+_STACKS_S: Final = 0.25  # for the stacks to be written
+_DEATH_S: Final = 5.0
+_KILL_S: Final = 2.0
+_MOST_STACKS: Final = 8192  # characters
+_THREAD: Final = re.compile(r"^(?:Current thread|Thread) ", re.MULTILINE)
+
+
+class HangingTests:
+    """Ends tests that run for `limit_s` seconds, by the records in the file `record`.
+
+    stacks: the begin of the paths where processes write what their threads do.
+
+    A file that loads for `collection_s` seconds ends the run: no test can run without it.
+
+    ended: by node id, after how many seconds. stacks: what its threads were doing. stuck: the file.
+    """
+
+    def __init__(
+        self,
+        record: Path,
+        stacks: str,
+        limit_s: float,
+        tree: OwnTree,
+        *,
+        collection_s: float,
+    ) -> None:
+        self.ended: dict[str, float] = {}
+        self.stuck: StuckCollection | None = None
+        self.stacks: dict[str, str] = {}
+        self._record = record
+        self._stacks = stacks
+        self._limit_s = limit_s
+        self._collection_s = collection_s
+        self._tree = tree
+        self._records: list[RunRecord] = []
+        self._offset = 0
+        self._dead: set[int] = set()
+
+    async def end_them_until(self, ended: "asyncio.Future[None]") -> None:
+        """Watch until the run has `ended`."""
+        while not ended.done():
+            self._read()
+            look = self._look()
+            for file in look.stuck:
+                if file.pid not in self._dead:
+                    await self._end_all(file)
+            for test in look.overdue:
+                if test.pid not in self._dead:
+                    await self._end(test)
+            await asyncio.wait({ended}, timeout=max(0.0, look.next_look - clock.now()))
+
+    def _look(self) -> TimeLimitLook:
+        return look_at(self._records, self._limit_s, clock.now(), collection_s=self._collection_s)
+
+    async def _end_all(self, file: LoadingFile) -> None:
+        """Have the stacks written, and kill every process of the run."""
+        self._dead.add(file.pid)
+        process = self._process(file.pid)
+        if process is None:
+            return
+        await self._ask_for_stacks(process)
+        self._read()
+        if file not in self._look().stuck:
+            self._dead.discard(file.pid)
+            return
+        stack = self._main_stack(file.pid)
+        self.stuck = StuckCollection(
+            name=loaded_file(file, stack), limit_s=self._collection_s, stack=stack
+        )
+        self._tree.kill(_KILL_S)
+
+    def _read(self) -> None:
+        """Take what was written since the last look."""
+        try:
+            with self._record.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        self._records += read_records(whole).records
+
+    async def _end(self, test: RunningTest) -> None:
+        """Have the stacks written, and kill the process; never one that is not of this run."""
+        self._dead.add(test.pid)
+        process = self._process(test.pid)
+        if process is None:
+            return
+        await self._ask_for_stacks(process)
+        # It may have come to its end meanwhile.
+        self._read()
+        if test not in self._look().overdue:
+            self._dead.discard(test.pid)
+            return
+        self.ended[test.test] = self._limit_s
+        stack = self._main_stack(test.pid)
+        if stack:
+            self.stacks[test.test] = stack
+        send_signal(process, signal.SIGKILL)
+        await wait_for_all([process], _DEATH_S)
+
+    def _process(self, pid: int) -> Kin | None:
+        for kin in self._tree.living():
+            if kin.pid == pid:
+                return kin
+        return None
+
+    async def _ask_for_stacks(self, process: Kin) -> None:
+        # The file is there once the process handles the signal, which would end it before.
+        if self._stacks_of(process.pid).exists():
+            send_signal(process, _STACKS_SIGNAL)
+            await asyncio.sleep(_STACKS_S)
+
+    def _stacks_of(self, pid: int) -> Path:
+        return Path(f"{self._stacks}.{pid}")
+
+    def _main_stack(self, pid: int) -> str:
+        """What the main thread was doing; empty if the process did not write it."""
+        try:
+            text = self._stacks_of(pid).read_text(errors="replace")
+        except OSError:
+            return ""
+        return main_thread(text)[:_MOST_STACKS]
+
+
+def main_thread(text: str) -> str:
+    """The stack of the main thread, which faulthandler writes last, the innermost call first. Pure."""
+    starts = [match.start() for match in _THREAD.finditer(text)]
+    return text[starts[-1] :] if starts else text
+
+
+# --- runs pytest to its end, ends tests that hang, reads what it recorded ---
 
 # How long processes of an ended run may take to end by themselves.
 _LEFT_OVER_S: Final = 2.0
@@ -40,7 +190,6 @@ _LAST_LINES: Final = 12
 _MOST_KEPT: Final = 200  # logs that are open at once
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
-_KILL_S: Final = 2.0
 _LAST_WORDS_S: Final = 2.0
 # pytest prints its summary after Ctrl-C, and tears fixtures down.
 _AFTER_SIGNAL_S: Final = 10.0
@@ -193,12 +342,8 @@ class _OneRun:
         try:
             child = self._start(output)
             try:
-                limits_s = (_AFTER_SIGNAL_S, _AFTER_SIGNAL_S, _GRACE_S)
-                await until_its_end(
-                    child, tree, interruption, limits_s, functools.partial(self._wait, child, tree)
-                )
+                await self._watch(child, tree, interruption)
             finally:
-                self.duration_s = self.duration_s or clock.now() - child.started_at
                 # After a second signal nobody waits for helpers.
                 tree.kill(_KILL_S, at_once=interruption.is_repeated)
                 self.returncode = child.wait()
@@ -221,7 +366,20 @@ class _OneRun:
             foreground=_is_at_a_terminal(),
         )
 
-    async def _wait(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
+    async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
+        try:
+            with end_awaited(child.pidfd) as ended, interruption.watch():
+                try:
+                    await self._to_its_end(child, tree, ended)
+                except asyncio.CancelledError:
+                    if interruption.received is None:
+                        raise
+                    # Within `watch`: a second signal must be able to cancel the stop.
+                    await _stop(child, tree, ended, interruption.received)
+        finally:
+            self.duration_s = self.duration_s or clock.now() - child.started_at
+
+    async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         if self._plan.timeout_s is None:
             await asyncio.wait({ended}, timeout=self._plan.limit_s)
         else:
@@ -248,6 +406,17 @@ class _OneRun:
             await wait_for_all(living, _LEFT_OVER_S)
             self.left_over = tuple(kin.name for kin in tree.living())
             await tree.terminate(_GRACE_S)
+
+
+async def _stop(
+    child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
+) -> None:
+    """Hand the signal on; a second one cancels this, and the caller kills what is left."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await hand_on(
+            received, child.pidfd, ended, limit_s=_AFTER_SIGNAL_S, ctrl_c_s=_AFTER_SIGNAL_S
+        )
+        await tree.terminate(_GRACE_S)
 
 
 @functools.cache

@@ -10,19 +10,17 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
 from ci_doctor.pytest_runs.baseline import BaseCommit, base_commit
-from ci_doctor.pytest_runs.interpreter import TestInterpreter, find_interpreter
 from ci_doctor.pytest_runs.outcome import (
     answered_outcome,
     interrupted_outcome,
     outcome_of,
     refused_outcome,
 )
-from ci_doctor.pytest_runs.plan import PytestPlan, with_options
+from ci_doctor.pytest_runs.plan import PytestPlan, TestInterpreter, find_interpreter, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import read_quarantine
-from ci_doctor.pytest_runs.request import QUARANTINE_FILE, PytestRequest, RerunPlace
-from ci_doctor.pytest_runs.stages import TestStages
-from ci_doctor.pytest_runs.whole import is_usage_error, question_of
+from ci_doctor.pytest_runs.result import is_usage_error, question_of
+from ci_doctor.pytest_runs.stages import QUARANTINE_FILE, PytestRequest, RerunPlace, TestStages
 from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory

@@ -2,18 +2,37 @@
 """Acts on processes and files: the stages of a run, from all tests to what failed once more."""
 
 import datetime as dt
+import os
+import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
+from ci_doctor.diagnosis.log_rules import RuleSet
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.pytest_runs.attempt import collected_tests
-from ci_doctor.pytest_runs.baseline import BaseCheckout, BaseCommit, base_checkout, base_problem
-from ci_doctor.pytest_runs.baseline_runs import (
-    all_new_tests,
+from ci_doctor.pytest_runs.attempt import (
+    PytestOutcome,
+    PytestSession,
+    RunKind,
+    TestAttempt,
+    collected_tests,
+    missing_tests,
+)
+from ci_doctor.pytest_runs.baseline import (
+    BaseCheckout,
+    BaseCommit,
+    base_checkout,
+    base_problem,
     find_new_tests,
     run_at_base,
     run_new_tests,
@@ -22,8 +41,6 @@ from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_te
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import Quarantine, QuarantineEntry, quarantine
-from ci_doctor.pytest_runs.remembered import Remembered
-from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
 from ci_doctor.pytest_runs.reruns import (
     LEAST_TIME_S,
     MOST_RERUN,
@@ -35,21 +52,245 @@ from ci_doctor.pytest_runs.reruns import (
     retried_failures,
     suite_failures,
 )
-from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
-from ci_doctor.pytest_runs.suite import further_plan, run_all, run_suite
-from ci_doctor.pytest_runs.whole import (
+from ci_doctor.pytest_runs.result import (
+    BaselineShown,
+    PytestResult,
     RunProblem,
     fails_on_flaky,
     is_usage_error,
+    narrowed_by,
     not_run_tests,
     question_of,
     run_problems,
 )
+from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:
-    from ci_doctor.pytest_runs.attempt import PytestSession
-    from ci_doctor.pytest_runs.causes import TestCauses
-    from ci_doctor.pytest_runs.explained_test import ExplainedTest
+    from ci_doctor.pytest_runs.result import ExplainedTest
+
+
+# --- what a person asks of `ci-doctor pytest` ---
+
+# Of tests that fail. 1 alone would call a test that fails half of the time `failed` in every second
+# run; each further one doubles the cost of a real failure.
+DEFAULT_RERUNS = 2
+QUARANTINE_FILE = "ci-doctor-quarantine.toml"
+
+
+class RerunPlace(StrEnum):
+    """Where a test that failed is run again: alone in a new process, or in the process that failed."""
+
+    FRESH = "fresh"
+    PROCESS = "process"
+
+
+class PytestRequest(Struct, frozen=True, kw_only=True):
+    """args: for pytest. python: the interpreter, as the user wrote it; None for the default.
+
+    environ: the environment of pytest. reruns: of a test that fails, at most. rerun_s: for all reruns together; None for a time by that of the suite. timeout_s: of one test.
+    new_tests: how often a test runs that the base does not have. baseline: a commit of git. on_stderr:
+    what pytest writes goes to stderr. rules: a repository's own about log lines. explain_s: how long
+    flaky tests may be explained for, None for not at all.
+    """
+
+    args: tuple[str, ...]
+    environ: Mapping[str, str]
+    directory: Path
+    python: str | None = None
+    reruns: int = DEFAULT_RERUNS
+    rerun_s: float | None = None
+    rerun_in: RerunPlace = RerunPlace.FRESH
+    timeout_s: float | None = None
+    new_tests: int = 1
+    baseline: str | None = None
+    on_stderr: bool = False
+    rules: tuple[Path, ...] = ()
+    explain_s: float | None = None
+
+
+# --- runs all tests, and after a crash those that it kept from running ---
+
+# Processes after the first one. A suite that crashes more often is broken.
+MOST_RESTS: Final = 20
+
+
+def run_suite(runner: PytestRunner, plan: PytestPlan) -> tuple[PytestSession, ...]:
+    """The run of all tests by `plan`, and after each crash one of the tests not yet tried."""
+    return run_all(runner, plan, [])
+
+
+def run_all(
+    runner: PytestRunner, plan: PytestPlan, before: Sequence[PytestSession]
+) -> tuple[PytestSession, ...]:
+    """The run by `plan` after those `before` it, and after each crash one of the tests not yet tried."""
+    sessions = [*before, runner.run(plan, is_shown=True)]
+    while len(sessions) <= MOST_RESTS and not runner.is_interrupted:
+        rest = rest_after(sessions)
+        if not rest:
+            break
+        further = replace(plan, kind=RunKind.REST, tests=rest, without=())
+        sessions.append(runner.run(further, is_shown=True))
+    return tuple(sessions[len(before) :])
+
+
+def further_plan(plan: PytestPlan, sessions: Sequence[PytestSession]) -> PytestPlan | None:
+    """The run of what a failure kept from running that turned out to be none; None if nothing is left.
+
+    Pure. Without the options that stop at a failure, or that leave out what passed before.
+    """
+    if len(sessions) > MOST_RESTS:
+        return None
+    rest = replace(plan, kind=RunKind.REST)
+    if narrowed_by(sessions) is not None:
+        tried = dict.fromkeys(each.test for session in sessions for each in session.attempts)
+        return replace(rest, without=tuple(tried))
+    missing = not_run_tests(sessions)
+    return replace(rest, tests=missing) if missing else None
+
+
+def rest_after(sessions: list[PytestSession]) -> tuple[str, ...]:
+    """The tests that a crash of the last session kept from running; empty if none is to be run.
+
+    Pure. A session that ended in order ran all that it was to run. One that tried no test would crash
+    again before its first.
+    """
+    last = sessions[-1]
+    if last.finished is not None or not last.attempts:
+        return ()
+    if last.maxfail and _failures(sessions) >= sessions[0].maxfail:
+        return ()
+    return missing_tests(sessions)
+
+
+def _failures(sessions: list[PytestSession]) -> int:
+    failures = 0
+    for session in sessions:
+        failures += sum(not attempt.is_green for attempt in session.attempts)
+    return failures
+
+
+# --- reads what failed tests printed for the root cause, and whether a disk of theirs is full ---
+
+# Tests that are looked at: the others rarely say something else.
+_MOST: Final = 20
+_LONGEST_LINE: Final = 200
+_CRASH_LOG_BYTES: Final = 64 * 1024
+# The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
+_NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
+
+
+class TestCauses(Struct, frozen=True, kw_only=True):
+    """By node id, the title of the root cause.
+
+    outside: tests whose failures all name a full disk, while a disk of theirs is full.
+    """
+
+    __test__ = False  # no class of tests, whatever its name
+
+    titles: dict[str, str] = {}
+    outside: frozenset[str] = frozenset()
+    problem: str | None = None
+
+
+class FailedRun(Struct, frozen=True, kw_only=True):
+    """An attempt that failed, and the log of its process."""
+
+    attempt: TestAttempt
+    log: str | None
+
+
+def find_causes(
+    failures: Mapping[str, Sequence[FailedRun]], places: Sequence[Path], rules: Sequence[Path]
+) -> TestCauses:
+    """The causes in the failed attempts of each test; `places` are folders that tests write to.
+
+    Raises ConfigError if a rules file has a mistake. Any other problem is a sentence of the result.
+    """
+    titles: dict[str, str] = {}
+    outside = set()
+    rule_set = load_rules(tuple(rules))
+    for test, failed in list(failures.items())[:_MOST]:
+        try:
+            causes = [_cause_of(each, rule_set) for each in failed]
+        except CiDoctorError as error:
+            return TestCauses(titles=titles, problem=f"no diagnosis: {error.message}")
+        for cause in causes:
+            if cause is not None:
+                titles.setdefault(test, f"{cause.title}: {_shortened(cause.place.text)}")
+        # The words alone prove nothing: a test may raise them itself. The disk must say so too.
+        if causes and all(_is_full_disk(cause, places) for cause in causes):
+            outside.add(test)
+    return TestCauses(titles=titles, outside=frozenset(outside))
+
+
+def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
+    content = _text(failed).encode("utf-8", "replace")
+    # In memory, since the disk may be what is full.
+    with FileIO(os.memfd_create("failure"), "r+b") as file:
+        file.write(content)
+        return diagnose_logs([LogText("failure", file, len(content))], rules).cause
+
+
+def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
+    if cause is None or cause.class_ != FailureClass.DISK:
+        return False
+    named = _NAMED_PATH.search(cause.place.text)
+    if named is not None:
+        places = (*places, Path(named[1]))
+    return any(_is_full(place) for place in places)
+
+
+def _is_full(place: Path) -> bool:
+    """Whether the disk of `place`, or of the nearest folder above it, has no block or file left."""
+    for existing in _with_parents(place):
+        try:
+            disk = os.statvfs(existing)
+        except OSError:
+            continue
+        # A file system keeps some blocks for root alone.
+        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        return (disk.f_blocks > 0 and free == 0) or (disk.f_files > 0 and disk.f_favail == 0)
+    return False
+
+
+def _with_parents(place: Path) -> Iterator[Path]:
+    yield place
+    yield from place.parents
+
+
+def _text(failed: FailedRun) -> str:
+    attempt = failed.attempt
+    parts = [attempt.output or "", _errors_in(attempt.traceback or ""), attempt.message or ""]
+    # What a process printed before it died is in its log alone.
+    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and failed.log:
+        parts.insert(0, _end_of(Path(failed.log)))
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _errors_in(traceback: str) -> str:
+    """The lines of a traceback that pytest marks as the error: the others are source code.
+
+    A source line may hold the words of an error that never came.
+    """
+    marked = [line[1:].strip() for line in traceback.splitlines() if line.startswith("E ")]
+    return "\n".join(marked) if marked else traceback
+
+
+def _shortened(text: str) -> str:
+    return shortened_words(text.strip(), _LONGEST_LINE)
+
+
+def _end_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _CRASH_LOG_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# --- the stages of a run, from all tests to what failed once more ---
 
 
 class TestStages:
@@ -87,7 +328,6 @@ class TestStages:
         self._shown: BaselineShown | None = None
         self._problems: tuple[RunProblem, ...] = ()
         self._explained: tuple[ExplainedTest, ...] = ()
-        self._past = Remembered(request)
 
     def run(self, base: BaseCommit | None) -> None:
         """Run all stages, or as far as a signal lets us."""
@@ -175,12 +415,8 @@ class TestStages:
         return quarantine(self._entries, names, self._today)
 
     def _look_before_the_change(self, base: BaseCommit | None) -> None:
-        """Run at the base what is in question; without a base, the history says which tests are new."""
-        proves_new = self._request.new_tests > 1
-        if base is None:
-            if proves_new:
-                self._prove_new_tests(None)
-        elif self._failures or proves_new:
+        """Run at the base what is in question."""
+        if base is not None and (self._failures or self._request.new_tests > 1):
             with base_checkout(base, self._scratch) as checkout:
                 self._compare(checkout)
 
@@ -208,15 +444,9 @@ class TestStages:
                 self._shown = replace(self._shown, problem=problem)
                 self.sessions.append(replace(session, attempts=()))
 
-    def _prove_new_tests(self, checkout: BaseCheckout | None) -> None:
-        first = self.sessions[0]
-        sources = []
-        if checkout is not None:
-            self._tell("collecting the tests of the base")
-            sources.append(find_new_tests(self._runner, self._again, checkout, first))
-        if self._request.past is not None:
-            sources.append(self._past.new_tests(first.collected or ()))
-        all_new = all_new_tests(sources)
+    def _prove_new_tests(self, checkout: BaseCheckout) -> None:
+        self._tell("collecting the tests of the base")
+        all_new = find_new_tests(self._runner, self._again, checkout, self.sessions[0])
         if all_new.problem is not None:
             text = f"--new-tests: which tests are new is not known: {all_new.problem}"
             self._problems = (*self._problems, RunProblem(text=text))
@@ -258,13 +488,8 @@ class TestStages:
         if causes is not None:
             self._known = replace(self._known, causes=causes.titles, outside=causes.outside)
         judged = self._judged()
-        if not self._has_too_many and not self._runner.is_interrupted:
-            judged = self._past.judged(judged)
         held = self._quarantine(judged)
         suite = self._suite
-        long_green = {}
-        if not self._runner.is_interrupted:
-            long_green = self._past.long_green(held.held, judged)
         return PytestResult(
             python=self._plan.python,
             args=self._request.args,
@@ -285,8 +510,6 @@ class TestStages:
             rerun_s=None if self._reruns is None else self._rerun_s,
             out_of_time=tuple(self._known.out_of_time),
             interrupted=self._runner.interrupted_by,
-            long_green=long_green,
-            past_problem=self._past.problem,
             diagnosis_problem=None if causes is None else causes.problem,
         )
 
@@ -295,7 +518,6 @@ class TestStages:
         if not self._failures or self._runner.is_interrupted:
             return None
         # A green suite needs none of this.
-        from ci_doctor.pytest_runs.causes import FailedRun, find_causes
 
         failed: dict[str, list[FailedRun]] = {each.test: [] for each in self._failures}
         for session in self.sessions:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import check_gpu_library
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.words import nearest
 from ci_doctor.services.misuse import file_name
 from ci_doctor.services.spec import (
     FilledSpec,

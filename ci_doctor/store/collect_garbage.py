@@ -1,32 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a store: removes old manifests, and the packs to which no manifest has referred for a while.
+"""Acts on a store: removes old manifests, and the packs to which no manifest has referred for long."""
 
-No lock is taken, and jobs may save meanwhile. A pack is removed only if nothing referred to it in an
-earlier collection, at least `grace_ms` ago, nothing refers to it now, and nothing has used it since.
-A job that builds on an older manifest therefore has the whole grace to write its own. What remains
-is a job that finds a pack in the very moment of its removal: its manifest then refers to a pack that
-is missing, which a reader notices and goes on without.
-"""
-
+import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from ci_doctor.store.errors import DamagedError, StoreError, TooLargeError
-from ci_doctor.store.garbage_records import GarbageRecords
-from ci_doctor.store.layout import (
+from ci_doctor.decodable import decodable
+from ci_doctor.store.manifest import (
     PackName,
+    decode,
     parse_manifest_name,
     parse_pack_name,
     signature_name,
 )
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import decode
-from ci_doctor.store.object_names import TEMPORARY
-from ci_doctor.store.objects import ObjectStore, StoredObject
-from ci_doctor.store.trust.scopes import readable_packs
+from ci_doctor.store.objects import (
+    TEMPORARY,
+    DamagedError,
+    ObjectStore,
+    StoredObject,
+    StoreError,
+    StoreLimits,
+    TooLargeError,
+)
+from ci_doctor.store.trust import readable_packs
+
+# --- the packs that earlier collections of garbage saw without a reference, and when ---
+
+_RECORDS: Final = "gc/v1/"
+_MOST_BYTES: Final = 64 * 1024 * 1024
+
+
+class GarbageRecords:
+    """The records in `store`. One is ripe if it is at least `grace_ms` old at `now_ms` (since the epoch).
+
+    Raises StoreError if the store fails.
+    """
+
+    def __init__(self, store: ObjectStore, *, now_ms: int, grace_ms: int) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._ripe: list[StoredObject] = []
+        self._young: list[StoredObject] = []
+        for entry in store.names(_RECORDS):
+            if not entry.name.endswith(".json") or entry.modified_ms > now_ms:
+                continue
+            is_ripe = entry.modified_ms <= now_ms - grace_ms
+            (self._ripe if is_ripe else self._young).append(entry)
+
+    def doomed(self) -> set[str]:
+        """The packs in ripe records."""
+        return self._names_in(self._ripe)
+
+    def write(self, waiting: Iterable[StoredObject]) -> None:
+        """Record the packs that wait and stand in no young record; remove the ripe records."""
+        new = sorted({entry.name for entry in waiting} - self._names_in(self._young))
+        if new:
+            name = f"{_RECORDS}{self._now_ms:013d}-{secrets.token_hex(8)}.json"
+            self._store.create(name, msgspec.json.encode(new))
+        for entry in self._ripe:
+            self._store.remove(entry.name)
+
+    def _names_in(self, records: Iterable[StoredObject]) -> set[str]:
+        """A damaged record counts as none."""
+        names: set[str] = set()
+        for entry in records:
+            content = self._store.read(entry.name, _MOST_BYTES)
+            try:
+                names.update(msgspec.json.decode(content or b"[]", type=decodable(list[str])))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+        return names
+
+
+# --- removes old manifests, and the packs to which no manifest has referred for a while ---
+# No lock is taken, and jobs may save meanwhile. A pack is removed only if nothing referred to it in an
+# earlier collection, at least `grace_ms` ago, nothing refers to it now, and nothing has used it since.
+# A job that builds on an older manifest therefore has the whole grace to write its own. What remains
+# is a job that finds a pack in the very moment of its removal: its manifest then refers to a pack that
+# is missing, which a reader notices and goes on without.
 
 GRACE_MS: Final = 24 * 3_600_000
 

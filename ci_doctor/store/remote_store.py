@@ -1,29 +1,149 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on S3, Google Cloud Storage and Azure, through obstore.
-
-Every call ends by the deadline of the store, also if a name server, a source of credentials or the
-store itself accepts a connection and never answers: the call is cancelled, not only asked to end.
-"""
+"""Acts on S3, Google Cloud Storage and Azure, through obstore."""
 
 import asyncio
+import re
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, unquote
+
+import msgspec
 
 from ci_doctor.model.distribution import install_extra
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.object_names import check_object_name
-from ci_doctor.store.objects import StoredObject
-from ci_doctor.store.remote_errors import credentials_hint, remote_error
-from ci_doctor.store.remote_options import remote_options
+from ci_doctor.store.objects import (
+    DamagedError,
+    StoredObject,
+    StoreError,
+    StoreFailure,
+    TooLargeError,
+    check_object_name,
+)
+from ci_doctor.store.transfer import Deadline
 
 if TYPE_CHECKING:
     from obstore import ListStream, ObjectMeta
     from obstore.store import AzureStore, GCSStore, S3Store
 
     RemoteClient = S3Store | GCSStore | AzureStore
+
+
+# --- what obstore raises, as errors of a store without addresses of requests or secrets ---
+
+# Only these words of an error are repeated: the rest may hold signed addresses and keys.
+_WORDS: Final = re.compile(
+    r"HTTP error: [a-z ]+|status code: [0-9]{3}[A-Za-z ]*|[Nn]ot [Ii]mplemented", re.ASCII
+)
+_REASONS: Final = {
+    "FileNotFoundError": StoreFailure.MISSING,
+    "NotFoundError": StoreFailure.MISSING,
+    "PermissionDeniedError": StoreFailure.REFUSED,
+    "UnauthenticatedError": StoreFailure.REFUSED,
+    "NotSupportedError": StoreFailure.REFUSED,
+    "InvalidPathError": StoreFailure.REFUSED,
+}
+_STATUS: Final = re.compile(r"status code: ([0-9]{3})", re.ASCII)
+_STATUSES: Final = {
+    "401": StoreFailure.REFUSED,
+    "403": StoreFailure.REFUSED,
+    "404": StoreFailure.MISSING,
+    "416": StoreFailure.DAMAGED,
+    "501": StoreFailure.REFUSED,
+    "507": StoreFailure.FULL,
+}
+_TEXTS: Final = {
+    StoreFailure.MISSING: "it does not exist",
+    StoreFailure.REFUSED: "the store refuses it",
+    StoreFailure.UNREACHABLE: "the request failed",
+}
+_CREDENTIALS: Final = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a web identity or the role of the machine",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS or the service account of the machine",
+    "az": "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or the identity of the machine",
+}
+
+
+def remote_error(action: str, place: str, error: Exception) -> StoreError:
+    """The error of a store for one of obstore: `action` of `place` failed."""
+    status = _STATUS.search(str(error))
+    reason = _REASONS.get(type(error).__name__, StoreFailure.UNREACHABLE)
+    if status is not None:
+        reason = _STATUSES.get(status[1], reason)
+    words = _WORDS.search(str(error))
+    text = words[0].strip() if words else _TEXTS[reason]
+    hint = None
+    if reason in {StoreFailure.REFUSED, StoreFailure.UNREACHABLE}:
+        hint = credentials_hint(place.partition(":")[0])
+    return StoreError(reason, f"cannot {action} {place}: {text}", hint=hint)
+
+
+def credentials_hint(scheme: str) -> str:
+    """What to look at if a store of this scheme refuses or does not answer."""
+    return f"see whether the store is reachable, and the credentials: {_CREDENTIALS[scheme]}"
+
+
+# --- the bucket, the prefix and the credentials of an object store, from its address and the environment ---
+# The variables are those of each provider's own tools, as obstore documents them
+# (https://developmentseed.org/obstore/latest/api/store/). Profiles in ~/.aws are not read.
+
+_AWS: Final = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+    "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SKIP_SIGNATURE",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_CONDITIONAL_PUT", "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_METADATA_ENDPOINT", "AWS_IMDSV1_FALLBACK", "AWS_SERVER_SIDE_ENCRYPTION",
+    "AWS_SSE_KMS_KEY_ID", "AWS_REQUEST_PAYER",
+)  # fmt: skip
+_GOOGLE: Final = (
+    "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "GOOGLE_SKIP_SIGNATURE",
+)  # fmt: skip
+_AZURE: Final = (
+    "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_TOKEN", "AZURE_STORAGE_ENDPOINT", "AZURE_CLIENT_ID",
+    "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_AUTHORITY_HOST", "AZURE_MSI_ENDPOINT", "AZURE_USE_AZURE_CLI", "AZURE_SKIP_SIGNATURE",
+)  # fmt: skip
+_VARIABLES: Final = {"s3": _AWS, "gs": _GOOGLE, "az": _AZURE}
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT")
+
+
+class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to open an object store. `config` holds secrets.
+
+    `allow_http` is set if the environment names an endpoint without TLS.
+    """
+
+    bucket: str
+    prefix: str
+    config: dict[str, str]
+    allow_http: bool
+
+
+def remote_options(parts: SplitResult, environ: Mapping[str, str]) -> RemoteOptions:
+    """The options for `s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`."""
+    path = unquote(parts.path.strip("/"))
+    bucket = parts.netloc
+    config = {name.lower(): environ[name] for name in _VARIABLES[parts.scheme] if environ.get(name)}
+    # The name for one service stands above the name for all.
+    if endpoint := config.pop("aws_endpoint_url_s3", ""):
+        config["aws_endpoint_url"] = endpoint
+    if parts.scheme == "az":
+        config["azure_storage_account_name"] = bucket
+        bucket, _, path = path.partition("/")
+    endpoints = [environ.get(name, "") for name in _ENDPOINTS if name in _VARIABLES[parts.scheme]]
+    return RemoteOptions(
+        bucket=bucket,
+        prefix=path,
+        config=config,
+        allow_http=any(url.startswith("http://") for url in endpoints),
+    )
+
+
+# --- acts on S3, Google Cloud Storage and Azure, through obstore ---
+# Every call ends by the deadline of the store, also if a name server, a source of credentials or the
+# store itself accepts a connection and never answers: the call is cancelled, not only asked to end.
 
 Answer = TypeVar("Answer")
 

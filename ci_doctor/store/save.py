@@ -13,18 +13,27 @@ from typing import Final, Protocol
 
 import msgspec
 
-from ci_doctor.store.assemble import PackedFiles, assemble
-from ci_doctor.store.check_manifest import check_manifest, is_segment
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure, file_system_error
-from ci_doctor.store.layout import manifest_name, signature_name
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import FileEntry, Manifest, ManifestHeader, encode
-from ci_doctor.store.objects import ObjectStore
-from ci_doctor.store.pack_files import pack_files
-from ci_doctor.store.reuse import reusable
-from ci_doctor.store.settle import changed, settled
-from ci_doctor.store.walk import WalkedTree, walk
+from ci_doctor.store.manifest import (
+    FileEntry,
+    Manifest,
+    ManifestHeader,
+    check_manifest,
+    encode,
+    is_segment,
+    manifest_name,
+    signature_name,
+)
+from ci_doctor.store.objects import (
+    ObjectStore,
+    StoreError,
+    StoreFailure,
+    StoreLimits,
+    file_system_error,
+)
+from ci_doctor.store.packing import pack_files
+from ci_doctor.store.plan import PackedFiles, assemble
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.walk import WalkedTree, changed, reusable, settled, walk
 
 _CHANGED: Final = "changed while it was saved"
 

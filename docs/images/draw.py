@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws flaky.svg, launch.svg, import-race.svg, doctor.svg and build.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
+"""Draws the pictures of README and docs from real runs: python docs/images/draw.py [NAME…] (with .venv's Python, from anywhere).
+
+annotation.png is what the Buildkite plugin puts on a build's page: its hooks run in the tests' stand-in of the agent. The text
+becomes HTML by Buildkite's CommonMark and list of tags (tests/support/annotated_page.py), and a real browser shows it.
+"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,9 +54,27 @@ TYPED = {
 }
 
 
+# As the page of a build: its colours of an error, its type sizes, its code.
+STYLE = """
+body { margin: 0; padding: 12px; background: #fff; font: 14px/1.5 Inter, "Helvetica Neue", Arial, sans-serif; color: #2b2e33; }
+.annotation { border: 1px solid #e1e3e8; border-left: 4px solid #d0342c; border-radius: 6px; padding: 12px 18px; }
+a { color: #0b6bcb; text-decoration: none; }
+p, ul { margin: 0 0 10px; } ul { padding-left: 20px; }
+code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; background: #f1f2f4; border-radius: 3px; padding: 1px 4px; }
+pre { background: #f7f8fa; border: 1px solid #e6e8ec; border-radius: 4px; padding: 9px 12px; margin: 0 0 10px; overflow: hidden; }
+pre code { background: none; padding: 0; }
+"""
+ANNOTATED_STEP = "bash ci/serving.sh"
+
+
 def main() -> None:
-    """Run each story on the example, and draw its report as a terminal would show it."""
+    """Run each story on the example, and draw its report as a terminal or a build's page would show it."""
+    wanted = sys.argv[1:] or ["annotation", *STORIES]
+    if "annotation" in wanted:
+        draw_annotation(annotation())
     for name, words in STORIES.items():
+        if name not in wanted:
+            continue
         shown = report(words, EXAMPLES / FOLDERS[name], VARIABLES.get(name, {}))
         (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{shown}"), encoding="utf-8")
 
@@ -88,6 +111,43 @@ def draw(shown: str) -> str:
         "Fira Code", "ui-monospace, DejaVu Sans Mono"
     )
     return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
+
+
+def annotation() -> str:
+    """The Markdown that the plugin hands to the agent for a step whose server died: its logs are those of examples/diagnose."""
+    # The tests' stand-in of the agent is no part of an installation.
+    sys.path.insert(0, str(HERE.parents[1]))
+    from tests.support import stand_in_agent
+    from tests.support.plugin_workplace import Workplace
+
+    with tempfile.TemporaryDirectory() as folder:
+        workplace = Workplace(Path(folder))
+        workplace.real_ci_doctor()
+        for program in ("bash", "cp", "tee"):
+            workplace.link(program)
+        for name in ("ci", "logs"):
+            (workplace.checkout / name).mkdir()
+        shutil.copytree(EXAMPLES / "diagnose", Path(folder) / "ran")
+        (workplace.checkout / "ci/serving.sh").write_text(
+            "cp ../ran/server.log logs/\ntee logs/client.log <../ran/client.log\nexit 2\n"
+        )
+        options = {"diagnose": "logs/**/*.log", "exit-codes": True, "pythons": sys.executable}
+        workplace.job(ANNOTATED_STEP, options, BUILDKITE_LABEL="serving").run()
+        ((_, body),) = stand_in_agent.annotations(workplace.agent_log).values()
+    return body
+
+
+def draw_annotation(body: str) -> None:
+    """annotation.png: the annotation as a browser shows it, at twice its size in pixels."""
+    from tests.support.annotated_page import html_of
+    from tests.support.browser import a_browser
+
+    with a_browser() as browser:
+        page = browser.new_page(viewport={"width": 760, "height": 300}, device_scale_factor=2)
+        page.set_content(
+            f"<style>{STYLE}</style><body><div class=annotation>{html_of(body)}</div></body>"
+        )
+        page.screenshot(path=HERE / "annotation.png", full_page=True)
 
 
 if __name__ == "__main__":

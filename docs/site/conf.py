@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT)]
 
 project = "ci-doctor"
 author = "the ci-doctor contributors"

@@ -24,6 +24,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register what this module adds to Sphinx."""
     app.add_transform(OwnAnchors)
     app.add_transform(DirectoryLinks)
+    app.connect("builder-inited", _write_made_pages)
     app.connect("source-read", _add_navigation)
     app.connect("html-page-context", _quick_navigation, priority=400)  # the theme's comes at 500
     app.connect("html-collect-pages", _directory_pages)
@@ -90,6 +91,13 @@ def _listed(env: Any) -> set[str]:
         env.listed_directories = set()
     directories: set[str] = env.listed_directories
     return directories
+
+
+def _write_made_pages(app: Sphinx) -> None:
+    # The commands are imported here, not with this module: tests read its rules alone.
+    from docs.site.made_pages import write_pages
+
+    write_pages(Path(app.srcdir))
 
 
 def _add_navigation(app: Sphinx, docname: str, content: list[str]) -> None:

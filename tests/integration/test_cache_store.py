@@ -10,20 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.store.address import open_store
-from ci_doctor.store.candidates import manifests, read_manifest
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.layout import signature_name
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import IdentityTier, ManifestHeader, Origin
-from ci_doctor.store.objects import ObjectStore
+from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.manifest import IdentityTier, ManifestHeader, Origin, signature_name
+from ci_doctor.store.objects import ObjectStore, StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SavedTree, SaveRules, save_tree
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
-from ci_doctor.store.trust.scopes import namespace_of
-from ci_doctor.store.trust.signer import generate_key, load_signer
-from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
+from ci_doctor.store.signer import generate_key, load_signer
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import (
+    AllowedSigners,
+    Distrust,
+    TrustPolicy,
+    TrustRules,
+    UntrustedError,
+    manifests,
+    namespace_of,
+    read_manifest,
+)
 from tests.support.s3_server import BUCKET, s3_server
 
 pytestmark = pytest.mark.integration

@@ -10,9 +10,8 @@ from alembic.migration import MigrationContext
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.address import database_address
-from ci_doctor.history.engine import reading
-from ci_doctor.history.migration import open_database, upgrade
-from ci_doctor.history.schema import METADATA, NEWEST
+from ci_doctor.history.database import METADATA, NEWEST, reading
+from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_POSTGRES]

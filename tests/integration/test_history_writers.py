@@ -11,10 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 from ci_doctor.history.address import database_address
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.engine import reading, writing
-from ci_doctor.history.migration import open_database, upgrade
-from ci_doctor.history.schema import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY
+from ci_doctor.history.database import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY, reading, writing
+from ci_doctor.history.upkeep import open_database, upgrade
+from ci_doctor.history.writing import EvidenceWriter
 from tests.support.cli import ROOT, environment
 from tests.support.histories import SUMS_OF_ATTEMPTS, numbered_run
 from tests.support.postgres import NEEDS_POSTGRES, postgres

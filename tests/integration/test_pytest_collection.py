@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
-from ci_doctor.pytest_runs.whole import run_problems
+from ci_doctor.pytest_runs.result import run_problems
 from ci_doctor.system.processes.interruption import Interruption
 from tests.support.pytest_projects import XDIST, TestProject, make_environment
 

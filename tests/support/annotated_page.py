@@ -78,12 +78,21 @@ class AnnotatedPage(HTMLParser):
             self.unfolded += text
 
 
+def html_of(markdown: str) -> str:
+    """What the page shows of `markdown`."""
+    html = cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE)
+    clean: str = nh3.clean(
+        html, tags=ALLOWED, attributes=ATTRIBUTES, url_schemes=SCHEMES, link_rel=None
+    )
+    return clean
+
+
 def shown(markdown: str) -> AnnotatedPage:
     """The page of `markdown`, after holding it against the sanitizer, which may take nothing away."""
-    html = cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE)
-    clean = nh3.clean(html, tags=ALLOWED, attributes=ATTRIBUTES, url_schemes=SCHEMES, link_rel=None)
-    page = AnnotatedPage(clean)
-    raw = AnnotatedPage(html)
+    page = AnnotatedPage(html_of(markdown))
+    raw = AnnotatedPage(
+        cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE)
+    )
     assert (page.tags, page.links, page.text) == (raw.tags, raw.links, raw.text)
     assert set(page.tags) <= OURS
     return page

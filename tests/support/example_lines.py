@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from ci_doctor.cli import root
-from ci_doctor.commands.manual.reading import command_at
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
+from docs.site.command_manuals import command_at
 from tests.support.documents.shell_commands import tool_commands
 
 _TIMES = {"S", "TIME"}

@@ -10,16 +10,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.engine import reading
-from ci_doctor.history.evidence import (
-    AttemptEvidence,
-    AttemptOutcome,
-    EvidenceFile,
-    JobEvidence,
-)
-from ci_doctor.history.migration import open_database
-from ci_doctor.history.window import HistoryWindow
+from ci_doctor.history.database import HistoryWindow, reading
+from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome, EvidenceFile, JobEvidence
+from ci_doctor.history.upkeep import open_database
+from ci_doctor.history.writing import EvidenceWriter
 from ci_doctor.model.cause import Cause
 
 HOUR_MS = 3_600_000

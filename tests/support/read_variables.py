@@ -10,8 +10,6 @@ from tests.support.cli import ROOT
 
 _PACKAGE = ROOT / "ci_doctor"
 _HOOKS = ROOT / "buildkite_plugins" / "ci-doctor"
-# The table itself is no reader.
-_TABLE = "commands/manual/variables.py"
 _NAME = re.compile(r"_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 # A text that begins so is the name of a variable, wherever it stands.
 _PREFIXES = ("CI_DOCTOR_", "_CI_DOCTOR_", "BUILDKITE", "GITHUB_", "XDG_", "NO_COLOR")
@@ -30,8 +28,6 @@ def read_by_python() -> dict[str, list[str]]:
     read: dict[str, set[str]] = defaultdict(set)
     for path, tree in trees.items():
         name = str(path.relative_to(_PACKAGE))
-        if name == _TABLE:
-            continue
         # A module's own constant stands before one of another module with the same name.
         constants = {**shared, **_constants([tree])}
         for variable in _read_in(tree, constants):

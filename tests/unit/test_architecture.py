@@ -80,7 +80,7 @@ DOORS = {
     r"driver/nvidia.*|gpus/\*/information": ("machine.gpus",),
     r"RECORD|direct_url\.json|INSTALLER": ("machine.packages",),
     r"importlib\.metadata": ("machine.packages", "version", "environment.metadata_build"),
-    r"CUDA_HOME|CUDA_PATH": ("machine.toolkit", "commands.manual."),
+    r"CUDA_HOME|CUDA_PATH": ("machine.toolkit",),
     r"(memory|cpu)\.max": ("machine.cgroups", "system."),
 }
 

@@ -32,11 +32,8 @@ from ci_doctor.correctness.evidence.finished_starts import recordable
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.store.address import directory_of, is_remote, open_store
-from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import StoreError
-from ci_doctor.store.object_names import TEMPORARY
-from ci_doctor.store.objects import ObjectStore, StoredObject
+from ci_doctor.store.directory_store import DirectoryStore, directory_of, is_remote, open_store
+from ci_doctor.store.objects import TEMPORARY, ObjectStore, StoredObject, StoreError
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory

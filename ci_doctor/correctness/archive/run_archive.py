@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.default_branch import is_default_branch_build
+from ci_doctor.buildkite.job import is_default_branch_build
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches
 from ci_doctor.correctness.archive.archived_start import unfit
@@ -21,7 +21,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
-from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import StoreError
 
 # Verdicts that rest on answers. Green runs alone would make the archive a biased sample.
 _VERDICTS_ON_ANSWERS = {

@@ -10,6 +10,9 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from docs.site.made_pages import PAGES as MADE
+from docs.site.made_pages import made_page
+
 ROOT = Path(__file__).parents[3]
 _PATTERNS = (
     "*.md",
@@ -74,13 +77,14 @@ def page_names() -> list[str]:
     found = {
         path.relative_to(ROOT).as_posix() for pattern in _PATTERNS for path in ROOT.glob(pattern)
     }
-    return sorted(found - _NOT_CHECKED)
+    return sorted((found | set(MADE)) - _NOT_CHECKED)
 
 
 @cache
 def read_page(name: str) -> Page:
     """The page of that name."""
-    return parse_page(name, (ROOT / name).read_text(encoding="utf-8"))
+    text = made_page(name) if name in MADE else (ROOT / name).read_text(encoding="utf-8")
+    return parse_page(name, text)
 
 
 def parse_page(name: str, text: str) -> Page:

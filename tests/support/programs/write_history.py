@@ -4,8 +4,8 @@
 import sys
 
 from ci_doctor.history.address import database_address
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.migration import open_database
+from ci_doctor.history.upkeep import open_database
+from ci_doctor.history.writing import EvidenceWriter
 from tests.support.histories import numbered_run
 
 

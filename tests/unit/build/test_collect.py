@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.build.collect import collect
-from ci_doctor.build.run import MergeRequest, merge_build
+from ci_doctor.build.current import MergeRequest, merge_build
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts

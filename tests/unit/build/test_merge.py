@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.build.api_job import ApiJob
-from ci_doctor.build.material import Material, RecordFile, ReportFile, UnreadableFile
+from ci_doctor.build.api_jobs import ApiJob
+from ci_doctor.build.collect import Material, RecordFile, ReportFile, UnreadableFile
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Outcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import build_annotation, markdown, text
 from tests.support.builders import a_report

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.api_reply import jobs_of
-from ci_doctor.build.rest import KnownJobs, read_jobs
-from ci_doctor.buildkite.bounded_request import RequestLimits
+from ci_doctor.build.api_jobs import jobs_of
+from ci_doctor.build.current import KnownJobs, read_jobs
+from ci_doctor.buildkite.rest import RequestLimits
 from tests.support.stand_in_api import TOKEN, StandInApi, running_api
 
 LIMITS = RequestLimits(pause_s=0.0)

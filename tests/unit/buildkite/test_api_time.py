@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.build.current_merge import merge_current
-from ci_doctor.build.publish import publish_build
-from ci_doctor.build.rest import read_jobs
-from ci_doctor.buildkite import api_time
-from ci_doctor.buildkite.agent import Agent
-from ci_doctor.buildkite.api_time import ApiTime, moving_s
-from ci_doctor.buildkite.job_log_request import request_log
+from ci_doctor.build.current import merge_current, publish_build, read_jobs
+from ci_doctor.buildkite import agent as api_time
+from ci_doctor.buildkite.agent import Agent, ApiTime, moving_s
+from ci_doctor.buildkite.job_log import request_log
 from tests.support import stand_in_agent
 from tests.support.builders import a_report
 from tests.support.stand_in_api import TOKEN, StandInApi, running_api

@@ -13,7 +13,7 @@ from ci_doctor.buildkite.container import (
     report_directory_inside,
     what_is_missing,
 )
-from ci_doctor.buildkite.step_plugins import plugin_name
+from ci_doctor.buildkite.plugin import plugin_name
 
 CHECKOUT = Path("/b/co")
 ROOT = CHECKOUT / "ci-doctor-report" / "j1"

@@ -2,12 +2,23 @@
 """The job's environment and the names made from it."""
 
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.buildkite.job import CONTEXT_LIMIT, JobEnvironment, step_label
+from ci_doctor.buildkite.job import (
+    CONTEXT_LIMIT,
+    JobEnd,
+    JobEnvironment,
+    is_default_branch_build,
+    step_label,
+    work_of,
+    worst_verdict,
+)
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 ENVIRON = {
     "BUILDKITE": "true",
@@ -167,3 +178,151 @@ def test_a_label_belongs_to_a_step_unless_the_job_is_a_parallel_one() -> None:
     assert step_label(environ) == "cuda 12"
     assert step_label({**environ, "BUILDKITE_PARALLEL_JOB": "0"}) is None
     assert step_label({"BUILDKITE_LABEL": "cuda 12"}) is None
+
+
+MAIN = {
+    "BUILDKITE": "true",
+    "BUILDKITE_JOB_ID": "0190-j",
+    "BUILDKITE_BRANCH": "main",
+    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
+    "BUILDKITE_PULL_REQUEST": "false",
+    "BUILDKITE_BUILD_NUMBER": "42",
+    "BUILDKITE_COMMIT": "0123456789abcdef",
+    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/42",
+}
+
+
+def test_a_build_of_the_default_branch_is_is_default_branch_build() -> None:
+    assert is_default_branch_build(MAIN) == (True, "this is a build of the default branch main")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"BUILDKITE": ""}, "no Buildkite job"),
+        ({"BUILDKITE_PULL_REQUEST": "17"}, "pull request 17"),
+        ({"BUILDKITE_PULL_REQUEST": ""}, "unknown whether"),
+        ({"BUILDKITE_BRANCH": "topic"}, "branch topic is not"),
+        (
+            {"BUILDKITE_BRANCH": "", "BUILDKITE_PIPELINE_DEFAULT_BRANCH": ""},
+            "is not the default branch",
+        ),
+    ],
+)
+def test_nothing_else_is(change: dict[str, str], why: str) -> None:
+    answer, reason = is_default_branch_build({**MAIN, **change})
+
+    assert not answer
+    assert why in reason
+
+
+COMMAND = "BUILDKITE_COMMAND_EXIT_STATUS"
+HOOK = "BUILDKITE_LAST_HOOK_EXIT_STATUS"
+CANCELLED = "BUILDKITE_JOB_CANCELLED"
+
+
+def a_report(verdict: Verdict) -> Report:
+    return Report(
+        tool_version="1",
+        command="correctness",
+        argv=(),
+        started_at="2026-11-21T00:00:00.000Z",
+        duration_s=1.0,
+        verdict=verdict,
+        exit_code=EXIT_CODES[verdict],
+        summary="s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "verdicts", "expected"),
+    [
+        ({COMMAND: "0"}, [Verdict.PASS], "pass"),
+        ({COMMAND: "0", HOOK: "0"}, [Verdict.PASS], "pass"),
+        # What ci-doctor has seen already keeps its name.
+        ({COMMAND: "1"}, [Verdict.REGRESSION], "regression"),
+        ({COMMAND: "75"}, [Verdict.PASS, Verdict.INFRA], "infra"),
+        ({COMMAND: "0"}, [Verdict.NONDETERMINISTIC], "nondeterministic"),
+        # What it has not seen is a failure.
+        ({COMMAND: "1"}, [Verdict.PASS], "failed"),
+        ({COMMAND: "1"}, [Verdict.FLAKY], "failed"),
+        ({COMMAND: "1"}, [Verdict.INFRA], "failed"),
+        ({COMMAND: "3"}, [Verdict.REGRESSION], "regression"),
+        ({COMMAND: "-1"}, [Verdict.PASS], "failed"),
+        ({COMMAND: "137", HOOK: "0"}, [Verdict.PASS], "failed"),
+        ({COMMAND: "0", HOOK: "4"}, [Verdict.PASS], "failed"),
+        ({HOOK: "4"}, [Verdict.PASS], "failed"),
+        # Nobody knows what a command would have said that never ran, or not to its end.
+        ({}, [Verdict.PASS], "error"),
+        ({HOOK: "0"}, [Verdict.PASS], "error"),
+        ({COMMAND: "-1", CANCELLED: "true"}, [Verdict.PASS], "error"),
+        ({COMMAND: "143", "BUILDKITE_JOB_TIMED_OUT": "true"}, [Verdict.PASS], "error"),
+        ({COMMAND: "143", CANCELLED: "true"}, [Verdict.REGRESSION], "regression"),
+        # Empty evidence passes nothing.
+        ({COMMAND: "0"}, [], "void"),
+        ({COMMAND: "1"}, [], "failed"),
+    ],
+)
+def test_a_job_that_failed_has_no_verdict_that_passes(
+    environ: dict[str, str], verdicts: list[Verdict], expected: str
+) -> None:
+    end = JobEnd.from_environ(environ)
+
+    assert worst_verdict([a_report(verdict) for verdict in verdicts], end) == expected
+
+
+def test_a_job_that_still_runs_has_the_verdict_of_its_reports() -> None:
+    assert worst_verdict([a_report(Verdict.PASS)]) == "pass"
+
+
+LINES = {
+    "BUILDKITE_JOB_ID": "0190-a",
+    "BUILDKITE_RETRY_COUNT": "0",
+    "BUILDKITE_COMMAND": "bash serve.sh",
+    "GPU": "h200",
+}
+
+
+def work(folder: Path, *, queue: str = "gpu", **changed: str) -> str | None:
+    lines = [f'{name}="{value}"' for name, value in {**LINES, **changed}.items()]
+    # The agent writes them in any order, below names of its own.
+    path = folder / "env"
+    path.write_text("\n".join(["BUILDKITE_GIT_CLEAN_FLAGS", *sorted(lines, key=hash), ""]))
+    return work_of({"BUILDKITE_ENV_FILE": str(path), "BUILDKITE_AGENT_META_DATA_QUEUE": queue})
+
+
+def test_a_retry_on_another_agent_has_the_same_work(tmp_path: Path) -> None:
+    retry = work(
+        tmp_path,
+        BUILDKITE_JOB_ID="0190-b",
+        BUILDKITE_RETRY_COUNT="1",
+        BUILDKITE_AGENT_NAME="gpu-2",
+        BUILDKITE_AGENT_ACCESS_TOKEN="another",
+    )
+
+    assert retry is not None
+    assert retry == work(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"GPU": "a100"},
+        {"BUILDKITE_COMMAND": "bash other.sh"},
+        {"BUILDKITE_PLUGINS": "[]"},
+        {"queue": "cpu"},
+    ],
+)
+def test_other_jobs_of_a_matrix_have_other_work(change: dict[str, str], tmp_path: Path) -> None:
+    assert work(tmp_path, **change) != work(tmp_path)
+
+
+def test_a_secret_is_no_part_of_what_is_published(tmp_path: Path) -> None:
+    assert work(tmp_path, DEPLOY_PASSWORD="1234") == work(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "nowhere", "folder", "null\0"])
+def test_without_the_file_nobody_knows(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+
+    assert work_of({"BUILDKITE_ENV_FILE": str(tmp_path / name) if name else ""}) is None

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a restored cache has paid."""
 
 import pytest
 
-from ci_doctor.caches.effect import RestoreEffect, Use, judge
+from ci_doctor.caches.effect import RestoreEffect, Use, cost_of, factor_differences, judge, span_s
 from ci_doctor.store.manifest import ColdCost
 
 COLD = ColdCost(seconds=20.0, compiled=22, gpus=8, source="file times")
@@ -177,3 +178,43 @@ def test_a_count_that_cannot_be_read_proves_nothing_and_is_said() -> None:
 
     assert effect.effect is RestoreEffect.UNPROVEN
     assert "cannot be read" in effect.reason
+
+
+SECOND = 1_000_000_000
+
+
+def test_the_time_between_files_counts_without_pauses() -> None:
+    times = [second * SECOND for second in (100, 103, 101, 500, 504)]
+
+    assert span_s(times) == pytest.approx(7.0)
+
+
+def test_what_a_log_says_counts_before_the_times_of_files() -> None:
+    cost = cost_of([SECOND, 3 * SECOND], [12.5, 4.0], gpus=2)
+
+    assert cost is not None
+    assert (cost.seconds, cost.compiled, cost.gpus, cost.source) == (16.5, 2, 2, "log")
+
+
+def test_nothing_compiled_has_no_cost() -> None:
+    assert cost_of([], [], gpus=0) is None
+
+
+def test_the_factor_in_which_two_directories_differ_is_named() -> None:
+    saved = b'{"env": {"VLLM_USE_V1": true, "HOST": "10.0.0.1"}, "code_hash": "a", "l": [1]}'
+    here = (
+        b'{"env": {"VLLM_USE_V1": true, "HOST": "10.0.0.2"}, "code_hash": "a", "l": [1], "n": {}}'
+    )
+
+    differences = factor_differences(saved, here)
+
+    assert [each.describe() for each in differences] == [
+        "env.HOST 10.0.0.1 -> 10.0.0.2",
+        "n absent -> {}",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"[" * 5000])
+def test_what_is_no_object_of_factors_is_an_error(content: bytes) -> None:
+    with pytest.raises(ValueError):
+        factor_differences(content, b"{}")

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.table import FAMILIES
-from ci_doctor.caches.families.tiers import Tiers
+from ci_doctor.caches.families import FAMILIES
+from ci_doctor.caches.judge import Tiers
 from ci_doctor.caches.look import explain
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import ExplainedCache
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.layout import manifest_name
-from ci_doctor.store.manifest import FileEntry, encode
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
+from ci_doctor.store.manifest import FileEntry, encode, manifest_name
+from ci_doctor.store.trust import TrustPolicy, TrustRules
 from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000

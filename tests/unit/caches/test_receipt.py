@@ -1,8 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a restore has left for later commands."""
 
 from pathlib import Path
 
-from ci_doctor.caches.receipt import forget_receipt, keep_receipt, read_receipt, receipts_of
+import pytest
+
+from ci_doctor.caches.receipt import (
+    forget_receipt,
+    keep_receipt,
+    machine_directory,
+    read_receipt,
+    receipts_of,
+)
+from ci_doctor.store.objects import StoreError
 from tests.support.saved_manifests import receipt
 
 
@@ -33,3 +43,24 @@ def test_a_forgotten_receipt_is_gone(tmp_path: Path) -> None:
     forget_receipt(tmp_path, "triton", Path("/one"))
 
     assert receipts_of(tmp_path, "triton") == []
+
+
+def test_it_is_made_for_this_user_alone(tmp_path: Path) -> None:
+    path = machine_directory({"XDG_RUNTIME_DIR": str(tmp_path)})
+
+    assert path == tmp_path / "ci-doctor"
+    assert path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").symlink_to(tmp_path)
+
+    with pytest.raises(StoreError, match="is no directory"):
+        machine_directory({"CI_DOCTOR_STATE_DIR": str(tmp_path / "state")})
+
+
+def test_one_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+
+    with pytest.raises(StoreError, match="open to other users"):
+        machine_directory({"CI_DOCTOR_STATE_DIR": str(tmp_path)})

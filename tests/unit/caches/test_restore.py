@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.table import FAMILIES
-from ci_doctor.caches.families.tiers import Tiers
+from ci_doctor.caches.families import FAMILIES
+from ci_doctor.caches.judge import Tiers
 from ci_doctor.caches.restore import RestoreWork, restore_all
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import RestoredCache
-from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import ManifestHeader, Origin
 from ci_doctor.store.save import SaveRules, save_tree
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import TrustPolicy, TrustRules
 
 HERE = Identity.of({"package.triton": "3.9.0"})
 NONE = Identity.of({})

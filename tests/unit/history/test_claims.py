@@ -13,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.began import began_facts
+from ci_doctor.history.database import ALL_BRANCHES, ATTEMPT, COMMITS, JOB, TEST, HistoryWindow
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
-from ci_doctor.history.kept_attempts import attempts_of
-from ci_doctor.history.named_test import named_test
-from ci_doctor.history.outcomes.flaky import flaky_outcome
+from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+from ci_doctor.history.outcomes import flaky_outcome
 from ci_doctor.history.quarantine import suggested
-from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, COMMITS, JOB, TEST
-from ci_doctor.history.window import HistoryWindow
 from ci_doctor.model.facts.history import FlakyTestFacts
 from ci_doctor.render.formatting import percent
 from tests.support.histories import BEGIN_MS, HOUR_MS, E, F, I, P, S, history, run

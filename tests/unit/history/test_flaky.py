@@ -1,12 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SQL that the page of the history shows in place of commands for sums by day and by cause."""
+
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ci_doctor.errors import UsageError
+from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.database import HistoryWindow, writing
 from ci_doctor.history.evidence import EvidenceFile
-from ci_doctor.history.flaky import flaky_facts
-from ci_doctor.history.window import HistoryWindow
-from tests.support.histories import BEGIN_MS, DAY_MS, WHOLE, F, P, history, run
+from ci_doctor.history.flaky import flaky_facts, strip_facts
+from ci_doctor.history.outcomes import report_outcome
+from ci_doctor.history.upkeep import open_database
+from tests.support.histories import BEGIN_MS, DAY_MS, WHOLE, F, I, P, S, history, run
 
 GREEN = [("stable", P)] * 20
 
@@ -166,3 +176,76 @@ def test_a_test_that_always_fails_in_one_step_does_not_change_its_result(tmp_pat
         facts = flaky_facts(connection, WHOLE)
 
     assert facts.flaky == ()
+
+
+def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
+    runs = [
+        run([("x", P), ("y", P), ("stable", P)], at=0),
+        run([("x", F), ("y", I)], at=1),
+        run([("x", F), ("x", P), ("x", P), ("x", P), ("y", S)], at=3),
+    ]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert {row.name: row.cells for row in facts.history_strip} == {"x": "09.3", "y": "0i.."}
+    assert len(facts.begins) == 4
+    assert facts.column_s == 3600
+    assert facts.tests == 3
+
+
+def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
+    runs = [run([("x", P)], at=0), run([("x", F)], at=24 * 60)]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert len(facts.begins) <= 100
+    (row,) = facts.history_strip
+    assert (row.cells[0], row.cells[-1]) == ("0", "9")
+
+
+def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> None:
+    outcomes = [(f"t{number}", F) for number in range(201)]
+
+    with history(tmp_path / "h.sqlite", [run(outcomes, at=1)]) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    summary = report_outcome(facts, tmp_path).summary
+    assert "201 of 201 tests failed" in summary
+    assert summary.endswith("; the page shows the 200 likeliest flaky ones")
+
+
+def test_a_test_that_never_passed_stands_below_those_that_did(tmp_path: Path) -> None:
+    runs = [run([("broken", F), ("flaky", P)], at=0), run([("broken", F), ("flaky", F)], at=1)]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert [row.name for row in facts.history_strip] == ["flaky", "broken"]
+
+
+ROOT = Path(__file__).parents[3]
+ROWS = """
+INSERT INTO cause (id, fingerprint, title) VALUES (1, 'f', 'out of memory');
+INSERT INTO job (id, key, cause_id, started_ms, duration_ms, passed, failed, infra)
+    VALUES (1, 'a', 1, 0, 7200000, 0, 2, 0);
+INSERT INTO test_day (branch_id, day, test_id, passed, failed, infra, duration_ms)
+    VALUES (-1, 20000, 1, 3, 1, 0, 5), (7, 20000, 1, 3, 1, 0, 5), (-1, 20000, 2, 4, 0, 1, 5);
+"""
+
+
+def test_the_questions_of_the_page_are_answered(tmp_path: Path) -> None:
+    file = tmp_path / "h.sqlite"
+    engine = open_database(DatabaseAddress(file=file), busy_s=10)
+    with writing(engine) as connection:
+        for statement in ROWS.split(";"):
+            connection.execute(sa.text(statement)) if statement.strip() else None
+    engine.dispose()
+    page = (ROOT / "docs/history.md").read_text()
+
+    by_day, by_cause = re.findall(r'sqlite3 ci-doctor-history\.sqlite "(SELECT[^"]*)"', page)
+
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute(by_day).fetchall() == [("2024-10-04", 7, 1, 1)]
+        assert connection.execute(by_cause).fetchall() == [("out of memory", 1, 2.0)]

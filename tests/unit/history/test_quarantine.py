@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import ConfigError
+from ci_doctor.history.database import HistoryWindow
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
 from ci_doctor.history.quarantine import quarantine_facts, suggested
-from ci_doctor.history.rates import rate_facts
-from ci_doctor.history.window import HistoryWindow
+from ci_doctor.history.statistics import rate_facts
 from ci_doctor.model.facts.history import FlakyTestFacts, QuarantineFacts
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine, read_quarantine
 from tests.support.histories import BEGIN_MS, HOUR_MS, F, P, history, run

@@ -1,14 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from ci_doctor.errors import UsageError
 from ci_doctor.history.address import DatabaseAddress, database_address
-from ci_doctor.history.engine import reading
+from ci_doctor.history.database import JOB, reading
 from ci_doctor.history.recording import record
-from ci_doctor.history.schema import JOB
 from ci_doctor.model.about import About
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_finding, a_report
@@ -71,3 +73,27 @@ def test_a_server_that_never_answers_is_waited_for_no_longer_than_the_limit(
         (line,) = lines_of(record(address, failed("1"), PLAIN, limit_s=0.3))
 
     assert line == "not written: postgresql 127.0.0.1/h: no answer within 0.3 s"
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_the_spellings_of_postgresql_are_one(scheme: str) -> None:
+    address = database_address(f"{scheme}://ci:secret@db/history")
+
+    assert address.url == "postgresql+psycopg://ci:secret@db/history"
+    assert address.label == "postgresql db/history"
+
+
+def test_a_path_and_a_url_of_sqlite_are_files() -> None:
+    assert database_address("a/h.sqlite").file == Path("a/h.sqlite")
+    assert database_address("sqlite:////tmp/h.sqlite").file == Path("/tmp/h.sqlite")
+
+
+def test_another_database_is_an_error() -> None:
+    with pytest.raises(UsageError, match="mysql://"):
+        database_address("mysql://db/history")
+
+
+@pytest.mark.parametrize("text", ["", ":memory:"])
+def test_a_database_that_would_be_lost_at_once_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="names no file"):
+        database_address(text)

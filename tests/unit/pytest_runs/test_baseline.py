@@ -16,7 +16,7 @@ from ci_doctor.pytest_runs.baseline import (
     collect_plan,
 )
 from ci_doctor.pytest_runs.plan import PytestPlan
-from ci_doctor.pytest_runs.time_limit import StuckCollection
+from ci_doctor.pytest_runs.records import StuckCollection
 from tests.support.git_repository import commit, git, make_repository
 
 

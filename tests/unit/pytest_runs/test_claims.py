@@ -21,16 +21,14 @@ from hypothesis import strategies as st
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import explaining
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.explain.driver import explained
-from ci_doctor.pytest_runs.explain.report import explained_finding, explanation_facts
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
-from ci_doctor.pytest_runs.explained_test import ExplainedTest
-from ci_doctor.pytest_runs.explaining import suspects_of, trial_counts
+from ci_doctor.pytest_runs.explaining import explained, suspects_of, trial_counts
+from ci_doctor.pytest_runs.explanation import explained_finding, explanation_facts
 from ci_doctor.pytest_runs.judging import Circumstances, RunAttempt, TrialCounts, judge
 from ci_doctor.pytest_runs.outcome import outcome_of
 from ci_doctor.pytest_runs.plan import PytestPlan
-from ci_doctor.pytest_runs.request import PytestRequest
-from ci_doctor.pytest_runs.stages import TestStages
+from ci_doctor.pytest_runs.result import ExplainedTest
+from ci_doctor.pytest_runs.stages import PytestRequest, TestStages
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
 
 PASSED = {"passed", "xfailed", "xpassed"}
 FAILED = {"failed", "error", "crashed", "timeout"}

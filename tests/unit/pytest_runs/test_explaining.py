@@ -1,17 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which failed tests of a suite are explained, and from which circumstances."""
 
+import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
-from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
-from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial
-from ci_doctor.pytest_runs.explaining import culprits_of, share_of, suspects_of, trial_command
+from ci_doctor.pytest_runs.explaining import (
+    PLUGIN,
+    PLUGIN_FOLDER,
+    culprits_of,
+    explained,
+    options_for_tests,
+    share_of,
+    shell_command,
+    suspects_of,
+    trial_command,
+    undo,
+)
+from ci_doctor.pytest_runs.explanation import ExplainedSuspect, Explanation, FlakyKind
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
+from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, Suspect, TrialResult
 
 COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 
@@ -147,3 +160,149 @@ def test_the_culprits_of_explained_tests_are_likely_for_the_next() -> None:
     ]
 
     assert culprits_of(explained) == ("a.py::t", "a.py::u")
+
+
+def test_an_order_needs_nothing_of_ours() -> None:
+    trial = FlakyTrial(target="a.py::t[x y]", before=("a.py::p",), hash_seed=0)
+
+    line = shell_command(trial, "python")
+
+    assert line == "PYTHONHASHSEED=0 python -m pytest -p no:randomly a.py::p 'a.py::t[x y]'"
+
+
+def test_an_earlier_run_is_a_command_of_its_own() -> None:
+    trial = FlakyTrial(target="a.py::t", earlier=("a.py::t",), zone="UTC")
+
+    command = "TZ=UTC python -m pytest -p no:randomly a.py::t"
+    assert shell_command(trial, "python") == f"{command}; {command}"
+
+
+def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
+    trial = FlakyTrial(target="a.py::t", seed=3, hash_seed=1)
+
+    words = shlex.split(shell_command(trial, "python", ["-m", "not slow"]))
+
+    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={PLUGIN_FOLDER}"]
+    assert json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL=")) == {
+        "seed": 3,
+        "tests": ["a.py::t"],
+    }
+    assert words[3:] == ["python", "-m", "pytest", "-p", PLUGIN, "-m", "not slow", "a.py"]
+
+
+def test_options_of_a_suite_and_its_paths_are_left_out() -> None:
+    words = shlex.split(
+        "-p my -n 2 --dist=loadfile tests/a.py -x --junitxml r.xml --cov=src -m 'not slow' -n0"
+    )
+
+    kept = options_for_tests(words, lambda word: word.startswith("tests/"))
+
+    assert kept == ("-p", "my", "-m", "not slow", "-n0")
+
+
+def test_a_value_with_the_name_of_a_file_stays_with_its_option() -> None:
+    words = shlex.split("-c tox.ini -k gpu -m tests --rootdir . --ignore tests/old tests gpu")
+    files = {"tox.ini", "gpu", "tests", ".", "tests/old"}
+
+    kept = options_for_tests(words, files.__contains__)
+
+    assert kept == ("-c", "tox.ini", "-k", "gpu", "-m", "tests", "--rootdir", ".", "--ignore", "tests/old")  # fmt: skip
+
+
+def test_a_value_that_looks_like_an_option_of_a_suite_stays() -> None:
+    assert options_for_tests(["-k", "-n", "-q"], lambda _: False) == ("-k", "-n", "-q")
+
+
+def test_an_option_of_a_suite_without_a_value_takes_no_other_option_away() -> None:
+    assert options_for_tests(["--cov", "-k", "x", "--stepwise"], lambda _: False) == ("-k", "x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-q", "-p", "randomly", "--randomly-seed=2", "-k", "a"),
+        ("-prandomly", "-q", "--randomly-seed", "2", "-k", "a"),
+        ("-q", "--random-order", "--random-order-bucket", "global", "-k", "a"),
+        ("--random-order-seed=3", "-q", "--randomly-dont-reset-seed", "-k", "a"),
+    ],
+)
+def test_a_command_in_a_given_order_has_no_option_that_shuffles(arguments: Sequence[str]) -> None:
+    trial = FlakyTrial(target="a.py::t")
+
+    command = "python -m pytest -p no:randomly -q -k a a.py::t"
+    assert shell_command(trial, "python", arguments) == command
+
+
+class Runner:
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+
+    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
+        ending = self.ending if trial.zone == "Etc/GMT-14" else Ending.PASSED
+        return TrialResult(ending=ending)
+
+
+def test_every_trial_is_announced_and_counted() -> None:
+    numbers: list[int] = []
+
+    found = explained(
+        Suspect(test="t"),
+        Runner(Ending.FAILED),
+        1000,
+        numbers.append,
+    )
+
+    assert found.explanation.kind is FlakyKind.TIME_ZONE
+    assert numbers == list(range(1, found.trials + 1))
+
+
+def test_no_time_at_all_makes_no_trial() -> None:
+    found = explained(Suspect(test="t"), Runner(Ending.PASSED), 0)
+
+    assert found.trials == 0
+    assert found.explanation.kind is None
+
+
+def test_after_an_interruption_no_trial_begins() -> None:
+    numbers: list[int] = []
+
+    explained(
+        Suspect(test="t"),
+        Runner(Ending.FAILED),
+        1000,
+        numbers.append,
+        is_over=lambda: len(numbers) >= 3,
+    )
+
+    assert numbers == [1, 2, 3]
+
+
+def test_what_was_made_is_removed_and_what_was_changed_is_written_back(tmp_path: Path) -> None:
+    copy, changed = tmp_path / "copy", tmp_path / "changed"
+    copy.write_text("before")
+    changed.write_text("after")
+    folder, link, other = tmp_path / "made", tmp_path / "link", tmp_path / "other"
+    (folder / "below").mkdir(parents=True)
+    other.mkdir()
+    link.symlink_to(other)
+    record = tmp_path / "undo.json"
+    made = [str(folder), str(link), str(tmp_path / "gone")]
+    record.write_text(json.dumps({"made": made, "changed": {str(changed): str(copy)}}))
+
+    undo(record)
+
+    assert changed.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "changed",
+        "copy",
+        "other",
+        "undo.json",
+    ]
+
+
+def test_without_a_record_nothing_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+
+    undo(tmp_path / "undo.json")
+
+    assert (tmp_path / "kept").exists()

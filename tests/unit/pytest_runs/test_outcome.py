@@ -14,8 +14,7 @@ from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind,
 from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
 from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry
-from ci_doctor.pytest_runs.result import PytestResult
-from ci_doctor.pytest_runs.whole import RunProblem
+from ci_doctor.pytest_runs.result import PytestResult, RunProblem
 
 HERE = Path("/work")
 

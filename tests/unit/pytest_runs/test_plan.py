@@ -2,10 +2,23 @@
 """The command line and the environment of a run of pytest."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
+import pytest
+
+from ci_doctor.errors import UsageError
 from ci_doctor.pytest_runs.attempt import RunKind
-from ci_doctor.pytest_runs.plan import FOLDER, PLUGIN, PytestPlan, rerun_args, with_options
+from ci_doctor.pytest_runs.plan import (
+    FOLDER,
+    PLUGIN,
+    PytestPlan,
+    TestInterpreter,
+    find_interpreter,
+    rerun_args,
+    with_options,
+)
 
 
 def plan(kind: RunKind = RunKind.SUITE, **environ: str) -> PytestPlan:
@@ -51,3 +64,71 @@ def test_a_rerun_has_one_process_and_leaves_the_coverage_alone() -> None:
         "-odd.py",
     )
     assert with_options(("a",), "-q") == ("a", "-q")
+
+
+def install(folder: Path, metadata: str, version: str) -> None:
+    """Put a package pytest in `folder`, with a folder of metadata of that name."""
+    (folder / "pytest").mkdir(parents=True)
+    (folder / "pytest" / "__init__.py").write_text("raise ImportError('not for a question')\n")
+    (folder / metadata).mkdir()
+    name = "METADATA" if metadata.endswith(".dist-info") else "PKG-INFO"
+    (folder / metadata / name).write_text(
+        f"Metadata-Version: 2.1\nName: pytest\nVersion: {version}\n"
+    )
+
+
+def find(folder: Path, *, asks_for_rerunfailures: bool = False) -> TestInterpreter:
+    """Our own interpreter, with `folder` before its packages."""
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    return find_interpreter(
+        sys.executable, environ, folder, asks_for_rerunfailures=asks_for_rerunfailures
+    )
+
+
+@pytest.mark.parametrize("metadata", ["pytest-7.4.4.dist-info", "pytest.egg-info"])
+def test_the_version_is_that_of_the_pytest_that_is_imported(tmp_path: Path, metadata: str) -> None:
+    install(tmp_path, metadata, "7.4.4")
+    assert find(tmp_path).pytest == "7.4.4"
+
+
+@pytest.mark.parametrize("metadata", ["pytest-6.2.5.dist-info", "pytest-6.2.5-py3.8.egg-info"])
+def test_a_pytest_before_7_is_refused(tmp_path: Path, metadata: str) -> None:
+    install(tmp_path, metadata, "6.2.5")
+    with pytest.raises(UsageError, match=r"has pytest 6\.2\.5; ci-doctor needs 7 or later"):
+        find(tmp_path)
+
+
+def test_a_plugin_of_pytest_is_not_taken_for_pytest(tmp_path: Path) -> None:
+    (tmp_path / "pytest_6-6.0.dist-info").mkdir()
+    (tmp_path / "pytest_cov-4.0.dist-info").mkdir()
+    assert find(tmp_path).pytest == pytest.__version__
+
+
+def test_rerunfailures_is_named_if_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "pytest_rerunfailures-99.1.dist-info").mkdir()
+    assert find(tmp_path).rerunfailures is None
+    assert find(tmp_path, asks_for_rerunfailures=True).rerunfailures == "99.1"
+
+
+def test_what_a_start_prints_is_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello')\n")
+    assert find(tmp_path).pytest == pytest.__version__
+
+
+def test_an_interpreter_without_pytest_is_refused(tmp_path: Path) -> None:
+    # Its own packages are left out: a venv of nothing.
+    home = Path(sys.base_prefix) / "bin"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
+    python = tmp_path / "bin" / "python"
+    python.symlink_to(Path(sys.executable).resolve())
+    with pytest.raises(UsageError, match="has no pytest"):
+        find_interpreter(str(python), {"PATH": os.environ["PATH"]}, tmp_path)
+
+
+def test_a_program_that_is_no_python_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho 'I am a shell'\n")
+    program.chmod(0o755)
+    with pytest.raises(UsageError, match="is no interpreter for the tests: I am a shell"):
+        find_interpreter(str(program), os.environ, tmp_path)

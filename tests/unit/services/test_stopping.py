@@ -213,12 +213,13 @@ def test_memory_that_is_not_given_back_is_told_with_who_holds_it(gpus: Gpus) -> 
 
 def test_a_driver_that_hangs_holds_nothing_up(gpus: Gpus) -> None:
     gpus.show("hangs")
+    of_other_tests = set(threading.enumerate())
     (sentence,) = waited(GpuMemoryBack(before=()), limit_s=0)
     assert (
         sentence
         == "the driver did not report within 0 s of the stop how much memory of the GPUs is in use"
     )
-    (reading,) = [thread for thread in threading.enumerate() if thread.name == "gpu-memory"]
+    (reading,) = set(threading.enumerate()) - of_other_tests
     assert reading.daemon, "the interpreter's exit does not wait for it"
     gpus.show("0")
     reading.join(20)

@@ -9,12 +9,8 @@ import pytest
 
 from ci_doctor.store.collect_garbage import CollectedGarbage, GarbageRules, collect_garbage
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import StoreError, StoreFailure
-from ci_doctor.store.layout import manifest_name, pack_name, signature_name
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import PackReference, encode
-from ci_doctor.store.object_names import TEMPORARY
-from ci_doctor.store.objects import StoredObject
+from ci_doctor.store.manifest import PackReference, encode, manifest_name, pack_name, signature_name
+from ci_doctor.store.objects import TEMPORARY, StoredObject, StoreError, StoreFailure, StoreLimits
 from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000

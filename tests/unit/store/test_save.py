@@ -1,13 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import io
 import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import LimitError, StoreError, StoreFailure
+from ci_doctor.store.objects import LimitError, StoreError, StoreFailure
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline, RunningDigest, digest, digest_of_file
 from tests.support.saved_trees import (
     content_of,
     header,
@@ -208,3 +211,23 @@ def test_a_manifest_appears_after_its_packs_and_its_signature(tmp_path: Path) ->
 
     assert store.order[-2:] == [f"{saved.manifest_name}.sig", saved.manifest_name]
     assert all(name.endswith(".pack") for name in store.order[:-2])
+
+
+# Of the reference implementation's test vectors: no input, and 1,025 bytes of 0 to 250 over and over.
+EMPTY = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+VECTOR = bytes(number % 251 for number in range(1025))
+OF_VECTOR = "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444"
+
+
+def test_a_digest_is_blake3_in_hex() -> None:
+    assert digest(b"") == EMPTY
+    assert digest(VECTOR) == OF_VECTOR
+
+
+def test_parts_and_a_file_have_the_digest_of_the_whole() -> None:
+    running = RunningDigest()
+    running.update(VECTOR[:1000])
+    running.update(memoryview(VECTOR)[1000:])
+
+    assert running.hexdigest() == OF_VECTOR
+    assert digest_of_file(io.BytesIO(VECTOR)) == OF_VECTOR

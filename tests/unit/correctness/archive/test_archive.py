@@ -35,7 +35,7 @@ from ci_doctor.store.directory_store import DirectoryStore
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.store.object_names import TEMPORARY
+from ci_doctor.store.objects import TEMPORARY
 from ci_doctor.system import clock
 from tests.support.s3_server import BUCKET, environment, s3_server
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept, made, output

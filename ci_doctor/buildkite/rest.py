@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the network: requests to Buildkite's REST API, bounded in time and bytes."""
+
+import math
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.decodable import decodable
+from ci_doctor.errors import InfraError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import httpx
+
+
+# --- one HTTP request, bounded in time and bytes; a failure is a sentence ---
+# No message holds a header or an address: a token may stand in either.
+
+_TOO_MANY = 429
+_RESETS = ("ratelimit-reset", "ratelimit-user-reset")
+_SECONDS = re.compile(r"[0-9]{1,6}")
+_RETRIED = frozenset({_TOO_MANY, 500, 502, 503, 504})
+
+
+class RequestLimits(Struct, frozen=True, kw_only=True):
+    """Seconds of one try and of all, tries, seconds between tries, bytes of a reply."""
+
+    try_s: float = 5.0
+    all_s: float = 15.0
+    tries: int = 3
+    pause_s: float = 1.0
+    reply_bytes: int = 64 * 1024 * 1024
+
+
+class HttpReply(Struct, frozen=True, kw_only=True):
+    """What a service answered; `problem` is None for a status below 300.
+
+    headers: by their names in lower case.
+    """
+
+    status: int | None = None
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    problem: str | None = None
+
+
+class Patience:
+    """The time that several requests may take together, from now on: `most_s` at most."""
+
+    def __init__(self, limits: RequestLimits, *, most_s: float = math.inf) -> None:
+        self.limits = limits
+        self._deadline = time.monotonic() + min(limits.all_s, most_s)
+
+    def left_s(self) -> float:
+        """Seconds left; 0 or less if there are none."""
+        return self._deadline - time.monotonic()
+
+    def pause(self, number: int, *, least_s: float = 0.0) -> bool:
+        """Wait before the try after `number` tries; False, at once, if it makes no sense."""
+        pause_s = max(self.limits.pause_s * number, least_s)
+        if number >= self.limits.tries or self.left_s() <= pause_s:
+            return False
+        time.sleep(pause_s)
+        return True
+
+
+def request(
+    method: str,
+    url: str,
+    patience: Patience,
+    *,
+    headers: Mapping[str, str],
+    content: bytes = b"",
+) -> HttpReply:
+    """The reply of the service at `url`; tried again if it is busy, broken or not reachable.
+
+    Redirects are not followed: the headers hold a token.
+    """
+    # Raw bytes below: a compressed reply could trickle for ever without a byte of its content.
+    own = {**headers, "Accept-Encoding": "identity"}
+    number = 0
+    while True:
+        reply = _try(method, url, patience, headers=own, content=content)
+        number += 1
+        may_help = reply.status is None or reply.status in _RETRIED
+        if reply.problem is None or not may_help:
+            return reply
+        if not patience.pause(number, least_s=_reset_s(reply)):
+            return reply
+
+
+def _reset_s(reply: HttpReply) -> float:
+    """Seconds until Buildkite's limits of requests are over (docs/apis/rest-api/rate-limits)."""
+    if reply.status != _TOO_MANY:
+        return 0.0
+    waits = [reply.headers.get(name, "") for name in _RESETS]
+    return max((float(text) for text in waits if _SECONDS.fullmatch(text)), default=0.0)
+
+
+def _try(
+    method: str, url: str, patience: Patience, *, headers: Mapping[str, str], content: bytes
+) -> HttpReply:
+    """One try in a thread, which is left behind at the end of its time.
+
+    httpx bounds each read of a socket, and no name's resolution. So a service whose headers
+    trickle, or a resolver that is silent, would end no try.
+    """
+    # Its certificates take a while to load, and that time is not the service's.
+    client = _client()
+    if isinstance(client, HttpReply):
+        return client
+    limits = patience.limits
+    left_s = min(limits.try_s, patience.left_s())
+    if left_s <= 0:
+        return HttpReply(problem="the time for it is over")
+    ask = partial(client.stream, method, url, headers=headers, content=content, timeout=left_s)
+    replies: list[HttpReply] = []
+    end = time.monotonic() + left_s
+    thread = threading.Thread(
+        target=lambda: replies.append(_exchange(client, ask, end, limits)), daemon=True
+    )
+    thread.start()
+    thread.join(left_s)
+    return replies[0] if replies else HttpReply(problem=_no_answer(limits))
+
+
+def _client() -> "httpx.Client | HttpReply":
+    """A client, or why there is none: a proxy of the environment that httpx cannot use."""
+    import httpx
+
+    try:
+        return httpx.Client()
+    # ImportError: of a SOCKS proxy. OSError: certificates that are not there.
+    except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
+        return HttpReply(status=0, problem=_impossible(error))
+
+
+def _exchange(
+    client: "httpx.Client",
+    ask: "Callable[[], AbstractContextManager[httpx.Response]]",
+    end: float,
+    limits: RequestLimits,
+) -> HttpReply:
+    import httpx
+
+    try:
+        with client, ask() as response:
+            return _read(response, end, limits)
+    except httpx.TimeoutException:
+        return HttpReply(problem=_no_answer(limits))
+    except httpx.ConnectError as error:
+        return HttpReply(problem=_unreachable(error))
+    # ValueError: an address or a token that no request can hold.
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+        return HttpReply(problem=_impossible(error))
+
+
+def _read(response: "httpx.Response", end: float, limits: RequestLimits) -> HttpReply:
+    """The whole reply. httpx's own limits are per read: a service that trickles would never end."""
+    body = bytearray()
+    for chunk in response.iter_raw():
+        body += chunk
+        if len(body) > limits.reply_bytes:
+            return HttpReply(status=response.status_code, problem="the answer is too large")
+        if time.monotonic() > end:
+            return HttpReply(problem=_no_answer(limits))
+    problem = None if response.is_success else f"HTTP {response.status_code}"
+    return HttpReply(
+        status=response.status_code,
+        body=bytes(body),
+        headers=dict(response.headers),
+        problem=problem,
+    )
+
+
+def _unreachable(error: BaseException) -> str:
+    """Why there is no connection, by what httpx and httpcore were raised from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
+            return "no encrypted connection (TLS)"
+        if isinstance(cause, socket.gaierror):
+            return "its name has no address"
+        cause = cause.__cause__ or cause.__context__
+    return "no connection"
+
+
+def _impossible(error: Exception) -> str:
+    return f"no request is possible ({type(error).__name__})"
+
+
+def _no_answer(limits: RequestLimits) -> str:
+    return f"no whole answer within {limits.try_s:g} s"
+
+
+# --- where Buildkite's REST API is, by the job's variables, and the token for it ---
+
+# The names that Buildkite's own command line reads (github.com/buildkite/cli, internal/config).
+ENDPOINT_VARIABLE: Final = "BUILDKITE_REST_API_ENDPOINT"
+TOKEN_VARIABLE: Final = "BUILDKITE_API_TOKEN"  # noqa: S105 - the variable's name
+_ENDPOINT: Final = "https://api.buildkite.com"
+BUILD: Final = (
+    ("organizations", "BUILDKITE_ORGANIZATION_SLUG"),
+    ("pipelines", "BUILDKITE_PIPELINE_SLUG"),
+    ("builds", "BUILDKITE_BUILD_NUMBER"),
+)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+JOB: Final = (*BUILD, ("jobs", "BUILDKITE_JOB_ID"))
+Resource = tuple[tuple[str, str], ...]
+
+
+def token(environ: Mapping[str, str]) -> str:
+    """The token without the white space around it; empty if there is none."""
+    return environ.get(TOKEN_VARIABLE, "").strip()
+
+
+def missing_variables(environ: Mapping[str, str], resource: Resource) -> list[str]:
+    """The variables of `resource`, BUILD or JOB, that are not set or empty."""
+    return [variable for _, variable in resource if not environ.get(variable)]
+
+
+def endpoint(environ: Mapping[str, str]) -> str:
+    """Where the API is: Buildkite's own address, or what the variable names."""
+    return environ.get(ENDPOINT_VARIABLE) or _ENDPOINT
+
+
+def is_encrypted(url: str) -> bool:
+    """Whether what is sent to `url` cannot be read on the way: https with a host."""
+    scheme, host = _parts(url)
+    return scheme == "https" and host is not None
+
+
+def is_local(url: str) -> bool:
+    """Whether `url` is of a server on this machine without encryption, as in tests."""
+    scheme, host = _parts(url)
+    return scheme == "http" and host in _LOOPBACK
+
+
+def refusal(environ: Mapping[str, str]) -> str | None:
+    """Why no token is sent to the endpoint; None if it may be."""
+    url = endpoint(environ)
+    if is_encrypted(url) or is_local(url):
+        return None
+    return f"{ENDPOINT_VARIABLE} is no https address, so the token is not sent there"
+
+
+def _parts(url: str) -> tuple[str, str | None]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # an odd address in brackets
+        return "", None
+    return parts.scheme, parts.hostname
+
+
+def address(environ: Mapping[str, str], resource: Resource) -> str:
+    """The address of `resource`, of which no variable is missing.
+
+    The endpoint may end in `/v2` or not, as Buildkite's own command line takes it.
+    """
+    path = endpoint(environ).rstrip("/").removesuffix("/v2") + "/v2"
+    for kind, variable in resource:
+        path += f"/{kind}/{quote(environ[variable], safe='')}"
+    return path
+
+
+# --- which build somebody means by its number, its address or its id ---
+# The agent knows builds by their ids alone. Buildkite's REST API has the id of a number
+# (https://buildkite.com/docs/apis/rest-api/builds#get-a-build; scope `read_builds`).
+
+CURRENT: Final = "current"
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_ADDRESS: Final = re.compile(r"https://[^/]+/([^/]+)/([^/]+)/builds/([0-9]{1,18})(?:[/?#].*)?")
+_STATUSES: Final = {
+    401: "the token is not valid",
+    403: "the token lacks the scope read_builds",
+    404: "the token may not read this pipeline, or there is no such build",
+}
+
+
+class NamedBuild(Struct, frozen=True, kw_only=True):
+    """A build. id: None for that of this job. What is unknown of the rest is None."""
+
+    label: str
+    id: str | None = None
+    organization: str | None = None
+    pipeline: str | None = None
+    number: int | None = None
+    commit: str | None = None
+    branch: str | None = None
+
+
+class _BuildReply(Struct, frozen=True):
+    id: str
+    commit: str | None = None
+    branch: str | None = None
+
+
+def named_build(
+    word: str, environ: Mapping[str, str], *, limits: RequestLimits | None = None
+) -> NamedBuild:
+    """The build that `word` means: `current`, a number of this pipeline, an address, or an id.
+
+    Raises UsageError for another word and without a token that may read it, InfraError if the API
+    does not answer.
+    """
+    if _ID.fullmatch(word) and word != environ.get("BUILDKITE_BUILD_ID"):
+        return NamedBuild(label=word, id=word)
+    place = _placed(word, environ)
+    if all(place.get(variable) == environ.get(variable) for _, variable in BUILD):
+        return _current(environ)
+    missing = missing_variables(place, BUILD)
+    if missing:
+        raise UsageError(
+            f"--build {word}: {', '.join(missing)} is not set",
+            hint="run it in a Buildkite job, or give the address of the build",
+        )
+    reply = _reply(word, place, limits or RequestLimits())
+    return NamedBuild(
+        label=f"build {place['BUILDKITE_BUILD_NUMBER']}",
+        id=reply.id,
+        organization=place["BUILDKITE_ORGANIZATION_SLUG"],
+        pipeline=place["BUILDKITE_PIPELINE_SLUG"],
+        number=int(place["BUILDKITE_BUILD_NUMBER"]),
+        commit=_resolved(reply.commit),
+        branch=reply.branch or None,
+    )
+
+
+def _current(environ: Mapping[str, str]) -> NamedBuild:
+    number = environ.get("BUILDKITE_BUILD_NUMBER", "")
+    is_known = _NUMBER.fullmatch(number) is not None
+    return NamedBuild(
+        label=f"build {number}" if is_known else "this build",
+        organization=environ.get("BUILDKITE_ORGANIZATION_SLUG") or None,
+        pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
+        number=int(number) if is_known else None,
+        commit=_resolved(environ.get("BUILDKITE_COMMIT")),
+        branch=environ.get("BUILDKITE_BRANCH") or None,
+    )
+
+
+def _placed(word: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with the variables of the build that `word` means."""
+    if word in (CURRENT, environ.get("BUILDKITE_BUILD_ID")):
+        return dict(environ)
+    if _NUMBER.fullmatch(word):
+        return {**environ, "BUILDKITE_BUILD_NUMBER": word}
+    match = _ADDRESS.fullmatch(word)
+    if match is None:
+        raise UsageError(
+            f"--build {word}: it is no build",
+            hint="`current`, a number, an address such as https://buildkite.com/ORG/PIPELINE/builds/812, or an id",
+        )
+    variables = [variable for _, variable in BUILD]
+    return {**environ, **dict(zip(variables, match.groups(), strict=True))}
+
+
+def _reply(word: str, place: Mapping[str, str], limits: RequestLimits) -> _BuildReply:
+    secret = token(place)
+    if not secret:
+        raise UsageError(
+            f"--build {word}: the agent knows builds by their ids, and {TOKEN_VARIABLE} is not set",
+            hint="set it to a token with the scope read_builds, or give the id of the build",
+        )
+    refused = refusal(place)
+    if refused is not None:
+        raise UsageError(f"--build {word}: {refused}")
+    url = f"{address(place, BUILD)}?exclude_jobs=true&exclude_pipeline=true"
+    headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
+    reply = request("GET", url, Patience(limits), headers=headers)
+    reason = _STATUSES.get(reply.status or 0)
+    if reason is not None:
+        raise UsageError(f"--build {word}: Buildkite's REST API: {reason}")
+    if reply.problem is not None:
+        raise InfraError(f"--build {word}: Buildkite's REST API: {reply.problem}")
+    try:
+        decoded = msgspec.json.decode(reply.body, type=decodable(_BuildReply))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InfraError(f"--build {word}: Buildkite's REST API: {error}") from error
+    if not _ID.fullmatch(decoded.id):
+        raise InfraError(f"--build {word}: Buildkite's REST API: the build's id is odd")
+    return decoded
+
+
+def _resolved(commit: str | None) -> str | None:
+    """A commit; `HEAD` stands for one that no agent has checked out yet."""
+    return None if commit in ("", "HEAD") else commit

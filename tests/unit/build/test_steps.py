@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a retry made sense, case by case."""
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from ci_doctor.build.collect import Material, RecordFile
+from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_of_reports
+from ci_doctor.build.merge import merge
+from ci_doctor.build.steps import worths_of_retries
+from ci_doctor.buildkite.job import worst_verdict
+from ci_doctor.model.facts.build import RetryWorth
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.outcome import CaseOutcome
+from ci_doctor.model.verdict import WORST_FIRST, Verdict, worst
+from tests.support.builders import a_report
+from tests.support.builds import ASSERTION, FULL_DISK, a_job
+
+DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
+DISK_AS_FAILED: dict[str, Any] = {"verdict": "failed", "cause": FULL_DISK}
+WRONG: dict[str, Any] = {"verdict": "failed", "cause": ASSERTION}
+UNNAMED: dict[str, Any] = {"verdict": "failed"}
+INFRA: dict[str, Any] = {"verdict": "infra"}
+CANCELLED: dict[str, Any] = {"verdict": "error", "is_cancelled": True}
+PASSED: dict[str, Any] = {"verdict": "pass"}
+FLAKY: dict[str, Any] = {"verdict": "flaky"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "worth"),
+    [
+        (DISK, PASSED, RetryWorth.HELPED),
+        (DISK, FLAKY, RetryWorth.HELPED),
+        (DISK_AS_FAILED, PASSED, RetryWorth.HELPED),
+        (INFRA, PASSED, RetryWorth.HELPED),
+        (WRONG, PASSED, RetryWorth.HID_A_FAILURE),
+        (UNNAMED, PASSED, RetryWorth.HID_A_FAILURE),
+        (DISK, DISK, RetryWorth.IN_VAIN),
+        (WRONG, WRONG, RetryWorth.IN_VAIN),
+        (WRONG, INFRA, RetryWorth.IN_VAIN),
+        (DISK, CANCELLED, RetryWorth.UNKNOWN),
+        (CANCELLED, PASSED, RetryWorth.UNKNOWN),
+        (PASSED, PASSED, None),
+        (PASSED, WRONG, None),
+    ],
+)
+def test_a_retry_is_judged_by_both_attempts(
+    first: dict[str, Any], then: dict[str, Any], worth: RetryWorth | None
+) -> None:
+    records = (a_job(**first), a_job(attempt=1, **then))
+    material = Material(
+        records=tuple(
+            RecordFile(place=f"{each.about.job}/job.json", record=each) for each in records
+        )
+    )
+
+    (step,) = merge(material).steps
+
+    assert list(worths_of_retries(step).values()) == ([] if worth is None else [worth])
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations([None, *Verdict], 2)])
+def test_of_two_verdicts_the_same_is_worse_in_a_job_and_in_a_build(
+    one: Verdict | None, other: Verdict | None
+) -> None:
+    in_a_job = worst_verdict([a_report(one), a_report(other)])
+
+    assert worst([str(one or "error"), str(other or "error")]) == in_a_job
+
+
+@pytest.mark.parametrize("word", WORST_FIRST)
+def test_only_what_passes_is_green(word: str) -> None:
+    is_green = word in {"pass", "flaky"}
+
+    assert (verdict_of_build([word]) in {Verdict.PASS, Verdict.FLAKY}) is is_green
+    assert (case_outcome(word) is CaseOutcome.PASSED) is is_green
+
+
+def test_without_any_verdict_a_build_is_void() -> None:
+    assert verdict_of_build([]) is Verdict.VOID
+
+
+def test_beside_a_pass_a_command_that_failed_without_a_verdict_is_no_pass() -> None:
+    failed = a_report(None, command="run", error=None, exit_code=1)
+
+    assert verdict_of_reports([a_report(Verdict.PASS), failed]) == "error"
+
+
+def test_beside_a_pass_the_diagnosis_of_a_failure_is_no_pass() -> None:
+    finding = Finding(rule="diagnose/code-bug", severity=Severity.ERROR, summary="a bug")
+    diagnosis = a_report(None, command="diagnose", error=None, exit_code=0, findings=(finding,))
+
+    assert verdict_of_reports([a_report(Verdict.PASS), diagnosis]) == "error"
+
+
+def test_beside_a_pass_a_preparation_without_a_verdict_says_nothing() -> None:
+    preparation = a_report(None, command="setup-env", error=None, exit_code=0)
+
+    assert verdict_of_reports([a_report(Verdict.PASS), preparation]) == "pass"
