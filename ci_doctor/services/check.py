@@ -312,6 +312,4 @@ def _hint(path: Path) -> str:
     except OSError:
         return advice
     close = difflib.get_close_matches(path.name, names, n=1)
-    if close:
-        return f"did you mean `{close[0]}`? {advice}"
-    return advice
+    return f"did you mean `{close[0]}`? {advice}" if close else advice

@@ -289,9 +289,7 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
             detail="\n".join(failure.tail) or None,
         )
     # A service that another one's failure kept from becoming ready has not failed itself.
-    outcome = CaseOutcome.SKIPPED
-    if run.ready_s is not None:
-        outcome = CaseOutcome.PASSED
+    outcome = CaseOutcome.SKIPPED if run.ready_s is None else CaseOutcome.PASSED
     return Case(
         group="services",
         name=run.name,

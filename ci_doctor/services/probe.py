@@ -246,9 +246,7 @@ class _NetworkProber:
             problem = "the connection was closed in the middle of the answer"
         except ValueError as error:
             problem = str(error)
-        if problem is None:
-            return None
-        return ProbeAnswer(text=problem)
+        return None if problem is None else ProbeAnswer(text=problem)
 
     async def _attempt(self) -> str | None:
         connection = await http_answer.connect(self._probe)

@@ -267,9 +267,7 @@ def parse_ready(
     scheme, text = _the_one(spec)
     if scheme is not Scheme.HTTP:
         _refuse_http_keys(spec, scheme)
-    body = None
-    if spec.body is not None:
-        body = regex("body", fill(spec.body))
+    body = None if spec.body is None else regex("body", fill(spec.body))
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
         status=statuses(spec.status),
@@ -327,9 +325,7 @@ def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
             given.append((scheme, text))
     if len(given) == 1:
         return given[0]
-    names = "none"
-    if given:
-        names = " and ".join(scheme for scheme, _ in given)
+    names = " and ".join((scheme for scheme, _ in given)) if given else "none"
     raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {names}")
 
 
@@ -371,9 +367,7 @@ def _http(text: str, port: int) -> ReadinessProbe:
     if address.scheme not in {"http", "https"}:
         no_address(text)
     tls = address.scheme == "https"
-    default = 80
-    if tls:
-        default = 443
+    default = 443 if tls else 80
     host, number = host_and_port(address, text, default=default)
     path = address.path or "/"
     if address.query:
@@ -383,9 +377,7 @@ def _http(text: str, port: int) -> ReadinessProbe:
 
 def _tcp(text: str) -> ReadinessProbe:
     # urlsplit() takes what stands before a colon for the scheme, as in `localhost:8000`.
-    url = text
-    if not text.startswith("tcp://"):
-        url = f"tcp://{text}"
+    url = f"tcp://{text}" if not text.startswith("tcp://") else text
     address = urlsplit(url)
     if address.path or address.query:
         no_address(text)

@@ -209,9 +209,7 @@ class RunningGroup:
         """
         assert self.starter is not None  # noqa: S101 - start_group sets it
         await self.starter(name)
-        if not self.death.done():
-            return None
-        return self.death.result()
+        return None if not self.death.done() else self.death.result()
 
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""

@@ -111,9 +111,7 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises ValueError as `read_ready`.
         """
         spec = read_ready(self.ready)
-        if spec.http is not None:
-            return spec.http
-        return spec.tcp
+        return spec.tcp if spec.http is None else spec.http
 
     def probed_port(self) -> str | None:
         """The end of the placeholder by which `ready` names a port reserved for this service.
@@ -199,12 +197,8 @@ def fill_spec(
     for key, value in spec.env.items():
         environment[key] = filled(value)
     # A probe with a fixed port names where the service really listens.
-    port = ports[name]
-    if probe.is_network:
-        port = probe.port
-    pidfile = None
-    if spec.pidfile:
-        pidfile = cwd / filled(spec.pidfile)
+    port = probe.port if probe.is_network else ports[name]
+    pidfile = cwd / filled(spec.pidfile) if spec.pidfile else None
     return FilledSpec(
         words=tuple(map(filled, spec.words())),
         env=environment,

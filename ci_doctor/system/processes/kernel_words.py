@@ -198,9 +198,7 @@ def _read_v1(path: Path) -> Level | None:
 def limit_of(path: Path) -> int | None:
     """The limit in a file of a cgroup; None if there is none ("max", or v1's largest number)."""
     number = _number(path)
-    if number is None or number >= _UNLIMITED:
-        return None
-    return number
+    return None if number is None or number >= _UNLIMITED else number
 
 
 def _number(path: Path, name: str | None = None) -> int | None:
