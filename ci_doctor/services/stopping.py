@@ -3,9 +3,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.machine.gpus import GpuMemory, read_gpu_memory
@@ -28,42 +28,16 @@ _PORT_PAUSE_S = 0.02
 _GPU_PAUSE_S = 0.2
 
 
-class PortReleased(Struct, frozen=True, kw_only=True):
-    """Nobody listens on TCP `port` of this machine any more."""
-
-    port: int
+# What other programs of the machine may take meanwhile.
+_GPU_MARGIN = 256 * 2**20
 
 
-class GpuMemoryBack(Struct, frozen=True, kw_only=True):
-    """No GPU has more than `margin` bytes more in use than `before` the start (read_gpu_memory)."""
+async def port_held(port: int, limit_s: float) -> tuple[str, ...]:
+    """Wait for `limit_s` seconds until nobody listens on TCP `port` of this machine.
 
-    before: tuple[GpuMemory, ...]
-    margin: int = 256 * 2**20
-
-
-Condition = PortReleased | GpuMemoryBack
-
-
-async def wait_released(conditions: Iterable[Condition], limit_s: float) -> tuple[str, ...]:
-    """Wait until all hold, or for `limit_s` seconds.
-
-    Returns a sentence for each that does not hold, with what is in its way.
+    Returns a sentence on who does, if somebody still does.
     """
     deadline = clock.now() + limit_s
-    waits = []
-    for condition in conditions:
-        match condition:
-            case PortReleased(port=port):
-                waits.append(_port(port, deadline, limit_s))
-            case GpuMemoryBack():
-                waits.append(_gpu_memory(condition, deadline, limit_s))
-    sentences: list[str] = []
-    for held in await asyncio.gather(*waits):
-        sentences.extend(held)
-    return tuple(sentences)
-
-
-async def _port(port: int, deadline: float, limit_s: float) -> tuple[str, ...]:
     while is_listened_on(port):
         left_s = deadline - clock.now()
         if left_s <= 0:
@@ -76,7 +50,13 @@ async def _port(port: int, deadline: float, limit_s: float) -> tuple[str, ...]:
     return ()
 
 
-async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float) -> tuple[str, ...]:
+async def gpu_memory_held(before: Iterable[GpuMemory], limit_s: float) -> tuple[str, ...]:
+    """Wait for `limit_s` seconds until no GPU has notably more in use than `before` the start.
+
+    Returns a sentence for each that has, or on why that is not known.
+    """
+    used_before = {gpu.index: gpu.used for gpu in before}
+    deadline = clock.now() + limit_s
     limit = f"{limit_s:g} s of the stop"
     silent = f"the driver did not report within {limit} how much memory of the GPUs is in use"
     held: tuple[str, ...] = (silent,)
@@ -88,22 +68,21 @@ async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float)
             return held
         except CiDoctorError as error:
             return (str(error),)
-        held = tuple(_gpu_memory_held(condition, now, limit_s))
+        held = tuple(_grown(used_before, now, limit_s))
         left_s = deadline - clock.now()
         if not held or left_s <= 0:
             return held
         await asyncio.sleep(min(_GPU_PAUSE_S, left_s))
 
 
-def _gpu_memory_held(
-    condition: GpuMemoryBack, now: Iterable[GpuMemory], limit_s: float
+def _grown(
+    used_before: Mapping[int, int | None], now: Iterable[GpuMemory], limit_s: float
 ) -> Iterator[str]:
     """A sentence for each GPU that has more in use than before."""
-    used_before = {gpu.index: gpu.used for gpu in condition.before}
     for gpu in now:
         # A GPU that did not tell before is taken to have had nothing in use.
         before = used_before.get(gpu.index) or 0
-        if gpu.used is None or gpu.used <= before + condition.margin:
+        if gpu.used is None or gpu.used <= before + _GPU_MARGIN:
             continue
         mebibytes = before // 2**20
         yield (
@@ -186,9 +165,11 @@ class Stopping:
         """
         waits = []
         for instance in instances:
-            if instance.spec.released:
-                limit_s = parse_duration(instance.spec.release_timeout)
-                waits.append(wait_released(tuple(self._conditions(instance)), limit_s))
+            limit_s = parse_duration(instance.spec.release_timeout)
+            if "port" in instance.spec.released:
+                waits.append(port_held(instance.service.port, limit_s))
+            if "gpu-memory" in instance.spec.released:
+                waits.append(gpu_memory_held(self.gpu_memory_before, limit_s))
         if not waits:
             return result
         # Each sentence once: several services may wait for the same GPU.
@@ -196,12 +177,6 @@ class Stopping:
         for sentences in await asyncio.gather(*waits):
             held.update(dict.fromkeys(sentences))
         return structs.replace(result, not_released=tuple(held))
-
-    def _conditions(self, instance: Instance) -> Iterator[Condition]:
-        if "port" in instance.spec.released:
-            yield PortReleased(port=instance.service.port)
-        if "gpu-memory" in instance.spec.released:
-            yield GpuMemoryBack(before=self.gpu_memory_before)
 
     def _announce(self, instances: Iterable[Instance]) -> None:
         """From now on the end of a service is no death."""
