@@ -206,7 +206,8 @@ class LogSearch:
         """Search the text with `data` at its end."""
         # An escape sequence may be cut in two by the end of a chunk: its begin waits for the rest.
         text = self._begun + self._decoder.decode(data)
-        self._begun = _begun_escape(text)
+        begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
+        self._begun = "" if begun is None else begun[0]
         text = text[: len(text) - len(self._begun)]
         plain = _ESCAPES.sub("", text)
         self._window += plain.replace("\r", "\n")
@@ -225,9 +226,3 @@ class LogSearch:
             if line.strip():
                 return line.strip()
         return ""
-
-
-def _begun_escape(text: str) -> str:
-    """The end of `text` that may become an escape sequence with what comes next."""
-    begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
-    return "" if begun is None else begun[0]

@@ -36,13 +36,6 @@ def words(text: str | list[str], fill: Callable[[str], str]) -> tuple[str, ...]:
     return filled
 
 
-def file(text: str) -> str:
-    """The path of a file."""
-    if not text or "\0" in text:
-        raise ValueError("ready: `file` names no file")
-    return text
-
-
 def host_and_port(address: SplitResult, text: str, default: int | None) -> tuple[str, int]:
     """Of an address that `text` writes; `default` is the port if it names none."""
     if "@" in address.netloc:
@@ -109,31 +102,12 @@ def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple
     return tuple(filled)
 
 
-def variable(name: str | None) -> str | None:
-    """The name of an environment variable."""
-    if name is not None and not _VARIABLE.fullmatch(name):
-        # The text may be the secret itself: it is not shown.
-        raise ValueError(
-            "ready: `authorization` takes the name of an environment variable, not the value to "
-            "send"
-        )
-    return name
-
-
 def duration(key: str, value: Any) -> float:
     """Seconds."""
     try:
         return parse_duration(value)
     except ValueError as error:
         raise ValueError(f"ready: `{key}`: {error}") from error
-
-
-def attempt(value: Any) -> float:
-    """Seconds, more than none."""
-    seconds = duration("attempt_timeout", value)
-    if seconds <= 0:
-        raise ValueError("ready: `attempt_timeout` leaves an attempt no time")
-    return seconds
 
 
 # In a request line these would end the path, or begin another header.
@@ -268,14 +242,23 @@ def parse_ready(
     if scheme is not Scheme.HTTP:
         _refuse_http_keys(spec, scheme)
     body = None if spec.body is None else regex("body", fill(spec.body))
+    if spec.authorization is not None and not _VARIABLE.fullmatch(spec.authorization):
+        # The text may be the secret itself: it is not shown.
+        raise ValueError(
+            "ready: `authorization` takes the name of an environment variable, not the value to "
+            "send"
+        )
+    attempt_s = duration("attempt_timeout", spec.attempt_timeout)
+    if attempt_s <= 0:
+        raise ValueError("ready: `attempt_timeout` leaves an attempt no time")
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
         status=statuses(spec.status),
         body=body,
         headers=headers(spec.headers, fill),
-        authorization=variable(spec.authorization),
+        authorization=spec.authorization,
         ready_for_s=duration("ready_for", spec.ready_for),
-        attempt_s=attempt(spec.attempt_timeout),
+        attempt_s=attempt_s,
     )
 
 
@@ -353,7 +336,9 @@ def _aim(
         case Scheme.LOG:
             return ReadinessProbe(scheme=scheme, pattern=regex("log", target))
         case _:
-            return ReadinessProbe(scheme=scheme, file=directory / file(target))
+            if not target or "\0" in target:
+                raise ValueError("ready: `file` names no file")
+            return ReadinessProbe(scheme=scheme, file=directory / target)
 
 
 def _http(text: str, port: int) -> ReadinessProbe:
