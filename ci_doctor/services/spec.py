@@ -20,7 +20,7 @@ from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready, rea
 
 Duration = str | int | float
 # Of a budget, the most that is kept for stopping everything and writing the report: to stop a group
-# takes 8 s at most (services/stopping.py).
+# takes 8 s at most (services/running.py).
 LONGEST_RESERVE_S = 12.0
 
 
