@@ -84,7 +84,10 @@ def kept_results(groups: Sequence[Sequence[_Result]], most: int) -> list[_Result
     room = most
     chosen = set()
     # The sort is stable: of two that failed the earlier one is kept.
-    order = sorted(range(len(groups)), key=lambda index: not _has_failed(groups[index]))
+    order = sorted(
+        range(len(groups)),
+        key=lambda index: not any(result.outcome in FAILURES for result in groups[index]),
+    )
     for index in order:
         if len(groups[index]) <= room:
             room -= len(groups[index])
@@ -93,10 +96,6 @@ def kept_results(groups: Sequence[Sequence[_Result]], most: int) -> list[_Result
     for index in sorted(chosen):
         results += groups[index]
     return results
-
-
-def _has_failed(group: Sequence[JunitResult] | Sequence[Case]) -> bool:
-    return any(result.outcome in FAILURES for result in group)
 
 
 def _suite(report: Report, results: Sequence[JunitResult]) -> ET.Element:
