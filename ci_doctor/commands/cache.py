@@ -374,6 +374,8 @@ def _verified(
     setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
 ) -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
+    from msgspec.structs import replace
+
     from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.trusted_store import verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
@@ -389,14 +391,7 @@ def _verified(
         setting.deadline.left(),
         "verifying the store",
     )
-    return VerifyCacheFacts(
-        store=place,
-        caches=installed,
-        manifests=whole.manifests,
-        packs=whole.packs,
-        bytes=whole.bytes,
-        damaged=whole.damaged,
-    )
+    return replace(whole, store=place, caches=installed)
 
 
 @cache.command(
@@ -479,7 +474,6 @@ def gc(
     from ci_doctor.caches.outcomes import collect_outcome
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.model.facts.cache import CollectCacheFacts
     from ci_doctor.store.collect_garbage import GarbageRules, collect_garbage
     from ci_doctor.store.objects import StoreLimits
     from ci_doctor.system import clock
@@ -491,20 +485,10 @@ def gc(
         older_than_ms=round(seconds_above_zero(older_than or "30d", "--older-than") * 1000),
         now_ms=round(clock.epoch() * 1000),
     )
-    collected = bounded(
+    facts = bounded(
         lambda: collect_garbage(store, rules, StoreLimits(), dry_run=dry_run),
         setting.deadline.left(),
         "collecting garbage",
-    )
-    facts = CollectCacheFacts(
-        store=store.location,
-        is_dry_run=dry_run,
-        manifests=collected.manifests,
-        packs=collected.packs,
-        freed_bytes=collected.freed_bytes,
-        waiting=collected.waiting,
-        waiting_bytes=collected.waiting_bytes,
-        unreadable=collected.unreadable,
     )
     return session.finish(collect_outcome(facts), on_stdout=True)
 
