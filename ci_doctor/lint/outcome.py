@@ -140,7 +140,8 @@ def baseline_outcome(baseline: LintBaseline, file: str) -> Outcome:
 def _verdict(ran: LintRun, facts: LintFacts) -> Verdict | None:
     if facts.errors:
         return Verdict.FAILED
-    if _is_left_to_the_settings(ran):
+    # Whether `[lint]` leaves out every file: as in a commit that changes only such files.
+    if bool(ran.left_out) and not ran.files and not ran.unreadable:
         return None
     if not _files_read(ran) and not _is_nothing_changed(ran):
         return Verdict.VOID
@@ -156,11 +157,6 @@ def _reasons(ran: LintRun) -> dict[str, str]:
     """Why no rule has looked at a file, by file."""
     unreadable = ran.unreadable
     return {each.file: each.reason for each in unreadable if not each.is_partial}
-
-
-def _is_left_to_the_settings(ran: LintRun) -> bool:
-    """Whether `[lint]` leaves out every file: as in a commit that changes only such files."""
-    return bool(ran.left_out) and not ran.files and not ran.unreadable
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:

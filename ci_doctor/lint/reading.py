@@ -145,7 +145,9 @@ def examine(
         return reading
     # What a test feeds to a program breaks no job: it is often wrong on purpose.
     softened = tuple(
-        replace(each, severity=Severity.WARNING) if _is_error(each) else each
+        replace(each, severity=Severity.WARNING)
+        if ((each.severity or each.rule.rule.severity) is Severity.ERROR)
+        else each
         for each in reading.violations
     )
     return replace(reading, violations=softened)
@@ -154,10 +156,6 @@ def examine(
 _FIXTURES = re.compile(
     r"(?:^|/)(?:__)?(?:fixtures?|test[_-]?data|testdata|test[_-]?fixtures?|golden|snapshots?|corpus)(?:__)?/"
 )
-
-
-def _is_error(violation: Violation) -> bool:
-    return (violation.severity or violation.rule.rule.severity) is Severity.ERROR
 
 
 def _read(file: str, text: str, kind: SourceKind, readers: Readers, read: ReadText) -> FileReading:

@@ -40,7 +40,7 @@ def run(request: LintRequest, tell: Callable[[str], None]) -> LintRun:
     chosen = _chosen(readable, changed, texts, tell)
     whole = None
     # A hook that names single files is to be quick; and what they lack, another file may have.
-    if chosen and scope.is_repository and _names_directory(scope):
+    if chosen and scope.is_repository and any((scope.root / path).is_dir() for path in scope.paths):
         whole = _whole(scope, tree, changed)
     readers = request.readers(tree, texts)
     files, unreadable = _judged(chosen, readers, texts, tell)
@@ -90,10 +90,6 @@ def _chosen(
     first = [each for each in readable if each.file in changed]
     others = [each for each in readable if each.file not in changed]
     return [*first, *texts.users_of(first, others, tell)]
-
-
-def _names_directory(scope: LintScope) -> bool:
-    return any((scope.root / path).is_dir() for path in scope.paths)
 
 
 def _whole(scope: LintScope, tree: LintTree, changed: Collection[str] | None) -> list[str]:

@@ -344,7 +344,7 @@ def select(
         if request.changes is not None or not is_below(entry.file, request.paths):
             return False
         # A file that is gone has no violation either.
-        return entry.file not in families or _family(entry.rule) in families[entry.file]
+        return entry.file not in families or entry.rule.partition("/")[0] in families[entry.file]
 
     rest = subtract(kept, request.baseline, is_judged)
     return Selection(
@@ -389,10 +389,6 @@ def _without_doubles(violations: Iterable[Violation]) -> list[Violation]:
     for violation in violations:
         first.setdefault((violation.rule.id, violation.place, violation.summary), violation)
     return list(first.values())
-
-
-def _family(rule: str) -> str:
-    return rule.partition("/")[0]
 
 
 def _order(violation: Violation) -> tuple[str, int, str]:

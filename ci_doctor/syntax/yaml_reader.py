@@ -123,7 +123,19 @@ class _Composer:
         """Adds what one event says."""
         kind = type(event).__name__
         if kind == "ScalarEvent":
-            scalar = _scalar(event)
+            start, end = event.start_mark, event.end_mark
+            style = event.style or ""
+            # libyaml ends a block scalar at the beginning of the line after it.
+            last = end.line if style in ("|", ">") and end.column == 0 else end.line + 1
+            scalar = ScalarNode(
+                value=event.value,
+                style=style,
+                tag=event.tag if event.tag != "!" else None,
+                line=start.line + 1,
+                end_line=max(start.line + 1, last),
+                start=start.index,
+                end=end.index,
+            )
             if event.anchor is not None:
                 self._anchors[event.anchor] = scalar
             self._place(scalar)
@@ -209,19 +221,3 @@ def _add(mapping: MappingNode, field: Field, merges: list[Node]) -> None:
     if before is not None:
         mapping.repeated.append((before, field))
     mapping.fields[name] = field
-
-
-def _scalar(event: Any) -> ScalarNode:
-    start, end = event.start_mark, event.end_mark
-    style = event.style or ""
-    # libyaml ends a block scalar at the beginning of the line after it.
-    last = end.line if style in ("|", ">") and end.column == 0 else end.line + 1
-    return ScalarNode(
-        value=event.value,
-        style=style,
-        tag=event.tag if event.tag != "!" else None,
-        line=start.line + 1,
-        end_line=max(start.line + 1, last),
-        start=start.index,
-        end=end.index,
-    )

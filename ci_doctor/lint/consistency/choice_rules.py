@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from ci_doctor.lint.consistency.repository import RepositoryFiles, is_test, line_place
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
 from ci_doctor.lint.python.program import PythonProgram
-from ci_doctor.lint.source_files import StartedProgram, started_programs
+from ci_doctor.lint.source_files import started_programs
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
@@ -37,7 +37,12 @@ def option_choices(program: PythonProgram) -> dict[str, OptionChoices]:
             if option is not None:
                 calls[_attribute(call, option)].append(call)
     namespaces = _namespaces(program)
-    assigned = _assigned(program)
+    # Attributes that the program itself sets: they may hold what no parser accepts.
+    assigned = {
+        node.attr
+        for node in program.nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
     known: dict[str, OptionChoices] = {}
     for attribute, added in calls.items():
         accepted = _accepted(added)
@@ -116,15 +121,6 @@ def _namespaces(program: PythonProgram) -> frozenset[str]:
     return frozenset(names)
 
 
-def _assigned(program: PythonProgram) -> set[str]:
-    """Attributes that the program itself sets: they may hold what no parser accepts."""
-    return {
-        node.attr
-        for node in program.nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-
-
 _CHOICES = re.compile(r"choices\s*=")
 _PROGRAM = """\
 import argparse
@@ -186,7 +182,20 @@ def unaccepted_argument(repository: RepositoryFiles) -> Iterator[Violation]:
         if not is_test(program.file):
             yield from _compared(repository, program, choices)
     for file in repository.settings if by_name else ():
-        yield from _passed(repository, file, by_name)
+        text = repository.files[file]
+        for started in started_programs(text):
+            # Those of the one program that it can be: of two programs of one name,
+            # none is meant for sure.
+            same = [
+                each for name, each in by_name.get(started.file.name, ()) if started.may_be(name)
+            ]
+            options = same[0] if len(same) == 1 else {}
+            for known in options.values():
+                option = re.escape(known.option)
+                passed = re.compile(rf"(?<!\S){option}[= ]\s*(?:\\\r?\n\s*)?([\w.-]+)(?=\s|\\|$)")
+                for match in passed.finditer(started.arguments):
+                    place = line_place(file, text, started.offset + match.start())
+                    yield from _judged(repository, known, match[1], place, "is given")
 
 
 def _compared(
@@ -206,30 +215,6 @@ def _compared(
             # Such a branch is dead, which breaks nothing by itself.
             for each in _judged(repository, known, right.value, place, "is compared with"):
                 yield structs.replace(each, severity=Severity.WARNING)
-
-
-def _passed(
-    repository: RepositoryFiles,
-    file: str,
-    by_name: dict[str, list[tuple[str, dict[str, OptionChoices]]]],
-) -> Iterator[Violation]:
-    text = repository.files[file]
-    for started in started_programs(text):
-        options = _options_of(started, by_name)
-        for known in options.values():
-            option = re.escape(known.option)
-            passed = re.compile(rf"(?<!\S){option}[= ]\s*(?:\\\r?\n\s*)?([\w.-]+)(?=\s|\\|$)")
-            for match in passed.finditer(started.arguments):
-                place = line_place(file, text, started.offset + match.start())
-                yield from _judged(repository, known, match[1], place, "is given")
-
-
-def _options_of(
-    started: StartedProgram, by_name: dict[str, list[tuple[str, dict[str, OptionChoices]]]]
-) -> dict[str, OptionChoices]:
-    """Those of the one program that it can be: of two programs of one name, none is meant for sure."""
-    same = [each for name, each in by_name.get(started.file.name, ()) if started.may_be(name)]
-    return same[0] if len(same) == 1 else {}
 
 
 def _judged(

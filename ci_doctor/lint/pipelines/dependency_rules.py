@@ -107,25 +107,21 @@ _MOST_COMPARED = 20_000
 def unknown_dependency(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
     """Names without a step: all of them in a workflow, misspelt ones in a pipeline."""
     if pipeline.kind is FileKind.WORKFLOW:
-        yield from _workflow(pipeline)
+        known = {job.id for job in pipeline.jobs}
+        compared = 0
+        for job in pipeline.jobs:
+            for name in scalars_of(job.node.get("needs")):
+                if name.value not in known and "${{" not in name.value:
+                    compared += len(known)
+                    nearest = _nearest(name.value, known) if compared <= _MOST_COMPARED else None
+                    yield pipeline.violation(
+                        UNKNOWN_DEPENDENCY,
+                        name,
+                        f"the job '{job.id}' needs '{name.value}', and no job has this id",
+                        remedy=f"Write `{nearest}`." if nearest else None,
+                    )
     elif pipeline.kind in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
         yield from _pipeline(pipeline, context)
-
-
-def _workflow(pipeline: PipelineFile) -> Iterator[Violation]:
-    known = {job.id for job in pipeline.jobs}
-    compared = 0
-    for job in pipeline.jobs:
-        for name in scalars_of(job.node.get("needs")):
-            if name.value not in known and "${{" not in name.value:
-                compared += len(known)
-                nearest = _nearest(name.value, known) if compared <= _MOST_COMPARED else None
-                yield pipeline.violation(
-                    UNKNOWN_DEPENDENCY,
-                    name,
-                    f"the job '{job.id}' needs '{name.value}', and no job has this id",
-                    remedy=f"Write `{nearest}`." if nearest else None,
-                )
 
 
 def _keys(pipeline: PipelineFile) -> Iterator[str]:

@@ -422,7 +422,22 @@ def _buildkite_steps(
         if kind is StepKind.GROUP and depth < _DEEPEST_GROUP:
             yield from _buildkite_steps(items_of(node.get("steps")), node, depth + 1)
         else:
-            yield from _mirrors(node, group)
+            # The same step for other hardware, under `mirror:`.
+            mirrors = mapping_of(node.get("mirror"))
+            for field in mirrors.fields.values() if mirrors else ():
+                other = field.value
+                if not isinstance(other, MappingNode):
+                    continue
+                fields = {
+                    name: Field(each.key, each.value, merged=True)
+                    for name, each in node.fields.items()
+                    if name not in ("mirror", "key")
+                }
+                fields.update(other.fields)
+                both = MappingNode(
+                    fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
+                )
+                yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
 
 
 def _kind(node: MappingNode) -> StepKind:
@@ -436,25 +451,6 @@ def _kind(node: MappingNode) -> StepKind:
         if key in node.fields and (kind is not StepKind.GROUP or node.get("steps") is not None):
             return kind
     return StepKind.COMMAND
-
-
-def _mirrors(node: MappingNode, group: MappingNode | None) -> Iterator[PipelineStep]:
-    """The same step for other hardware, under `mirror:`."""
-    mirrors = mapping_of(node.get("mirror"))
-    for field in mirrors.fields.values() if mirrors else ():
-        other = field.value
-        if not isinstance(other, MappingNode):
-            continue
-        fields = {
-            name: Field(each.key, each.value, merged=True)
-            for name, each in node.fields.items()
-            if name not in ("mirror", "key")
-        }
-        fields.update(other.fields)
-        both = MappingNode(
-            fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
-        )
-        yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
 
 
 # Short forms of the files in the examples of rules about pipelines.

@@ -161,7 +161,9 @@ def lost_agent_not_retried(
     visited: set[int] = set()
     for step in pipeline.commands:
         rules = retry_rules(step.node)
-        if not rules or any(_covers_lost_agent(rule) for rule in rules):
+        if not rules or any(
+            (-1 in rule.statuses or rule.reason in AGENT_REASONS) for rule in rules
+        ):
             continue
         for rule in rules:
             # `signal_reason: none` asks for plain failures, on purpose.
@@ -179,10 +181,6 @@ def lost_agent_not_retried(
                     remedy="Add `- {exit_status: -1, signal_reason: none, limit: 2}` before this rule.",
                 )
                 break
-
-
-def _covers_lost_agent(rule: StepRetry) -> bool:
-    return -1 in rule.statuses or rule.reason in AGENT_REASONS
 
 
 # A retry that also retries a step that ran out of time.

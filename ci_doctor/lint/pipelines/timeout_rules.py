@@ -463,7 +463,20 @@ def gpu_step_without_timeout(
 ) -> Iterator[Violation]:
     """Steps of Buildkite and jobs of GitHub on a GPU, of which nothing bounds the time."""
     if pipeline.kind is FileKind.WORKFLOW:
-        yield from _jobs(pipeline)
+        for job in pipeline.jobs:
+            runs_on = job.node.get("runs-on")
+            if runs_on is None or _limited(job.node):
+                continue
+            steps = [each for each in pipeline.job_steps.get(job.id, ()) if each.node.get("run")]
+            if steps and all(_limited(step.node) for step in steps):
+                continue
+            word = _gpu_word(_runner_words(runs_on, job))
+            if word:
+                yield pipeline.violation(
+                    GPU_STEP_WITHOUT_TIMEOUT,
+                    job.key,
+                    f"the job '{job.id}' runs on a GPU ({word}) and has no time limit but GitHub's 6 hours",
+                )
     elif pipeline.kind in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
         yield from _steps(pipeline)
 
@@ -552,23 +565,6 @@ def _plugin_gpu(node: MappingNode) -> str | None:
             if amount and amount not in ("0", "none"):
                 return f"{name}: {amount}"
     return None
-
-
-def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
-    for job in pipeline.jobs:
-        runs_on = job.node.get("runs-on")
-        if runs_on is None or _limited(job.node):
-            continue
-        steps = [each for each in pipeline.job_steps.get(job.id, ()) if each.node.get("run")]
-        if steps and all(_limited(step.node) for step in steps):
-            continue
-        word = _gpu_word(_runner_words(runs_on, job))
-        if word:
-            yield pipeline.violation(
-                GPU_STEP_WITHOUT_TIMEOUT,
-                job.key,
-                f"the job '{job.id}' runs on a GPU ({word}) and has no time limit but GitHub's 6 hours",
-            )
 
 
 def _runner_words(runs_on: Node, job: PipelineJob) -> list[str]:

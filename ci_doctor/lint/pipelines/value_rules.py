@@ -117,7 +117,11 @@ def _workflow(pipeline: PipelineFile) -> Iterator[Violation]:
         if known is None:
             continue
         for node in _texts(job.node, "\0"):
-            if matrix is not None and node.line >= matrix.line and _inside(node, matrix):
+            if (
+                matrix is not None
+                and node.line >= matrix.line
+                and any(each is node for each in walk(matrix))
+            ):
                 continue
             expressions = _MATRIX_EXPRESSION.findall(node.value)
             used = {
@@ -129,10 +133,6 @@ def _workflow(pipeline: PipelineFile) -> Iterator[Violation]:
             for name in sorted(used)[:1]:
                 where = f"the job '{job.id}'"
                 yield _report(pipeline, node, where, f"matrix.{name}", known, matrix)
-
-
-def _inside(node: ScalarNode, matrix: Node) -> bool:
-    return any(each is node for each in walk(matrix))
 
 
 def _names(matrix: Node | None) -> set[str] | None:
@@ -232,7 +232,10 @@ _OF_THE_JOB: Final = frozenset({"BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JO
 
 def lost_at_upload(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
     """Names that a step's commands or `env` set, used without an escape in the commands."""
-    if pipeline.kind is not FileKind.BUILDKITE or _without_interpolation(pipeline, context):
+    if pipeline.kind is not FileKind.BUILDKITE or (
+        "--no-interpolation" in pipeline.text
+        or any("--no-interpolation" in text for text in context.others.values())
+    ):
         return
     root = mapping_of(pipeline.root.get("env")) if pipeline.root is not None else None
     known_early = set(root.fields) if root is not None else set()
@@ -255,11 +258,13 @@ def lost_at_upload(pipeline: PipelineFile, context: PipelineContext) -> Iterator
         for text in texts:
             for match in _USED.finditer(text.value):
                 name = match["braced"] or match["plain"]
+                # `IMAGE=${IMAGE:-base}`: the name gets its value from the
+                # environment of the upload.
                 if (
                     not name
                     or name in reported
                     or name in known_early
-                    or _is_prefix(text.value, match, name)
+                    or text.value[: match.start()].rstrip("\"'").endswith(f"{name}=")
                 ):
                     continue
                 reason = _reason(name, of_command, of_step)
@@ -282,17 +287,6 @@ def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
     if name in of_step:
         return f"the `env` of the step sets `{name}` only later"
     return None
-
-
-def _is_prefix(text: str, match: re.Match[str], name: str) -> bool:
-    """`IMAGE=${IMAGE:-base}`: the name gets its value from the environment of the upload."""
-    return text[: match.start()].rstrip("\"'").endswith(f"{name}=")
-
-
-def _without_interpolation(pipeline: PipelineFile, context: PipelineContext) -> bool:
-    return "--no-interpolation" in pipeline.text or any(
-        "--no-interpolation" in text for text in context.others.values()
-    )
 
 
 # A value that nobody filled in, judged by its siblings: values at the same place of entries like it.

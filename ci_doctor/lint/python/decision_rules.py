@@ -205,7 +205,11 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
             )
         last = node.body[-1]
         function = program.scope(node)
-        if isinstance(last, ast.Return) and _is_true(last.value) and _compares(function):
+        if (
+            isinstance(last, ast.Return)
+            and (isinstance(last.value, ast.Constant) and last.value.value is True)
+            and _compares(function)
+        ):
             yield program.violation(
                 EXIT_ZERO,
                 last,
@@ -223,22 +227,20 @@ def _compares(function: ast.AST) -> bool:
     return words[0] in {"compare", "verify", "validate", "check", "assert"}
 
 
-def _is_true(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and value.value is True
-
-
 def _only_exit(program: PythonProgram, handler: ast.ExceptHandler) -> ast.Call | None:
     """The one exit of a handler, if it is a statement of its own and under no condition."""
-    exits = [each for each in inside(handler.body) if _is_exit(program, each)]
+    exits = [
+        each
+        for each in inside(handler.body)
+        if (
+            isinstance(each, ast.Call) and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
+        )
+    ]
     statements = [each.value for each in handler.body if isinstance(each, ast.Expr)]
     if len(exits) != 1 or exits[0] not in statements:
         return None
     leave = exits[0]
     return leave if isinstance(leave, ast.Call) else None
-
-
-def _is_exit(program: PythonProgram, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and program.dotted(node.func) in {"sys.exit", "exit", "quit"}
 
 
 def _is_success(call: ast.Call) -> bool:

@@ -181,7 +181,12 @@ def append_in_retry(program: PythonProgram) -> Iterator[Violation]:
         if path is None or any(word in ast.unparse(path) for word in _STREAMS):
             continue
         loop = _loop_of_tries(program, call)
-        if loop is None or _names(path) & _bound(loop):
+        # Names that the loop gives a value: a path made of them differs from try to try.
+        if loop is None or {each.id for each in ast.walk(path) if isinstance(each, ast.Name)} & {
+            each.id
+            for each in ast.walk(loop)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }:
             continue
         if _is_emptied(program, loop, ast.unparse(path)):
             continue
@@ -220,19 +225,6 @@ def _loop_of_tries(program: PythonProgram, call: ast.Call) -> ast.For | ast.Whil
             if any(word in words for word in _TRY_WORDS):
                 return above
     return None
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def _bound(loop: ast.For | ast.While) -> set[str]:
-    """Names that the loop gives a value: a path made of them differs from try to try."""
-    return {
-        each.id
-        for each in ast.walk(loop)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
 
 
 def _is_emptied(program: PythonProgram, loop: ast.For | ast.While, path: str) -> bool:

@@ -242,7 +242,9 @@ def _texts(call: ast.Call) -> list[str]:
 
 def _answers_nothing(node: ast.Try, handler: ast.ExceptHandler, program: PythonProgram) -> bool:
     """Whether a prompt that failed has an answer of the program's own, as `return ""` in the handler."""
-    if not _returns(node.body):
+    if not any(
+        isinstance(each, ast.Return) and each.value is not None for each in inside(node.body)
+    ):
         return False
     *before, last = handler.body
     if not isinstance(last, ast.Return) or not _is_constant(last.value):
@@ -278,10 +280,6 @@ def _assigned(body: list[ast.stmt]) -> set[str]:
     ]
     names = [each.value if isinstance(each, ast.Subscript) else each for each in targets]
     return {each.id for each in names if isinstance(each, ast.Name)}
-
-
-def _returns(body: list[ast.stmt]) -> bool:
-    return any(isinstance(each, ast.Return) and each.value is not None for each in inside(body))
 
 
 def _is_constant(value: ast.expr | None) -> bool:

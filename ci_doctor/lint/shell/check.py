@@ -68,7 +68,12 @@ def _is_readable(
     if not answer.is_known:
         unreadable.append(parts[0])
         return False
-    if answer.line is not None and _is_partly_written(source):
+    # Whether something else completes the text: a template, or the expansions of the shell
+    # around it.
+    if answer.line is not None and (
+        source.embedded is not None
+        and (source.offset is None or bool(_TEMPLATE.search(source.text)))
+    ):
         unreadable.append(parts[0])
         return False
     if answer.line is not None:
@@ -76,13 +81,6 @@ def _is_readable(
         return False
     unreadable += [replace(part, is_partial=True) for part in _first_of_each_line(parts)]
     return True
-
-
-def _is_partly_written(source: ShellSource) -> bool:
-    """Whether something else completes the text: a template, or the expansions of the shell around it."""
-    return source.embedded is not None and (
-        source.offset is None or bool(_TEMPLATE.search(source.text))
-    )
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")
