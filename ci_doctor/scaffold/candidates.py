@@ -395,7 +395,13 @@ def _web_server(command: ServerCommand, arguments: list[str]) -> _Program:
 def _program(source: str, arguments: list[str]) -> _Program | None:
     """A program whose source makes a server and names the path of a known API."""
     written = _PATH.findall(source)
-    paths = _apis_at(written)
+    by_api: dict[Api, str] = {}
+    for path in written:
+        for ending, api in _ENDINGS.items():
+            if path.rstrip("/").endswith(ending):
+                by_api.setdefault(api, path)
+                break
+    paths = by_api
     placed = with_value(arguments, ("--port", "-p"), PORT)
     if placed is None and "--port" in source:
         placed = [*arguments, "--port", PORT]
@@ -406,16 +412,6 @@ def _program(source: str, arguments: list[str]) -> _Program | None:
     return _Program(
         arguments=placed, paths=paths, ready=ready, model=name[1] if name is not None else None
     )
-
-
-def _apis_at(paths: Sequence[str]) -> dict[Api, str]:
-    by_api: dict[Api, str] = {}
-    for path in paths:
-        for ending, api in _ENDINGS.items():
-            if path.rstrip("/").endswith(ending):
-                by_api.setdefault(api, path)
-                break
-    return by_api
 
 
 def _home(

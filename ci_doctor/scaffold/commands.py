@@ -441,7 +441,8 @@ def _commands(
             yield from _commands(inside, source, settings, depth + 1)
             continue
         started = _server_in(words, source)
-        if started is None or _is_template(started.words):
+        # Whether another program fills in a part of it before a shell sees it.
+        if started is None or any(_TEMPLATE.search(word) for word in started.words):
             continue
         before = _written(script.text, node, (node.start, node.words[0][0]))
         yield ServerCommand(
@@ -596,8 +597,3 @@ def _env(written: str, before: Sequence[str], values: Values) -> dict[str, str]:
 
 def _is_elsewhere(before: Sequence[str]) -> bool:
     return any(word.rpartition("/")[2] in ELSEWHERE for word in before)
-
-
-def _is_template(words: tuple[str, ...]) -> bool:
-    """Whether another program fills in a part of it before a shell sees it."""
-    return any(_TEMPLATE.search(word) for word in words)

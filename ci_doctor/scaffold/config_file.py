@@ -60,7 +60,8 @@ def service_table(name: str, server: ServerCandidate, *comments: str) -> str:
     remarks = (*comments, *_remarks(server))
     lines = ["# " + "".join(filter(str.isprintable, remark)) for remark in remarks]
     lines += [f"[services.{toml_key(name)}]", f"command = {_command(server)}"]
-    settled = _settled(server)
+    # The variables whose values are known; the others are set by the shell.
+    settled = {name: value for name, value in server.env.items() if not unknown_variables([value])}
     if settled:
         lines.append(f"env = {toml_table(settled)}")
     if server.cwd:
@@ -106,11 +107,6 @@ def _quoted(word: str) -> str:
         return word if _SIMPLE.fullmatch(word) else shlex.quote(word)
     escaped = re.sub(r'([\\"$`])', r"\\\1", word)
     return f'"{_LIVE.sub("$", escaped)}"'
-
-
-def _settled(server: ServerCandidate) -> dict[str, str]:
-    """The variables whose values are known; the others are set by the shell."""
-    return {name: value for name, value in server.env.items() if not unknown_variables([value])}
 
 
 CONFIG: Final = "ci-doctor.toml"
@@ -194,7 +190,7 @@ def _of_baseline(arms: ProposedArms) -> list[str]:
 def _candidate(arms: ProposedArms, name: str) -> str:
     if arms.kind is ArmsKind.SAME:
         # What was noted stands above the baseline.
-        twin = _without_notes(arms.candidate)
+        twin = replace(arms.candidate, notes=())
         return service_table(
             name,
             twin,
@@ -206,10 +202,6 @@ def _candidate(arms: ProposedArms, name: str) -> str:
         also = "besides the connector " if arms.candidate.connector else ""
         comments.append(f"the two differ {also}by {' '.join(arms.also)}")
     return service_table(name, arms.candidate, *comments)
-
-
-def _without_notes(server: ServerCandidate) -> ServerCandidate:
-    return replace(server, notes=())
 
 
 def _correctness(arms: ProposedArms, baseline: str, candidate: str) -> str:

@@ -33,7 +33,14 @@ def read_files(directory: Path) -> ListedFiles:
     top = ask_git(directory, "rev-parse", "--show-toplevel")
     root = Path(top) if top else directory
     listed = _listed_by_git(root) if top else _walked(root)
-    names = sorted({name for name in listed if not _is_left_out(name)})
+    # A name may become a word of a command, and there a mark is a live `$`.
+    names = sorted(
+        {
+            name
+            for name in listed
+            if not (without_marks(name) != name or not LEFT_OUT.isdisjoint(name.split("/")[:-1]))
+        }
+    )
     inside = directory.relative_to(root).as_posix() if directory.is_relative_to(root) else "."
     files = names
     if inside != ".":
@@ -90,11 +97,6 @@ def _content(directory: Path, name: str) -> bytes | None:
         if status.st_size > LARGEST_FILE:
             return None
         return file.read(LARGEST_FILE)
-
-
-def _is_left_out(name: str) -> bool:
-    # A name may become a word of a command, and there a mark is a live `$`.
-    return without_marks(name) != name or not LEFT_OUT.isdisjoint(name.split("/")[:-1])
 
 
 def _listed_by_git(root: Path) -> list[str]:

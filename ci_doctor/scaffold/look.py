@@ -242,7 +242,13 @@ def _existing(files: ListedFiles) -> ExistingFiles:
     plugin = next((name for name in files.root_files if _PLUGIN.search(name)), None)
     hooks = files.root / PRE_COMMIT
     return ExistingFiles(
-        config=_relative(config, files.root) if config is not None else None,
+        config=(
+            config.relative_to(files.root).as_posix()
+            if config.is_relative_to(files.root)
+            else str(config)
+        )
+        if config is not None
+        else None,
         requests=requests if isinstance(requests, str) else None,
         pre_commit=hooks.exists(),
         has_hook=_has(hooks, HOOK),
@@ -260,7 +266,3 @@ def _has(path: Path, words: str) -> bool:
             return words.encode() in file.read(_MOST_BYTES)
     except OSError:
         return False
-
-
-def _relative(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

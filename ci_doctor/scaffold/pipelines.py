@@ -62,7 +62,10 @@ def pipeline_text(
     lines += [f"    timeout_in_minutes: {_MINUTES}"]
     lines += _agents(facts.queues)
     lines += ["    plugins:", *_plugin(facts, version)]
-    lines += _rules(codes)
+    # The retry and soft-fail rules, as `ci-doctor pipeline retry-rules` prints them.
+    rules = rules_for(codes).yaml.rstrip("\n").split("\n")
+    # The head is about the command that prints it.
+    lines += [f"    {line}" for line in rules if not line.startswith("#")]
     return "\n".join(lines) + "\n"
 
 
@@ -105,13 +108,6 @@ def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
     if facts.config is not None:
         lines.append(f"          config: {_quoted(facts.config)}")
     return lines
-
-
-def _rules(codes: Mapping[str, int]) -> list[str]:
-    """The retry and soft-fail rules, as `ci-doctor pipeline retry-rules` prints them."""
-    rules = rules_for(codes).yaml.rstrip("\n").split("\n")
-    # The head is about the command that prints it.
-    return [f"    {line}" for line in rules if not line.startswith("#")]
 
 
 WORKFLOW: Final = ".github/workflows/ci-doctor.yml"

@@ -115,7 +115,10 @@ def _pipelines(request: ProposalRequest) -> Iterator[InitFile]:
         )
     if facts.existing.has_workflows and can_be_run_by_github(commands):
         text = workflow_text(
-            _command(facts), _install(facts, arms), request.version, needs_gpu=_needs_gpu(arms)
+            _command(facts),
+            _install(facts, arms),
+            request.version,
+            needs_gpu=arms is not None and arms.baseline.is_engine,
         )
         yield InitFile(
             path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
@@ -166,14 +169,10 @@ def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[InitF
     lines = request_lines(arms)
     if path is None or not lines:
         return
-    text = "".join(_json_line(line) for line in lines)
+    text = "".join((json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n") for line in lines)
     yield InitFile(
         path=path, text=text, why=f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
     )
-
-
-def _json_line(line: RequestLine) -> str:
-    return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _requests_path(facts: ScaffoldFacts) -> str | None:
@@ -210,10 +209,6 @@ def _asked(arms: ProposedArms) -> str:
     if Api.ROUTES in arms.baseline.apis:
         return "put those of your application in its place"
     return ", ".join(arms.baseline.apis)
-
-
-def _needs_gpu(arms: ProposedArms | None) -> bool:
-    return arms is not None and arms.baseline.is_engine
 
 
 def _install(facts: ScaffoldFacts, arms: ProposedArms | None) -> tuple[str, ...]:

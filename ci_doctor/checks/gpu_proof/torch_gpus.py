@@ -117,7 +117,11 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
     version = f"torch {reading.torch} of {reading.python}"
     if reading.failed is not None and reading.stage in _NOT_FOR_GPUS:
         return unknown_result(f"{reading.python} cannot be measured with: {reading.failed}")
-    if visible is not None and _sees_none(reading):
+    # Whether there is a driver, and no GPU for torch. The words are torch's.
+    if visible is not None and (
+        not reading.devices
+        and (reading.failed is None or "No CUDA GPUs are available" in reading.failed)
+    ):
         return unknown_result(f"{VISIBLE}={visible!r} leaves no GPU to {version}")
     if not reading.devices:
         summary = f"{version} can use no GPU: {reading.failed or 'it counts none'}"
@@ -134,13 +138,6 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
     return CheckResult(
         summary=f"{version} computes on {len(reading.working)} of {count}",
         figures={"torch": reading.torch, "cuda": reading.cuda, "devices": len(reading.devices)},
-    )
-
-
-def _sees_none(reading: TorchReading) -> bool:
-    """Whether there is a driver, and no GPU for torch. The words are torch's."""
-    return not reading.devices and (
-        reading.failed is None or "No CUDA GPUs are available" in reading.failed
     )
 
 

@@ -206,7 +206,20 @@ def _measure(context: CheckContext, device: TorchDevice, deadline: float) -> Che
             if clock.now() >= deadline or len(failures) >= _MOST_FAILURES:
                 return report(device.label, arms, looks=STARTS, failures=tuple(failures))
             try:
-                start = _start(context, device, is_set=is_set)
+                environ = {
+                    name: value for name, value in context.environ.items() if name != VARIABLE
+                }
+                if is_set:
+                    environ[VARIABLE] = VALUE
+                answer = ask_torch(
+                    context,
+                    working_torch(context).python,
+                    "products",
+                    {"device": device.index},
+                    limit_s=_START_LIMIT_S,
+                    environ=environ,
+                )
+                start = values_of(answer, ProductStart, "a start")
             except UndeterminedError as error:
                 failures.append(str(error))
                 continue
@@ -214,21 +227,6 @@ def _measure(context: CheckContext, device: TorchDevice, deadline: float) -> Che
         if is_decided(arms, STARTS):
             break
     return report(device.label, arms, looks=STARTS, failures=tuple(failures))
-
-
-def _start(context: CheckContext, device: TorchDevice, *, is_set: bool) -> ProductStart:
-    environ = {name: value for name, value in context.environ.items() if name != VARIABLE}
-    if is_set:
-        environ[VARIABLE] = VALUE
-    answer = ask_torch(
-        context,
-        working_torch(context).python,
-        "products",
-        {"device": device.index},
-        limit_s=_START_LIMIT_S,
-        environ=environ,
-    )
-    return values_of(answer, ProductStart, "a start")
 
 
 def compare(arms: Arms) -> WorkspaceComparison:
