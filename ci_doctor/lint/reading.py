@@ -27,13 +27,11 @@ from ci_doctor.lint.source_files import (
 from ci_doctor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes, PipelineContext
+    from ci_doctor.lint.pipelines.pipeline_file import PipelineContext
 
 
-def readers_of(
-    tree: LintTree, texts: RepositoryTexts, correctness: "CorrectnessTimes | None" = None
-) -> Readers:
-    """The readers for `tree`. correctness: what `[correctness]` says; None without that section."""
+def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
+    """The readers for `tree`."""
     context: PipelineContext | None = None
     pipelines = RepositoryPipelines(tree, texts)
 
@@ -45,7 +43,7 @@ def readers_of(
         if not is_pipeline(file, text):
             return None
         if context is None:
-            context = _context(tree, texts, pipelines, correctness)
+            context = _context(tree, texts, pipelines)
         return check_pipeline(file, text, context)
 
     def python(file: str, text: str) -> FileReading | None:
@@ -72,7 +70,6 @@ def _context(
     tree: LintTree,
     texts: RepositoryTexts,
     pipelines: "RepositoryPipelines",
-    correctness: "CorrectnessTimes | None",
 ) -> "PipelineContext":
     from ci_doctor.lint.pipelines.pipeline_file import PipelineContext
 
@@ -83,7 +80,6 @@ def _context(
         return any(matches(pattern, name) for name in tree.listed())
 
     return PipelineContext(
-        correctness=correctness,
         matches=has_match,
         read=texts.read,
         others=pipelines,

@@ -7,7 +7,6 @@ from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
 from ci_doctor.lint.pipelines import (
-    dependency_rules,
     key_rules,
     pin_rules,
     retry_rules,
@@ -33,7 +32,6 @@ _CHECKED: Final[
 ] = (
     *key_rules.RULES,
     *value_rules.RULES,
-    *dependency_rules.RULES,
     *retry_rules.RULES,
     *timeout_rules.RULES,
     *pin_rules.RULES,
