@@ -11,7 +11,7 @@ from ci_doctor.config.decoding import DEFAULT, decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
 from ci_doctor.environment.detection import has_project
-from ci_doctor.environment.expected_preparation import prepared_value
+from ci_doctor.environment.preparation import prepared_value
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session

@@ -18,9 +18,8 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.environment.expected_preparation import set_on_agent
 from ci_doctor.environment.exports import ExportFormat, render
-from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.preparation import Preparation, outcome, prepare, set_on_agent
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.writing import write_atomically

@@ -14,7 +14,7 @@ from ci_doctor.commands.telling.waiting import WaitSource
 from ci_doctor.config.decoding import seconds_of
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.probes.ready import ReadinessProbe, parse_ready

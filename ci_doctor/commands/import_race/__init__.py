@@ -90,7 +90,7 @@ def import_race(
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
-    from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest, not_run
     from ci_doctor.services.launch.plan import problem
     from ci_doctor.session.exit_policy import ExitPolicy
