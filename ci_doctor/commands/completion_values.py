@@ -50,7 +50,7 @@ def interpreters(
 
 def presets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """Names of preload presets."""
-    from ci_doctor.preload.presets import PRESETS
+    from ci_doctor.preload.preload_rule import PRESETS
 
     return _starting(incomplete, PRESETS)
 

@@ -107,6 +107,6 @@ def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:
     if not settings.preload:
         return prepare(settings, os.environ)
     # Most jobs have no preload rule, and need not load that room.
-    from ci_doctor.preload.job import prepare_job
+    from ci_doctor.preload.injection import prepare_job
 
     return prepare_job(settings, os.environ, dry_run=dry_run)

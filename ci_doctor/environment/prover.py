@@ -10,8 +10,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment import metadata_build as checkout
-from ci_doctor.environment import rules
+from ci_doctor.environment import metadata_build, rules
 from ci_doctor.environment.metadata_build import (
     Bench,
     BuiltMetadata,

@@ -15,8 +15,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.scaffold.servers import KINDS, PYTHON_PROGRAM, kind_at
-from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.servers import (
+    KINDS,
+    PYTHON_PROGRAM,
+    ScriptPlace,
+    SourceFile,
+    TextKind,
+    kind_at,
+)
 from ci_doctor.scaffold.words import (
     BETWEEN_WORDS,
     LIVE,

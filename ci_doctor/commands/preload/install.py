@@ -56,7 +56,7 @@ def install(
     `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
     nothing.
     """
-    from ci_doctor.preload import change
+    from ci_doctor.preload import install as change
 
     session.claim()
     texts = (*presets, *rules, *more_rules)

@@ -48,7 +48,7 @@ def plan(
     `preload` in [setup-env]. A child of each interpreter imports the modules to preload once, to
     check the effect.
     """
-    from ci_doctor.preload.change import install
+    from ci_doctor.preload.install import install
 
     session.claim()
     texts = (*presets, *rules, *more_rules)

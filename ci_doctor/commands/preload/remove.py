@@ -36,7 +36,7 @@ def remove(
     dry_run: bool,
 ) -> int:
     """Remove the shim, and nothing that ci-doctor did not write."""
-    from ci_doctor.preload import change
+    from ci_doctor.preload import install as change
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))

@@ -9,8 +9,7 @@ from ci_doctor.environment.preparation import outcome
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.setup_env import RunFacts
-from ci_doctor.preload.injection import RULES
-from ci_doctor.preload.job import prepare_command, prepare_job
+from ci_doctor.preload.injection import RULES, prepare_command, prepare_job
 
 RULE = "serve=json:dumps"
 
