@@ -16,7 +16,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.lint.lint_run import LintRequest, LintRun
+    from ci_doctor.lint.run import LintRequest, LintRun
     from ci_doctor.model.outcome import Outcome
 
 
@@ -149,8 +149,8 @@ def _written(request: "LintRequest", file: str) -> "Outcome":
     """What comes of writing the baseline of all present violations. Raises UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.lint.baseline import baseline_of, write_baseline
     from ci_doctor.lint.outcome import baseline_outcome, outcome_of
+    from ci_doctor.lint.selection import baseline_of, write_baseline
 
     ran = _run(replace(request, baseline=None, baseline_file=None))
     # A baseline of nothing would be taken for a clean repository.

@@ -7,11 +7,8 @@ from pathlib import Path
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import load_config
 from ci_doctor.lint.all_rules import rule_ids
-from ci_doctor.lint.baseline import read_baseline
-from ci_doctor.lint.lint_run import LintRequest
-from ci_doctor.lint.reading import readers_of
-from ci_doctor.lint.selection import check_rule_names
-from ci_doctor.lint.settings import LintSettings
+from ci_doctor.lint.run import LintRequest, readers_of
+from ci_doctor.lint.selection import LintSettings, check_rule_names, read_baseline
 
 
 def lint_request(

@@ -11,7 +11,7 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
     """The rules of one of FAMILIES. To load all of them takes as long as to lint a file."""
     match family:
         case "shell":
-            from ci_doctor.lint.shell import rules as shell
+            from ci_doctor.lint.shell import check as shell
 
             return shell.RULES
         case "pipeline":
@@ -19,11 +19,11 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
 
             return pipelines.RULES
         case "gate":
-            from ci_doctor.lint.python import check as python
+            from ci_doctor.lint import gates
 
-            return python.RULES
+            return gates.RULES
         case "config":
-            from ci_doctor.lint.consistency import check as consistency
+            from ci_doctor.lint import consistency
 
             return consistency.RULES
         case _:

@@ -40,17 +40,18 @@ from ci_doctor.scaffold.words import (
 )
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 from ci_doctor.syntax.shell_tree import syntax_tree
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,
     SequenceNode,
+    compose,
     scalar_lines,
     scalars_of,
     text_of,
     walk,
+    with_plain_breaks,
 )
-from ci_doctor.syntax.yaml_reader import compose, with_plain_breaks
 
 # What prepares the environment of a command and belongs to it: `uv run uvicorn …`.
 RUNNERS: Final = frozenset(("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pixi"))

@@ -21,11 +21,11 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     jobs_of,
     kind_of,
     root_of,
+    scripts_of,
     steps_of,
 )
-from ci_doctor.lint.pipelines.scripts import scripts_of
 from ci_doctor.lint.source_files import CiRole, FileReading
-from ci_doctor.syntax.yaml_reader import YamlProblem, compose, with_plain_breaks
+from ci_doctor.syntax.yaml import YamlProblem, compose, with_plain_breaks
 
 _CHECKED: Final[
     tuple[tuple[LintRule, Callable[[PipelineFile, PipelineContext], Iterator[Violation]]], ...]

@@ -30,11 +30,12 @@ from ci_doctor.lint.pipelines.pipeline_file import (
 )
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,
     Node,
     SequenceNode,
+    YamlProblem,
     items_of,
     mapping_of,
     scalars_of,
@@ -42,7 +43,6 @@ from ci_doctor.syntax.yaml_nodes import (
     walk,
     whole_number,
 )
-from ci_doctor.syntax.yaml_reader import YamlProblem
 
 DUPLICATE_KEY: Final = LintRule(
     rule=Rule(

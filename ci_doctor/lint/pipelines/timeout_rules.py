@@ -17,13 +17,14 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineJob,
     PipelineStep,
     buildkite,
+    command_texts,
     job_steps,
+    steps_with_scripts,
     workflow,
 )
-from ci_doctor.lint.pipelines.scripts import command_texts, steps_with_scripts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,

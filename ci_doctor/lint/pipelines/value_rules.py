@@ -12,12 +12,12 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineContext,
     PipelineFile,
     buildkite,
+    command_texts,
     workflow,
 )
-from ci_doctor.lint.pipelines.scripts import command_texts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,

@@ -31,7 +31,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
 )
 from ci_doctor.lint.pipelines.timeout_rules import inner_times, minutes
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
-from ci_doctor.syntax.yaml_reader import compose
+from ci_doctor.syntax.yaml import compose
 
 FILE = ".buildkite/pipeline.yml"
 NOTHING = PipelineContext()

@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about the status with which a Python program ends."""
+"""Pure. A Python program that decides in a job: rules about the status with which it ends, and what all its rules report."""
 
 import ast
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
-from ci_doctor.lint.lint_rule import Example, LintRule, Violation
-from ci_doctor.lint.python.program import (
+from ci_doctor.lint import answer_rules
+from ci_doctor.lint.lint_rule import Example, LintRule, Unreadable, Violation
+from ci_doctor.lint.python_program import (
     PythonProgram,
     caught,
     inside,
     is_broad,
     is_silent,
     is_try_again,
+    parse,
 )
+from ci_doctor.lint.source_files import CiRole, FileReading
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
+
+# Rules about the status with which a Python program ends.
 
 SWALLOWED_DECISION = LintRule(
     rule=Rule(
@@ -250,7 +257,45 @@ def _is_success(call: ast.Call) -> bool:
     return isinstance(status, ast.Constant) and status.value in {0, None}
 
 
-RULES: Final = (
+# A Python program that decides in a job, and what its rules report.
+
+# Folders of CI: a program in them runs in a job, and what it exits with is the job's result.
+_FOLDERS = re.compile(
+    r"\.?(?:buildkite|github|gitlab|circleci|jenkins|azure-pipelines|ci|qa)|.+[_-]ci"
+    r"|ci[_-](?:checks?|gates?|helpers|jobs?|scripts?|tests?|tools?|utils)"
+)
+
+
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[PythonProgram], Iterator[Violation]]], ...]] = (
     (SWALLOWED_DECISION, swallowed_decision),
     (EXIT_ZERO, exit_zero),
+    *answer_rules.RULES,
 )
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def is_gate(file: str) -> bool:
+    """Whether a Python file lies in a folder of CI. `file` is relative to the repository."""
+    path = PurePosixPath(file)
+    if path.suffix != ".py":
+        return False
+    return any(_FOLDERS.fullmatch(part.lower()) for part in path.parts[:-1])
+
+
+def check_python(file: str, text: str) -> FileReading:
+    """The violations of one program, by their lines. It raises for no text."""
+    try:
+        program = parse(file, text)
+    except SyntaxError as error:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        reason = f"Python {version} refuses its syntax: {error.msg}"
+        unreadable = Unreadable(file=file, line=error.lineno or 1, reason=reason)
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
+    try:
+        violations = [violation for _, check in _CHECKED for violation in check(program)]
+    except RecursionError:
+        reason = "an expression of it is nested too deeply to be read"
+        unreadable = Unreadable(file=file, line=1, reason=reason)
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
+    violations.sort(key=lambda each: each.place.line)
+    return FileReading(role=CiRole.GATE, violations=tuple(violations))

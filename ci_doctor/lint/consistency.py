@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Values of an option that its argparse parser refuses, in the program and in scripts."""
+"""Pure. Values of an option that its parser refuses; and all rules over several files, by file and line."""
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.lint.consistency.repository import RepositoryFiles, is_test, line_place
+from ci_doctor.lint import variable_rules
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
-from ci_doctor.lint.python.program import PythonProgram
+from ci_doctor.lint.python_program import PythonProgram
+from ci_doctor.lint.repository_files import RepositoryFiles, is_test, line_place
 from ci_doctor.lint.source_files import started_programs
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
+
+# Values of an option that its argparse parser refuses, in the program and in scripts.
 
 
 class OptionChoices(Struct, frozen=True, kw_only=True):
@@ -234,4 +237,23 @@ def _judged(
     )
 
 
-RULES: Final = ((UNACCEPTED_ARGUMENT, unaccepted_argument),)
+# The files of a repository, and where they contradict each other.
+
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[RepositoryFiles], Iterator[Violation]]], ...]] = (
+    *variable_rules.RULES,
+    (UNACCEPTED_ARGUMENT, unaccepted_argument),
+)
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[Violation, ...]:
+    """The violations, by file and line.
+
+    files: texts by their names, relative to the repository: Python, shell, YAML, Dockerfiles, and
+    the native sources that may read a variable. whole: whether these are all of them; if not, rules
+    that need all say nothing. It raises for no text.
+    """
+    repository = RepositoryFiles(files, whole=whole)
+    violations = [violation for _, check in _CHECKED for violation in check(repository)]
+    violations.sort(key=lambda each: (each.place.file, each.place.line))
+    return tuple(violations)

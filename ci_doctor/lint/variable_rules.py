@@ -11,7 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.consistency.repository import (
+from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
+from ci_doctor.lint.python_program import PythonProgram
+from ci_doctor.lint.repository_files import (
     RepositoryFiles,
     VariableDefault,
     VariableValue,
@@ -23,8 +25,6 @@ from ci_doctor.lint.consistency.repository import (
     set_variables,
     values,
 )
-from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
-from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
