@@ -16,9 +16,8 @@ from msgspec import Struct
 from ci_doctor.checks.check import CheckResult, Findings, UndeterminedError, check, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import ALL, SERVING, Workload
-from ci_doctor.model.finding import Severity, ShellCommand
-from ci_doctor.model.parse_size import parse_size
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity, ShellCommand
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.render.formatting import size
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import unescaped

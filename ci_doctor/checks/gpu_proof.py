@@ -28,8 +28,7 @@ from ci_doctor.checks.gpu.driver import driver_answer
 from ci_doctor.checks.settings import ALL
 from ci_doctor.decodable import decodable
 from ci_doctor.machine.gpus import VISIBLE, shows_gpu
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, probability
 from ci_doctor.system import clock
 

@@ -12,9 +12,8 @@ from ci_doctor.compat.calls import CallSignature, Mismatch
 from ci_doctor.compat.scopes import ReadModule
 from ci_doctor.compat.world import Caught
 from ci_doctor.model.facts.compat import BreakFact, DefinitionFact
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 
 

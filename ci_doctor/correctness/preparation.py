@@ -39,7 +39,7 @@ from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.load.prompts import parameters_of
 from ci_doctor.load.requests import Request, protocol_of, read_requests
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor

@@ -55,11 +55,11 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision, false_alarm_risk
 from ci_doctor.correctness.verdict.validity import without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
-from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
     CorrectnessFacts,
     IdentityFacts,
+    LevelFacts,
     RepositoryFacts,
     ScheduleFacts,
 )

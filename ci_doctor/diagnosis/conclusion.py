@@ -17,8 +17,7 @@ from ci_doctor.diagnosis.rank import Calibration, Candidate, features, probabili
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.steps import sounds_like_success
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
-from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
-from ci_doctor.model.fingerprint import fingerprint, normal_text
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, fingerprint, normal_text, title_of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 # A log is anybody's text, and a reader pastes the command: no character that acts in a shell.

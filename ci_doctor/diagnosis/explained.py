@@ -9,7 +9,7 @@ import msgspec
 import tomli
 from msgspec import Struct, structs
 
-from ci_doctor.config.toml_lines import line_of
+from ci_doctor.config.loading import line_of
 from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.conclusion import next_command
 from ci_doctor.diagnosis.diagnosis import load_rules
@@ -26,13 +26,13 @@ from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest, strongest_match
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
+from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.facts.diagnose import (
     LogRuleFacts,
     LogRulesFacts,
     RuleCheckFacts,
     RuleProblemFacts,
 )
-from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table

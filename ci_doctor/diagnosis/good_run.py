@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import scan
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS
-from ci_doctor.model.fingerprint import normal_text
+from ci_doctor.model.cause import normal_text
 
 # A line takes about 20 µs to normalise: a good run of a million lines is not read line by line.
 _MOST_LINES = 50_000

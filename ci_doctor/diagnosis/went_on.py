@@ -10,7 +10,7 @@ from msgspec import structs
 from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rank import Candidate, Sign, nearly_strongest, rank
-from ci_doctor.model.fingerprint import normal_text
+from ci_doctor.model.cause import normal_text
 
 # How many lines after a line, and before it, are looked at.
 LINES_AFTER: Final = 150

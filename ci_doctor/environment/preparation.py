@@ -20,12 +20,12 @@ from ci_doctor.environment.settings import IfMissing, SetupEnvSettings, Verify
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
 from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
-from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity, ShellCommand
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import EVALUATION, PREPARED
 from ci_doctor.render.formatting import amount
 
 # Acts on files and processes: what a job's environment needs, with pins that builds have tried.

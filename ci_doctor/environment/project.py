@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from ci_doctor.environment.tags import Described
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import NextStep
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import NextStep, Rule
 
 if TYPE_CHECKING:
     from packaging.specifiers import Specifier

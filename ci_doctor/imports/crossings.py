@@ -12,8 +12,7 @@ from ci_doctor.imports.history import History, Load
 from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, LockNode
 from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 

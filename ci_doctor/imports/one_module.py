@@ -19,8 +19,7 @@ from ci_doctor.imports.history import History, Load
 from ci_doctor.imports.locks import Forest, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 _RECEIVED = {

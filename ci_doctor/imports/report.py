@@ -26,9 +26,9 @@ from ci_doctor.model.facts.import_race import (
     Standing,
 )
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Outcome, signal_kind
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 
 

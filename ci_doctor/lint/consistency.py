@@ -15,9 +15,8 @@ from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
 from ci_doctor.lint.python_program import PythonProgram
 from ci_doctor.lint.repository_files import RepositoryFiles, is_test, line_place
 from ci_doctor.lint.source_files import started_programs
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.words import nearest
 
 # Values of an option that its argparse parser refuses, in the program and in scripts.
 

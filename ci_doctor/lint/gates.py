@@ -20,8 +20,7 @@ from ci_doctor.lint.python_program import (
     parse,
 )
 from ci_doctor.lint.source_files import CiRole, FileReading
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 # Rules about the status with which a Python program ends.
 

@@ -17,7 +17,7 @@ from ci_doctor.load.canonical import Canonical, Protocol, parse_value
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
 KEYS = ("id", "path", "body", "protocol", "method")

@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
+from ci_doctor.model.facts.config import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import diff_name, one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms

@@ -459,7 +459,7 @@ def pipeline_text(
     lines += [f"    timeout_in_minutes: {_MINUTES}"]
     lines += _agents(facts.queues)
     lines += ["    plugins:", *_plugin(facts, version)]
-    # The retry and soft-fail rules, as `ci-doctor pipeline retry-rules` prints them.
+    # The retry and soft-fail rules, as `ci-doctor config retry-rules` prints them.
     rules = rules_for(codes).yaml.rstrip("\n").split("\n")
     # The head is about the command that prints it.
     lines += [f"    {line}" for line in rules if not line.startswith("#")]

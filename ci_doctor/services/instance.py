@@ -3,11 +3,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
+from ci_doctor.services.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from ci_doctor.system.processes.external_process import ExternalProcess
+    from ci_doctor.system.processes.process import Child
+
 
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
     pid: int
     port: int
-    log: Path
+    log: Path | None
     was_ready: bool
     at: float
     duration_s: float
@@ -138,27 +141,6 @@ class RunningService(Struct, frozen=True, kw_only=True):
         return self.base_url
 
 
-class WatchedProcess(Protocol):
-    """A process whose end is awaited: our child, or one that a child left in the background."""
-
-    pid: int
-    pidfd: int
-    started_at: float
-
-    @property
-    def peak_rss(self) -> int | None:
-        """Bytes, available after the end."""
-
-    def wait(self) -> int | None:
-        """The exit code or negative signal, once `pidfd` is readable; None if nobody knows."""
-
-    def returncode(self) -> int | None:
-        """As `wait`, and None while the process lives."""
-
-    def close(self) -> None:
-        """Close the pidfd; may be called again."""
-
-
 class Instance:
     """One start of a service under watch.
 
@@ -172,7 +154,7 @@ class Instance:
         service: RunningService,
         spec: ServiceSpec,
         filled: FilledSpec,
-        process: WatchedProcess,
+        process: "Child | ExternalProcess",
     ) -> None:
         self.service = service
         self.spec = spec

@@ -2,20 +2,22 @@
 """Acts on processes: a running group of services, which reports its first death and stops whole."""
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import LeakLedger
+from ci_doctor.services.leak_ledger import LeakLedger
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.stopping import Stopping, settle
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.stopping import Stopping
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
@@ -184,23 +186,18 @@ class RunningGroup:
         # First: an end that comes before the signal was wanted all the same.
         instance.stop_wanted = True
         # Afterwards orphans no longer have a parent by which they could be attributed.
-        self._note_processes(instance)
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
+        pid = instance.process.pid
+        self._before[name] = self._watch.processes_of(pid, alone=False)
+        self._witness(instance)
         # One reader for each descriptor: from here on only we wait for its end.
         self._watch.forget(instance)
-        loop.add_reader(instance.process.pidfd, settle, ended)
-        try:
+        # It may end by itself in this very moment.
+        with contextlib.suppress(ProcessLookupError), end_awaited(instance.process.pidfd) as ended:
             if not instance.ended:
                 now = clock.now()
                 self.report(instance.event(EventKind.STOPPING, now, signal=number.name))
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
-        # It has ended by itself in this very moment.
-        except ProcessLookupError:
-            pass
-        finally:
-            loop.remove_reader(instance.process.pidfd)
         instance.ended = True
         death = Death(returncode=instance.process.wait())
         self.report(instance.end_event(EventKind.STOPPED, clock.now(), death))
@@ -246,7 +243,7 @@ class RunningGroup:
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
         # What is reported as a consequence must have ended by itself, not by our signals.
-        if self.death.done() and any(self._living()):
+        if self.death.done() and not all(each.ended for each in self.instances.values()):
             await asyncio.sleep(_CONSEQUENCES_S)
         instances = tuple(self.instances.values())
         for instance in instances:
@@ -258,17 +255,6 @@ class RunningGroup:
         if in_haste:
             return result
         return await self._stop_work.await_released(instances, result)
-
-    def _note_processes(self, instance: Instance) -> None:
-        """Remember what the service consists of, before it is taken down."""
-        pid = instance.process.pid
-        self._before[instance.name] = self._watch.processes_of(pid, alone=False)
-        self._witness(instance)
-
-    def _living(self) -> Iterator[Instance]:
-        for instance in self.instances.values():
-            if not instance.ended:
-                yield instance
 
     def _finish(self, began: float, *, at_once: bool = False) -> StopResult:
         instances = tuple(self.instances.values())

@@ -31,8 +31,7 @@ from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import LevelFacts
-from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
+from ci_doctor.model.facts.correctness import CompareFacts, ExaminedRequests, LevelFacts, SampleFile
 from ci_doctor.model.outcome import Case, Outcome
 from ci_doctor.model.table import Row, row
 from ci_doctor.model.verdict import Verdict

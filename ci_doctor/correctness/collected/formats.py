@@ -15,7 +15,7 @@ from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 # --- the formats of collected samples, and how one is told from another ---
 

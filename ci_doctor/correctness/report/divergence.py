@@ -27,7 +27,7 @@ from ci_doctor.correctness.report.tokens import (
 from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of
 from ci_doctor.load.canonical import encode, text_of
 from ci_doctor.load.choices import ulp_distance
-from ci_doctor.model.facts.answers import NumbersApart
+from ci_doctor.model.facts.correctness import NumbersApart
 
 # --- what a person reads of a choice, part by part, and the text around a difference ---
 

@@ -31,17 +31,19 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
-from ci_doctor.model.facts.answers import (
+from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
     AnswerMatrix,
+    CorrectnessFacts,
     DivergencePositions,
+    FactDifference,
+    IdentityFacts,
     LogProbRow,
     RequestRow,
     StartColumn,
     TokenNumber,
 )
-from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, IdentityFacts
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict, is_green
 

@@ -24,11 +24,11 @@ from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry
-from ci_doctor.model.facts.answers import PermutationTest
+from ci_doctor.model.facts.correctness import PermutationTest
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import shortened
 from ci_doctor.render import formatting
 from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
 

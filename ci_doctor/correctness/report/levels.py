@@ -19,7 +19,7 @@ from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance
-from ci_doctor.model.facts.answers import LevelFacts
+from ci_doctor.model.facts.correctness import LevelFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict, is_green

@@ -28,11 +28,11 @@ from ci_doctor.correctness.verdict.starts import (
     independent_builds,
     of_arm,
 )
-from ci_doctor.model.facts.answers import InterimLook, PermutationTest, RequestBound
+from ci_doctor.model.facts.correctness import InterimLook, PermutationTest, RequestBound
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, probability, whole_percent_up
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 
 # --- the rows of the picture about differences: their kind, their position, and passes ---
 

@@ -24,7 +24,7 @@ from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
-from ci_doctor.model.suggestion import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, nearest
 
 # --- reads what the gate of a finished run compared ---
 

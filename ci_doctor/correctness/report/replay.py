@@ -40,7 +40,7 @@ from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import text_of
-from ci_doctor.model.facts.replay import AnswerDivergence, ReplayFacts
+from ci_doctor.model.facts.correctness import AnswerDivergence, ReplayFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.render.layout import clip, pad

@@ -13,8 +13,9 @@ from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import together
 from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
-from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.facts.correctness import (
+    ArchiveDriftFacts,
+    ArchiveUseFacts,
     ControlOutcome,
     ControlResult,
     DeviceFacts,

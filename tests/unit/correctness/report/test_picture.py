@@ -10,8 +10,8 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.facts.answers import PermutationTest, RequestBound
-from ci_doctor.model.report import Report
+from ci_doctor.model.facts.correctness import PermutationTest, RequestBound
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.report.replay import Mark, ReplayRequest, marked_replay, replay
-from ci_doctor.model.facts.replay import ReplayFacts
+from ci_doctor.model.facts.correctness import ReplayFacts
 from tests.support.tables import lines_of
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 

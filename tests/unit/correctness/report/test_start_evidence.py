@@ -15,7 +15,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
+from ci_doctor.model.facts.correctness import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.finding import Severity
 
 RULES = Rules(seed=7)
