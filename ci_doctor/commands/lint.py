@@ -16,7 +16,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.lint.run import LintRequest, LintRun
+    from ci_doctor.lint.lint_run import LintRequest, LintRun
     from ci_doctor.model.outcome import Outcome
 
 
@@ -32,7 +32,8 @@ def lint_request(
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
     from ci_doctor.lint.all_rules import rule_ids
-    from ci_doctor.lint.run import LintRequest, readers_of
+    from ci_doctor.lint.lint_run import LintRequest
+    from ci_doctor.lint.run import readers_of
     from ci_doctor.lint.selection import LintSettings, check_rule_names, read_baseline
 
     loaded = load_config(config_path, Path.cwd())

@@ -11,7 +11,7 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
     """The rules of one of FAMILIES. To load all of them takes as long as to lint a file."""
     match family:
         case "shell":
-            from ci_doctor.lint.shell import check as shell
+            from ci_doctor.lint.shell import rules as shell
 
             return shell.RULES
         case "pipeline":

@@ -238,15 +238,10 @@ def _only_exit(program: PythonProgram, handler: ast.ExceptHandler) -> ast.Call |
     exits = [
         each
         for each in inside(handler.body)
-        if (
-            isinstance(each, ast.Call) and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
-        )
+        if isinstance(each, ast.Call) and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
     ]
     statements = [each.value for each in handler.body if isinstance(each, ast.Expr)]
-    if len(exits) != 1 or exits[0] not in statements:
-        return None
-    leave = exits[0]
-    return leave if isinstance(leave, ast.Call) else None
+    return exits[0] if len(exits) == 1 and exits[0] in statements else None
 
 
 def _is_success(call: ast.Call) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ci_doctor.lint.all_rules import FAMILIES, rules_of
 from ci_doctor.lint.lint_rule import STALE_BASELINE, Place, Violation, excerpt_of
-from ci_doctor.lint.run import LintRequest, LintRun
+from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.selection import BaselineEntry, LintBaseline, judged_families
 from ci_doctor.lint.source_files import CiRole
 from ci_doctor.model.facts.lint import (

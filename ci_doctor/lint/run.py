@@ -2,21 +2,17 @@
 """Reads a tree: collects its files, has each judged by the rules of its kind, and selects what is to be reported."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.lint.collect import changed_since, collect, lint_scope
 from ci_doctor.lint.lint_rule import Unreadable, Violation
+from ci_doctor.lint.lint_run import JudgedFile, LintRequest, LintRun, Readers, ReadText
 from ci_doctor.lint.selection import (
     Directives,
-    LintBaseline,
-    LintSettings,
-    Selection,
     SelectionRequest,
     directives,
     is_left_out,
@@ -26,7 +22,6 @@ from ci_doctor.lint.selection import (
 )
 from ci_doctor.lint.source_files import (
     WHOLE,
-    ChangedLines,
     CiRole,
     FileReading,
     LintScope,
@@ -49,65 +44,6 @@ if TYPE_CHECKING:
 
 
 # What a run of lint is asked, the readers that it has, and what it says of a tree.
-
-# A path relative to the root -> the text of that file; None if there is none to read.
-ReadText = Callable[[str], str | None]
-
-
-class Readers(Struct, frozen=True, kw_only=True):
-    """The readers, each a function of texts.
-
-    shell: of a script, and of files that it sources. pipeline: of a YAML file by name and text; None
-    if it is no pipeline. python: the same for a program; None if it decides nothing in a job.
-    consistency: of several files by name, and whether these are all files of a repository.
-    """
-
-    shell: Callable[[ShellSource, ReadText], FileReading]
-    pipeline: Callable[[str, str], FileReading | None]
-    python: Callable[[str, str], FileReading | None]
-    consistency: Callable[[Mapping[str, str], bool], tuple[Violation, ...]]
-
-
-class LintRequest(Struct, frozen=True, kw_only=True):
-    """What a person asks for.
-
-    names: paths as typed. rule_ids: gives the ids of all rules. readers: makes the readers for a tree.
-    since: a commit; None for all lines. baseline_file: where `baseline` was read, for messages.
-    """
-
-    names: Sequence[str]
-    cwd: Path
-    rule_ids: Callable[[], Collection[str]]
-    readers: Callable[[LintTree, RepositoryTexts], Readers]
-    since: str | None = None
-    settings: LintSettings = LintSettings()
-    baseline: LintBaseline | None = None
-    baseline_file: str | None = None
-
-
-class JudgedFile(Struct, frozen=True, kw_only=True):
-    """A file that could be read, and what the rules of its kind say of it."""
-
-    source: SourceText
-    kind: SourceKind
-    reading: FileReading
-
-
-class LintRun(Struct, frozen=True, kw_only=True):
-    """What was read, and what is wrong.
-
-    left_out: how many files the settings leave out. is_whole: rules over several files saw the whole
-    repository. selection: what is reported of what the rules say.
-    """
-
-    scope: LintScope
-    tree: LintTree
-    left_out: int
-    changes: ChangedLines | None
-    files: Mapping[str, JudgedFile]
-    unreadable: tuple[Unreadable, ...]
-    is_whole: bool
-    selection: Selection
 
 
 # Reads files by the readers of their kinds, each loaded when the first file of its kind comes.

@@ -13,16 +13,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
-from ci_doctor.lint.shell import (
-    lost_failures,
-    lost_status,
-    process_rules,
-    result_rules,
-    waiting_rules,
-)
+from ci_doctor.lint.lint_rule import Unreadable, Violation
 from ci_doctor.lint.shell.embedded_scripts import embedded_scripts
 from ci_doctor.lint.shell.process_rules import syntax_violation
+from ci_doctor.lint.shell.rules import CHECKED
 from ci_doctor.lint.shell.shell_program import ShellProgram, read_program
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from ci_doctor.syntax.shell_tree import without_expressions
@@ -76,18 +70,6 @@ def _answer(status: int, said: str) -> BashAnswer:
     if status < 0 or not complaints:
         return BashAnswer(is_known=False)
     return BashAnswer(is_known=True, line=int(complaints[0][1]), complaint=complaints[0][2].strip())
-
-
-# All rules of shell scripts, with the checks of those that read the tree.
-
-CHECKED: Final[tuple[tuple[LintRule, Callable[[ShellProgram], Iterator[Violation]]], ...]] = (
-    *lost_failures.RULES,
-    *lost_status.RULES,
-    *waiting_rules.RULES,
-    *result_rules.RULES,
-    *process_rules.RULES,
-)
-RULES: Final = (*(rule for rule, _ in CHECKED), process_rules.SYNTAX)
 
 
 # Reads a shell program by all rules. Acts on processes only if the parser has errors: then bash decides.

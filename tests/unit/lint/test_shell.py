@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.lint.lint_rule import Violation
-from ci_doctor.lint.shell.check import RULES, check_shell
+from ci_doctor.lint.shell.check import check_shell
+from ci_doctor.lint.shell.rules import RULES
 from ci_doctor.lint.shell.shell_program import read_program
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
