@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from ci_doctor.lint.pipelines.pipeline_file import PipelineContext
 
 
-# What a run of lint is asked, the readers that it has, and what it says of a tree.
-
-
 # Reads files by the readers of their kinds, each loaded when the first file of its kind comes.
 
 
