@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.imports.kinds import KINDS
+from ci_doctor.imports.hazards import KINDS
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.verdict import Meaning
 

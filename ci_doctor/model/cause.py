@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.finding import Finding, RemedyKind, Severity
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import shortened
@@ -189,6 +189,11 @@ class LogLine(Struct, frozen=True, kw_only=True):
     def where(self) -> str:
         """`file:line`, or as much of it as is known."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def evidence(self) -> Evidence:
+        """The same for a finding."""
+        return Evidence(file=self.file, line=self.line, end_line=self.line, excerpt=self.text)
 
 
 class Cause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
