@@ -38,7 +38,7 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.render import formatting
-from ci_doctor.services.stopping import GpuMemoryBack, wait_released
+from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -326,7 +326,7 @@ class _ExperimentRun:
                 wave.begin()
                 await asyncio.gather(*tasks)
                 if memory_limit_s is not None:
-                    held = await wait_released([GpuMemoryBack(before=memory)], memory_limit_s)
+                    held = await gpu_memory_held(memory, memory_limit_s)
             finally:
                 try:
                     # An error of one start ends the others.
