@@ -16,7 +16,6 @@ from ci_doctor.build.outcome import outcome_of
 from ci_doctor.buildkite.agent import SPENT, Agent, AgentResult, ApiTime
 from ci_doctor.buildkite.artifacts import (
     PUBLISHED_FOLDER,
-    TOO_OLD,
     ArtifactDownload,
     BuildAgent,
     DownloadLimits,
@@ -163,9 +162,7 @@ def download_current(
         return Current(directory=into, problems=(_NO_AGENT,))
     download = ArtifactDownload(agent, into, limits or DownloadLimits(), own_job=job.job_id)
     for name in (JOB_FILE, REPORT_FILE):
-        if download.fetch(name).message == TOO_OLD:
-            download.problems.append(f"{TOO_OLD}: of two {name} with one path, one is missing here")
-            download.fetch_unsearched(name)
+        download.fetch(name)
     files = _without_other_tools(download.files)
     _drop_own_step(files, job)
     return Current(directory=into, problems=tuple(download.problems))

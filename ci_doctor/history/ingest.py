@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.artifacts import TOO_OLD, ArtifactDownload, BuildAgent, DownloadLimits
+from ci_doctor.buildkite.artifacts import ArtifactDownload, BuildAgent, DownloadLimits
 from ci_doctor.buildkite.rest import NamedBuild
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
@@ -218,9 +218,7 @@ def _downloaded(
     download = ArtifactDownload(agent, folder, limits, build=build.id)
     for ending in ENDINGS:
         # Without a search nothing bounds what comes.
-        if download.fetch(f"*{ending}").message == TOO_OLD:
-            download.problems.append(TOO_OLD)
-            break
+        download.fetch(f"*{ending}")
     return download
 
 
