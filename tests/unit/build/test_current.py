@@ -228,7 +228,7 @@ def test_a_search_whose_answer_is_not_understood_is_no_empty_build(
 ) -> None:
     build = MadeUpBuild(tmp_path)
     agent = tmp_path / "bin" / "buildkite-agent"
-    command = f" '{printed}'" if printed.startswith("\\036") else f"printf %s '{printed}'"
+    command = f"printf '{printed}'" if printed.startswith("\\036") else f"printf %s '{printed}'"
     agent.write_text(f'#!/bin/sh\ncase "$*" in *--help) echo --format; ;; *) {command} ;; esac\n')
 
     current = build.download()
@@ -247,7 +247,7 @@ def test_what_a_search_printed_is_quoted_in_one_line_without_secrets(
     agent.write_text(
         "#!/bin/sh\n"
         'case "$*" in *--help) echo --format; exit;; esac\n'
-        f" '{junk}'\nprintf '%0300000d' 7\n"
+        f"printf '{junk}'\nprintf '%0300000d' 7\n"
     )
 
     problem = build.download().problems[0]
