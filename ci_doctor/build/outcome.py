@@ -2,7 +2,7 @@
 """Pure. A merged build -> the outcome of `ci-doctor build merge`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from ci_doctor.build import findings as rules
 from ci_doctor.build.api_jobs import duration_s, in_utc
 from ci_doctor.build.findings import CAUSE, findings_of
 from ci_doctor.build.job_attempt import JobAttempt, case_outcome, verdict_of_build
-from ci_doctor.build.merge import MergedBuild, cause_id, critical_path
+from ci_doctor.build.merge import MergedBuild, cause_id
 from ci_doctor.build.steps import (
     LONGEST_FIELD,
     BuildStep,
@@ -52,7 +52,6 @@ def facts_of(merged: MergedBuild) -> BuildFacts:
         cause_rule=CAUSE.id,
         missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
         duplicates=tuple(twice),
-        critical_path=critical_path(merged.steps),
         knows_queue=merged.knows_queue,
     )
 
@@ -104,11 +103,11 @@ _RETRY: Final = {"may help": "yes", "does not help": "no", "unknown": "?"}
 
 
 def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
-    """Steps by their ending, causes, retries, the critical path; each only if it has a row.
+    """Steps by their ending, causes, retries; each only if it has a row.
 
     They stand below the findings, which say what to do.
     """
-    tables = (_steps(facts), _causes(facts), _retries(facts), _path(facts))
+    tables = (_steps(facts), _causes(facts), _retries(facts))
     return tuple(table for table in tables if table.rows)
 
 
@@ -143,25 +142,6 @@ def _retries(facts: BuildFacts) -> Table:
         if names:
             rows.append(row(words, len(names), listed(list(dict.fromkeys(names)))))
     return Table(title="Retries", rows=tuple(rows), is_aside=True)
-
-
-def _path(facts: BuildFacts) -> Table:
-    known = dict(_jobs(facts.build_steps))
-    rows = []
-    for job_id in facts.critical_path[:_SHOWN]:
-        step, job = known[job_id]
-        label = step.name if len(step.attempts) == 1 else f"{step.name}, attempt {job.attempt + 1}"
-        rows.append(row(label, seconds(duration_s(job))))
-    rows += _rest(len(facts.critical_path))
-    title = "Critical path, estimated from times"
-    return Table(title=title, columns=("time",), rows=tuple(rows), is_aside=True)
-
-
-def _jobs(steps: Iterable[StepFacts]) -> Iterable[tuple[str, tuple[StepFacts, JobFacts]]]:
-    for step in steps:
-        for job in step.attempts:
-            if job.job is not None:
-                yield job.job, (step, job)
 
 
 def _rest(count: int) -> list[Row]:

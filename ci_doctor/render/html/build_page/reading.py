@@ -31,6 +31,5 @@ def build_facts(facts: Mapping[str, Any]) -> BuildFacts | None:
         cause_rule=part(facts, "cause_rule", str) or "",
         missing=part(facts, "missing", _Texts) or (),
         duplicates=part(facts, "duplicates", _Texts) or (),
-        critical_path=part(facts, "critical_path", _Texts) or (),
         knows_queue=part(facts, "knows_queue", bool) or False,
     )

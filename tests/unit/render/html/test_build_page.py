@@ -85,7 +85,6 @@ BUILDS = st.builds(
     causes=st.lists(CAUSES, max_size=2).map(tuple),
     missing=TEXTS,
     duplicates=TEXTS,
-    critical_path=TEXTS,
     knows_queue=st.booleans(),
 )
 
