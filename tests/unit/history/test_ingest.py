@@ -9,7 +9,14 @@ import pytest
 from ci_doctor.buildkite.artifacts import DownloadLimits
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
-from ci_doctor.history.ingest import LIMITS, BuildFiles, agent_of_job, build_files
+from ci_doctor.history.ingest import (
+    LIMITS,
+    BuildFiles,
+    NamedBuild,
+    agent_of_job,
+    build_files,
+    named_build,
+)
 from tests.support import stand_in_agent
 from tests.support.stand_in_api import BUILD_ID
 
