@@ -164,7 +164,11 @@ def download_current(
     for name in (JOB_FILE, REPORT_FILE):
         download.fetch(name)
     files = _without_other_tools(download.files)
-    _drop_own_step(files, job)
+    # Remove the files of earlier attempts of this job: it reports on the others.
+    own = {of for path, of in files.items() if _is_own_step(path, job)}
+    for path, of in files.items():
+        if of in own:
+            path.unlink(missing_ok=True)
     return Current(directory=into, problems=tuple(download.problems))
 
 
@@ -177,14 +181,6 @@ def _without_other_tools(files: Mapping[Path, str]) -> dict[Path, str]:
         else:
             kept[path] = job
     return kept
-
-
-def _drop_own_step(files: Mapping[Path, str], job: JobEnvironment) -> None:
-    """Remove the files of earlier attempts of this job: it reports on the others."""
-    own = {of for path, of in files.items() if _is_own_step(path, job)}
-    for path, of in files.items():
-        if of in own:
-            path.unlink(missing_ok=True)
 
 
 def _is_own_step(path: Path, job: JobEnvironment) -> bool:

@@ -171,7 +171,10 @@ def gap_findings(merged: MergedBuild, problems: Sequence[str]) -> Iterator[Findi
     yield from _silent(merged)
     yield from _without_record(merged)
     yield from _absent_attempts(merged)
-    yield from _listed_absent(merged)
+    absent = [name for files in merged.files for name in _absent_reports(files)]
+    if absent:
+        summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
+        yield UNREPORTED.finding(summary)
 
 
 def _bounded(findings: Sequence[Finding], rule: Rule) -> Iterator[Finding]:
@@ -224,7 +227,7 @@ def _contradictions(merged: MergedBuild) -> Iterator[Finding]:
             evidence = tuple(Evidence(file=place) for place in places[:_MOST_NAMED])
             summary = f"{len(places)} records of job {files.job} differ"
             yield CONTRADICTION.finding(summary, evidence=evidence)
-        own = _own_verdict(files)
+        own = None if files.record is None else files.record.record.verdict
         if own is not None and _is_greener_than_a_report(files):
             evidence = (Evidence(file=files.place),)
             summary = f"the record of job {files.job} says {own}, and a report of it does not"
@@ -241,10 +244,6 @@ def _is_greener_than_a_report(files: JobFiles) -> bool:
         return False
     own = verdict_of_record(files.record.record, [each.report for each in files.reports])
     return is_green(own) and not is_green(verdict_of_files(files))
-
-
-def _own_verdict(files: JobFiles) -> str | None:
-    return None if files.record is None else files.record.record.verdict
 
 
 def _contradicted_by_api(merged: MergedBuild) -> Iterator[Finding]:
@@ -291,13 +290,6 @@ def _absent_attempts(merged: MergedBuild) -> Iterator[Finding]:
             absent.append(f"{step.name} (attempt {listed(numbers)})")
     if absent:
         summary = f"no report of an earlier attempt of {listed(absent)}"
-        yield UNREPORTED.finding(summary)
-
-
-def _listed_absent(merged: MergedBuild) -> Iterator[Finding]:
-    absent = [name for files in merged.files for name in _absent_reports(files)]
-    if absent:
-        summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
         yield UNREPORTED.finding(summary)
 
 
@@ -368,7 +360,9 @@ def _rest_finding(rest: Sequence[BuildCause]) -> Finding:
 
 
 def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
-    hidden = _steps_with(steps, RetryWorth.HID_A_FAILURE)
+    hidden = [
+        step.name for step in steps if RetryWorth.HID_A_FAILURE in worths_of_retries(step).values()
+    ]
     if hidden:
         summary = (
             f"a retry hid a failure of {listed(hidden)}: nothing puts the cause outside the change"
@@ -378,10 +372,6 @@ def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
     if vain:
         summary = f"a failure that no other run helps was retried: {listed(vain)}"
         yield RETRIED_IN_VAIN.finding(summary)
-
-
-def _steps_with(steps: Sequence[BuildStep], worth: RetryWorth) -> list[str]:
-    return [step.name for step in steps if worth in worths_of_retries(step).values()]
 
 
 def _was_retried_in_vain(step: BuildStep) -> bool:

@@ -312,7 +312,10 @@ def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
     causes = [cause for cause in facts.causes if not cause.cancelled]
     if causes:
         sentences.append(_first(causes[0], len(causes)))
-    hidden = _steps_hidden(facts)
+    hidden = sum(
+        any(job.retry is RetryWorth.HID_A_FAILURE for job in step.attempts)
+        for step in facts.build_steps
+    )
     if hidden:
         sentences.append(f"a retry hid a failure of {amount(hidden, 'step')}")
     return "; ".join(sentences)
@@ -331,11 +334,3 @@ def _first(cause: CauseFacts, count: int) -> str:
     if count == 1:
         return f"one cause: {cause.title} ({jobs})"
     return f"{count} causes, the first: {cause.title} ({jobs})"
-
-
-def _steps_hidden(facts: BuildFacts) -> int:
-    count = 0
-    for step in facts.build_steps:
-        if any(job.retry is RetryWorth.HID_A_FAILURE for job in step.attempts):
-            count += 1
-    return count

@@ -322,15 +322,11 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
         )
     exported = environ.get(HOST_REPORT_DIR_VARIABLE) or environ.get(REPORT_DIR_VARIABLE)
     root = Path(options.report_dir or exported or DEFAULT_REPORT_DIR)
-    folder = _folder_name(job.job_id)
+    # `job_id`, a UUID, as it is. What is none leads to no other folder, and is no option.
+    folder = re.sub("[^A-Za-z0-9_]+", "-", job.job_id)[:100].strip("-") or "job"
     if root.name != folder:
         root /= folder
     return Path(job.checkout or Path.cwd(), root)
-
-
-def _folder_name(job_id: str) -> str:
-    """`job_id`, a UUID, as it is. What is none leads to no other folder, and is no option."""
-    return re.sub("[^A-Za-z0-9_]+", "-", job_id)[:100].strip("-") or "job"
 
 
 def _from_json(text: str) -> dict[str, object]:

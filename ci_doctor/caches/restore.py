@@ -89,7 +89,27 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
             # An older one may be whole.
             refused.append(error.message)
             continue
-        receipt = _receipt(work, cache, candidate.name, manifest, tree)
+        receipt = Receipt(
+            family=cache.family.name,
+            root=str(cache.directory),
+            store=work.source.store.location,
+            manifest=candidate.name,
+            created_ms=manifest.created_ms,
+            installed_ns=time.time_ns(),
+            bytes=tree.bytes,
+            fetched_bytes=tree.fetched_bytes,
+            seconds=tree.seconds,
+            origin=manifest.origin,
+            cold=manifest.cold,
+            path=tier_of(cache.tiers.path),
+            saved_path=manifest.path,
+            soft=tier_of(cache.tiers.soft),
+            saved_soft=manifest.soft,
+            job=work.job,
+            counts=read_counts(cache.family, cache.directory),
+            installed=tree.files,
+            files=_files(manifest, cache.family, cache.directory),
+        )
         if not tree.files and _is_of_this(earlier, receipt):
             receipt = earlier
         else:
@@ -119,32 +139,6 @@ def _is_of_this(earlier: Receipt | None, receipt: Receipt) -> TypeGuard[Receipt]
     if earlier is None:
         return False
     return (earlier.manifest, earlier.job) == (receipt.manifest, receipt.job)
-
-
-def _receipt(
-    work: RestoreWork, cache: IdentifiedCache, name: str, manifest: Manifest, tree: RestoredTree
-) -> Receipt:
-    return Receipt(
-        family=cache.family.name,
-        root=str(cache.directory),
-        store=work.source.store.location,
-        manifest=name,
-        created_ms=manifest.created_ms,
-        installed_ns=time.time_ns(),
-        bytes=tree.bytes,
-        fetched_bytes=tree.fetched_bytes,
-        seconds=tree.seconds,
-        origin=manifest.origin,
-        cold=manifest.cold,
-        path=tier_of(cache.tiers.path),
-        saved_path=manifest.path,
-        soft=tier_of(cache.tiers.soft),
-        saved_soft=manifest.soft,
-        job=work.job,
-        counts=read_counts(cache.family, cache.directory),
-        installed=tree.files,
-        files=_files(manifest, cache.family, cache.directory),
-    )
 
 
 def _installed(work: RestoreWork, receipt: Receipt, tree: RestoredTree) -> RestoredCache:
@@ -241,7 +235,13 @@ def run_restore(
         return WorkResult(content=msgspec.json.encode(facts), holds_s=holds_s)
 
     def is_current(content: bytes) -> bool:
-        return _is_current(work.state, content)
+        # Whether what was restored still lies there: an agent may clean up between two jobs.
+        facts = msgspec.json.decode(content, type=decodable(RestoreCacheFacts))
+        return all(
+            _is_there(work.state, each.family, Path(each.directory))
+            for each in facts.caches
+            if each.result == "restored" and each.directory is not None
+        )
 
     try:
         leaders = work.state / "leaders"
@@ -299,16 +299,6 @@ def _key(work: RestoreWork) -> str:
         tiers = (tier_of(each).digest() for each in (cache.tiers.hard, cache.tiers.path))
         parts.append([cache.family.name, str(cache.directory), *tiers])
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
-
-
-def _is_current(state: Path, content: bytes) -> bool:
-    """Whether what was restored still lies there: an agent may clean up between two jobs."""
-    facts = msgspec.json.decode(content, type=decodable(RestoreCacheFacts))
-    return all(
-        _is_there(state, each.family, Path(each.directory))
-        for each in facts.caches
-        if each.result == "restored" and each.directory is not None
-    )
 
 
 def _is_there(state: Path, family: str, directory: Path) -> bool:

@@ -280,7 +280,12 @@ def session_of(
     """The run of pytest that wrote these records and ended so."""
     code, signal = _status(end.returncode)
     rare = _without_tests(read)
-    attempts = _attempts(read, rare, end)
+    # All attempts, those without a result too, in the order of their ends.
+    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
+    lost = [*_unfinished(read, rare, end, workers)]
+    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
+    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
+    attempts = (*lost, *_with_result(read, end, workers))
     if end.is_cut:
         # What was running then has not failed.
         attempts = tuple(each for each in attempts if each.duration_s is not None)
@@ -375,15 +380,6 @@ def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
         if isinstance(record, TestStartRecord):
             order.setdefault(record.p, {})[record.id] = None
     return {pid: tuple(names) for pid, names in order.items()}
-
-
-def _attempts(read: ReadRecords, rare: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
-    """All attempts, those without a result too, in the order of their ends."""
-    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
-    lost = [*_unfinished(read, rare, end, workers)]
-    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
-    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
-    return (*lost, *_with_result(read, end, workers))
 
 
 def _with_result(

@@ -337,28 +337,24 @@ def suspects_of(
     flaky: list[Suspect] = []
     failing: list[Suspect] = []
     for failure in failures:
-        suspect = _suspect(failure, sessions)
+        has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
+        reruns = [each for each in sessions if not each.kind.is_of_suite]
+        before = failure.before
+        if not has_ever_passed and reruns:
+            before = _collected_before(failure.test, sessions[0])
+        suspect = Suspect(
+            test=failure.test,
+            before=before,
+            error=_error(failure),
+            hash_seed=_number(sessions[0].hash_seed),
+            seed=sessions[0].seed,
+            always_failed=not has_ever_passed and bool(reruns),
+        )
         if not suspect.always_failed:
             flaky.append(suspect)
         elif suspect.before and suspect.before != failure.before:
             failing.append(suspect)
     return (*flaky, *failing)
-
-
-def _suspect(failure: SuiteFailure, sessions: Sequence[PytestSession]) -> Suspect:
-    has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
-    reruns = [each for each in sessions if not each.kind.is_of_suite]
-    before = failure.before
-    if not has_ever_passed and reruns:
-        before = _collected_before(failure.test, sessions[0])
-    return Suspect(
-        test=failure.test,
-        before=before,
-        error=_error(failure),
-        hash_seed=_number(sessions[0].hash_seed),
-        seed=sessions[0].seed,
-        always_failed=not has_ever_passed and bool(reruns),
-    )
 
 
 def _passes_in(session: PytestSession, test: str) -> bool:

@@ -140,7 +140,9 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
         message = f"quarantined until {entry.until} ({entry.owner}): {judged.why}"
     attempts: tuple[CaseAttempt, ...] = ()
     if len(judged.runs) > 1 and is_worth_telling(judged):
-        attempts = tuple(_case_attempt(run) for run in judged.runs if _counts(run))
+        # One at the base is of other code.
+        own = (run for run in judged.runs if run.kind is not RunKind.BASELINE)
+        attempts = tuple(map(_case_attempt, own))
     return Case(
         group=group,
         name=name,
@@ -150,11 +152,6 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
         duration_s=None if last is None else last.duration_s,
         attempts=attempts,
     )
-
-
-def _counts(run: RunAttempt) -> bool:
-    """Whether it is an execution of this code: one at the base is of other code."""
-    return run.kind is not RunKind.BASELINE
 
 
 def _detail(judged: TestJudgement) -> str | None:

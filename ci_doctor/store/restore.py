@@ -424,7 +424,10 @@ def _staged(
 ) -> Iterator[tuple[Stage, int]]:
     """The verified files of `entries` in a directory of ours in `folder`, and the bytes fetched."""
     entries = tuple(entries)
-    _remove_leftovers(folder)
+    for path in abandoned_directories(folder, time.time(), _LEFTOVER_AGE_S):
+        if f".{_PURPOSE}." in path.name:
+            with contextlib.suppress(OSError, UsageError):
+                remove_abandoned(path)
     _check_space(folder, sum(entry.bytes for entry in entries))
     with own_directory(_PURPOSE, folder) as name:
         stage = Stage(Path(name))
@@ -464,13 +467,6 @@ def _check_space(folder: Path, needed: int) -> None:
         message = f"{folder} has {free} bytes free, and the files need {needed}"
         hint = "free space there, or choose another directory"
         raise StoreError(StoreFailure.FULL, message, hint=hint)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in abandoned_directories(folder, time.time(), _LEFTOVER_AGE_S):
-        if f".{_PURPOSE}." in path.name:
-            with contextlib.suppress(OSError, UsageError):
-                remove_abandoned(path)
 
 
 def _result(
