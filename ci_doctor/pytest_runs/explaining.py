@@ -27,7 +27,7 @@ from ci_doctor.pytest_runs.explanation import (
     explanation_facts,
 )
 from ci_doctor.pytest_runs.judging import TrialCounts
-from ci_doctor.pytest_runs.plan import PytestPlan, with_options
+from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.reruns import SuiteFailure
 from ci_doctor.pytest_runs.result import ExplainedTest
@@ -48,9 +48,6 @@ from ci_doctor.system import clock
 # --- the shell command that makes a trial again by hand ---
 
 PLUGIN = "_ci_doctor_trial"
-# The folder holds nothing but the plugin and its parts.
-PLUGIN_FOLDER = Path(__file__).with_name("injected")
-
 
 # Options of a whole suite: its workers, its reports, when it stops. The value may be the next word.
 _OF_SUITES = (
@@ -153,7 +150,7 @@ def shell_command(
         words = [python, "-m", "pytest", "-p", "no:randomly", *_unshuffled(arguments)]
         words += [here(each) for each in (*trial.before, trial.target)]
     else:
-        assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
+        assignments.append(f"PYTHONPATH={shlex.quote(str(FOLDER))}")
         assignments.append(f"CI_DOCTOR_TRIAL={shlex.quote(plugin_form(trial))}")
         files = [*trial.before, *trial.collect, trial.target]
         paths = dict.fromkeys(path_of(each.partition("::")[0]) for each in files)
@@ -262,7 +259,7 @@ class TrialRunner:
 
     def _environment(self, trial: FlakyTrial, record: Path, temporary: Path) -> dict[str, str]:
         environ = dict(self._environ)
-        paths = [str(PLUGIN_FOLDER), environ.get("PYTHONPATH", "")]
+        paths = [str(FOLDER), environ.get("PYTHONPATH", "")]
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         environ["TMPDIR"] = str(temporary)
         # The user's own coverage stays as it is.

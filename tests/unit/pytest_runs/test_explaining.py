@@ -10,8 +10,8 @@ import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import (
+    FOLDER,
     PLUGIN,
-    PLUGIN_FOLDER,
     culprits_of,
     explained,
     options_for_tests,
@@ -182,7 +182,8 @@ def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
 
     words = shlex.split(shell_command(trial, "python", ["-m", "not slow"]))
 
-    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={PLUGIN_FOLDER}"]
+    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={FOLDER}"]
+    assert (FOLDER / f"{PLUGIN}.py").is_file()
     assert json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL=")) == {
         "seed": 3,
         "tests": ["a.py::t"],
