@@ -26,9 +26,9 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
-from ci_doctor.services.launch.launch import client_problem, make_plan, run
-from ci_doctor.services.launch.plan import choose, with_leaks
-from ci_doctor.services.launch.report import LaunchPlan, LaunchRequest, would_do
+from ci_doctor.services.launch import client_problem, make_plan, run
+from ci_doctor.services.launch_plan import choose, with_leaks
+from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.log_stream import open_last_group

@@ -183,7 +183,7 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     plan = make_plan(request)
     # A service's variables may hold secrets that our own environment does not.
     for name in plan.order:
-        session.hide(plan.specs[name].env)
+        session.hide(plan.request.specs[name].env)
     return plan
 
 

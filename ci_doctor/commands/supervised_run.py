@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_doctor.commands.refusal import refused
 from ci_doctor.session.session import Session
 from ci_doctor.supervision.run import SupervisionRequest, run
-from ci_doctor.system.relay.relay import CommandRefusedError
+from ci_doctor.system.relay import CommandRefusedError
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config

@@ -17,7 +17,7 @@ from ci_doctor.config.loading import load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendants import DescendantPolicy
-from ci_doctor.services.probes.ready import ReadinessProbe, parse_ready
+from ci_doctor.services.ready import ReadinessProbe, parse_ready
 from ci_doctor.services.wait import WaitProgress, WaitRequest, run
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session

@@ -198,10 +198,8 @@ class _ExperimentRun:
     async def to_the_end(self) -> Experiment:
         # Caches of a run that was killed: nothing in them is fresh.
         shutil.rmtree(self._caches, ignore_errors=True)
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         try:
-            with self.interruption.watch(task):
+            with self.interruption.watch():
                 # A deadline that has passed already cancels at the first await.
                 async with asyncio.timeout(self.plan.deadline - clock.now()) as limit:
                     await self._starts(limit)

@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import glob
-import os
 import re
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ from ci_doctor.model.facts.diagnose import FollowFacts
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -72,69 +71,29 @@ async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
         for watch in watches:
             watch.close()
         for log in logs:
-            log.close()
+            log.file.close()
 
 
 class _GrowingLog:
     """A file, how far it was read, and the line that is not finished yet."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = -1
+        self.file = GrowingFile(path)
+        self._is_restarted = False
         self._start_again()
 
     def _start_again(self) -> None:
         self._offset = 0
         self._number = 1
         self._unfinished = b""
-        self._is_restarted = False
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
     def new_lines(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
         """The lines since the last call, in turns, and whether the file began anew before them."""
-        if self._descriptor < 0 and not self._open():
-            return
-        while True:
-            self._check_truncation()
-            yield from self._rest()
-            if not self._is_replaced():
-                return
-            self.close()
-            if not self._open():
-                return
-            self._start_again()
-            self._is_restarted = True
-
-    def _open(self) -> bool:
-        try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return False
-        return True
-
-    def _check_truncation(self) -> None:
-        if os.fstat(self._descriptor).st_size < self._offset + len(self._unfinished):
-            self._start_again()
-            self._is_restarted = True
-
-    def _is_replaced(self) -> bool:
-        try:
-            there = self._path.stat()
-        except OSError:
-            # Between the two halves of a rotation; the watch reports the new file.
-            return False
-        return not os.path.samestat(there, os.fstat(self._descriptor))
-
-    def _rest(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
-        while True:
-            unread = self._offset + len(self._unfinished)
-            piece = os.pread(self._descriptor, _TURN_BYTES, unread)
-            if not piece:
-                return
+        while piece := self.file.read(_TURN_BYTES):
+            if self.file.is_restarted:
+                self.file.is_restarted = False
+                self._start_again()
+                self._is_restarted = True
             lines = tuple(self._take(piece))
             if lines:
                 is_restarted, self._is_restarted = self._is_restarted, False
@@ -313,9 +272,7 @@ async def _follow(
     interruption: Interruption,
     take: Callable[[Cause], None],
 ) -> None:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is one
-    with interruption.watch(task):
+    with interruption.watch():
         async with contextlib.aclosing(follow(paths)) as growth:
             async for news in growth:
                 for cause in watch.take(str(paths[news.log]), news.lines):

@@ -192,7 +192,7 @@ class Bench:
             if ran.exit_code is None:
                 raise Unbuildable("the build of the metadata was not over within the time limit")
             if ran.exit_code:
-                raise _HookFailed(_telling_line(ran.output))
+                raise _HookFailed(_telling_line(ran.stdout))
 
         system = build_system(project)
         caller = BuildBackendHookCaller(
@@ -255,7 +255,7 @@ class Bench:
         if ran.exit_code is None:
             raise Unbuildable("the build requirements were not installed within the time limit")
         if ran.exit_code:
-            raise Unbuildable(f"the build requirements cannot be installed: {ran.last_line}")
+            raise Unbuildable(f"the build requirements cannot be installed: {ran.last_words}")
 
 
 def _built(metadata: Path) -> BuiltMetadata:

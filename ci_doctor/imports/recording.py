@@ -2,6 +2,7 @@
 """Acts on processes: runs a command in which every Python records its imports, reads the traces."""
 
 import asyncio
+import contextlib
 import signal as signals
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +14,8 @@ from ci_doctor.imports.trace import RecordedRun, read_traces
 from ci_doctor.preload.injection import injected
 from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import Interruption, end_awaited, hand_on
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -53,9 +54,7 @@ def recording(
 _HELPERS_S = 2.0
 _GRACE_S = 4.0
 _KILL_S = 2.0
-# After a signal to ci-doctor: its sender may have signalled our whole process group, the command
-# included. Wait a moment for that, so as not to send the signal twice.
-_GROUP_SIGNAL_S = 0.1
+# After a signal to ci-doctor.
 _AFTER_CTRL_C_S = 2.0
 _AFTER_SIGNAL_S = 1.0
 _POLL_S = 0.02
@@ -148,13 +147,8 @@ class _ForegroundRun:
             guardian.close()
 
     async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in a task
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(child.pidfd, _settle, ended)
         try:
-            with interruption.watch(task):
+            with end_awaited(child.pidfd) as ended, interruption.watch():
                 try:
                     await self._to_its_end(child, tree, ended)
                 except asyncio.CancelledError:
@@ -164,7 +158,6 @@ class _ForegroundRun:
                     # Within `watch`: a second signal must be able to cancel the stop.
                     await _stop(child, tree, ended, interruption.received)
         finally:
-            loop.remove_reader(child.pidfd)
             self.duration_s = self.duration_s or clock.now() - child.started_at
 
     async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
@@ -181,26 +174,11 @@ async def _stop(
     child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
 ) -> None:
     """Hand the signal on; a second one cancels this, and the caller kills what is left."""
-    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
-    number = signals.SIGTERM
-    own_time_s = _GROUP_SIGNAL_S
-    if received is signals.SIGINT:
-        number = signals.SIGINT
-        if in_foreground():
-            own_time_s = _AFTER_CTRL_C_S
-    try:
-        await asyncio.wait({ended}, timeout=own_time_s)
-        if not ended.done():
-            signals.pidfd_send_signal(child.pidfd, number)
-            await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
+    with contextlib.suppress(asyncio.CancelledError):
+        await hand_on(
+            received, child.pidfd, ended, limit_s=_AFTER_SIGNAL_S, ctrl_c_s=_AFTER_CTRL_C_S
+        )
         await tree.terminate(_GRACE_S)
-    except (asyncio.CancelledError, ProcessLookupError):
-        pass
-
-
-def _settle(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
 
 
 async def _outlived(tree: OwnTree) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from ci_doctor.load.canonical import Canonical, is_blank, text_of
+from ci_doctor.load.canonical import Canonical, is_blank
 from ci_doctor.load.looks import words_of
 from ci_doctor.model.facts.restart_check import (
     AnswerComparison,
@@ -22,7 +22,6 @@ from ci_doctor.services.instance import ServiceEvent
 if TYPE_CHECKING:
     from ci_doctor.load.sending import Reply
     from ci_doctor.machine.gpus import GpuMemory
-    from ci_doctor.services.leaks.places import PlacesSnapshot
 
 
 _BLANKS_KEPT = 5
@@ -31,37 +30,87 @@ _UNKEPT_SHOWN = 5
 _LONGEST_SHOWN = 300
 _SHOWN_BEFORE = 40
 # Of a text so much is kept to show a difference: a load may hold thousands of long answers.
-_LONGEST_KEPT = 4_000
+_LONGEST_KEPT = 16_000
 
 
 class _Voice(Struct):
     """The answers to one request in one part of the check. `texts` are their hashes."""
 
     texts: set[int]
+    digests: set[str]
     shortest: int
     longest: int
     last: str = ""
     blanks: int = 0
     count: int = 0
 
-    def add(self, text: str, *, blank: bool) -> None:
-        length = len(text)
+    def add(self, answer: Canonical) -> None:
+        text = words_of(answer.output)
         self.texts.add(hash(text))
+        self.digests.add(answer.digest)
         self.last = text[:_LONGEST_KEPT]
-        self.shortest = min(self.shortest, length)
-        self.longest = max(self.longest, length)
-        self.blanks += blank
+        self.shortest = min(self.shortest, len(text))
+        self.longest = max(self.longest, len(text))
+        self.blanks += is_blank(answer.output)
         self.count += 1
 
 
 def _voice() -> _Voice:
-    return _Voice(texts=set(), shortest=1 << 62, longest=0)
+    return _Voice(texts=set(), digests=set(), shortest=1 << 62, longest=0)
 
 
-class AnswerBook:
-    """Takes every answer with the phase in which its request was sent."""
+def _different(voices: Iterable[_Voice]) -> int:
+    """How many different texts there are over all requests."""
+    texts: set[int] = set()
+    for voice in voices:
+        texts |= voice.texts
+    return len(texts)
 
-    def __init__(self) -> None:
+
+def chance_of_unkept(before: int, after: int) -> float:
+    """How many requests look unkept by chance for each that is seen to vary: at most so many.
+
+    A request gets its other text with a probability p each time, at `before` answers and then at
+    `after` ones. It looks unkept with (1-p)^before · p^after, and is seen to vary with
+    1 - (1-p)^before - p^before. The result is the greatest ratio over p.
+    """
+    ratios = []
+    for percent in range(1, 100):
+        p = percent / 100
+        varies = 1 - (1 - p) ** before - p**before
+        if varies > 0:
+            ratios.append((1 - p) ** before * p**after / varies)
+    return max(ratios, default=1.0)
+
+
+def from_first_difference(before: str, after: str) -> tuple[str, str]:
+    """Both texts from a little before their first difference."""
+    same = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        same += 1
+    start = max(0, same - _SHOWN_BEFORE)
+    end = start + _LONGEST_SHOWN
+    return before[start:end], after[start:end]
+
+
+# Errors that differ, of one phase: thousands of refused connections say the same.
+_ERRORS_KEPT = 3
+_DIFFERENCES_KEPT = 5
+
+
+class Ledger:
+    """Takes each reply with the phase in which its request was sent.
+
+    compare: whether an answer since the kill must be one that the baseline gave.
+    """
+
+    def __init__(self, *, compare: bool) -> None:
+        self.different: list[DifferentAnswer] = []
+        self.different_count = 0
+        self._compare = compare
+        self._tallies: dict[Phase, _Tally] = {}
         self._controls: dict[str, _Voice] = {}
         self._control_starts = 0
         self._before: dict[str, _Voice] = {}
@@ -74,23 +123,53 @@ class AnswerBook:
         """One more control start gets the load, once."""
         self._control_starts += 1
 
-    def add(self, phase: Phase, name: str, answer: Canonical) -> None:
-        """Take note of the answer to the request `name`."""
+    def keep(self, phase: Phase, reply: "Reply") -> None:
+        """Take note of a reply."""
+        self._tally(phase).add(reply)
+        answer = reply.answer
+        if answer is None:
+            return
         model = answer.prompt_facts.get("model")
         if model is not None:
             self._models.setdefault(phase, set()).add(str(model))
-        text = words_of(answer.output)
-        blank = is_blank(answer.output)
-        if phase is Phase.CONTROL:
-            self._controls.setdefault(name, _voice()).add(text, blank=blank)
-            return
-        if phase is Phase.BASELINE:
-            self._before.setdefault(name, _voice()).add(text, blank=blank)
-            return
-        if blank and self._always_had_words(name):
-            self._note_blank(phase, name)
-        if phase is Phase.AFTER:
-            self._after.setdefault(name, _voice()).add(text, blank=blank)
+        voices = {
+            Phase.CONTROL: self._controls,
+            Phase.BASELINE: self._before,
+            Phase.AFTER: self._after,
+        }.get(phase)
+        if voices is not None:
+            voices.setdefault(reply.id, _voice()).add(answer)
+        before = self._before.get(reply.id)
+        if before is not None and phase not in {Phase.CONTROL, Phase.BASELINE}:
+            self._judge(phase, reply.id, answer, before)
+
+    def lasted(self, phase: Phase, seconds: float) -> None:
+        """Requests were sent for so long."""
+        self._tally(phase).seconds += seconds
+
+    def passed(self, phase: Phase, answered: int, seconds: float) -> None:
+        """One whole pass of the load is through."""
+        tally = self._tally(phase)
+        tally.seconds += seconds
+        # A clock that has not moved gives no rate.
+        tally.rates.append(answered / seconds if seconds > 0 else 0.0)
+
+    def ok(self, phase: Phase) -> int:
+        """The good answers so far."""
+        return self._tally(phase).ok
+
+    @property
+    def counts(self) -> dict[Phase, Counts]:
+        """The phases in their order."""
+        tallies = self._tallies
+        return {phase: tallies[phase].counts() for phase in Phase if phase in tallies}
+
+    @property
+    def unstable(self) -> tuple[str, ...]:
+        """The requests that the baseline itself answered differently."""
+        if not self._compare:
+            return ()
+        return tuple(name for name, voice in self._before.items() if len(voice.digests) > 1)
 
     def comparison(self) -> AnswerComparison:
         """What came of it."""
@@ -115,19 +194,9 @@ class AnswerBook:
             unkept_count=len(unkept),
             noisy=len(noisy),
             chance=round(sum(map(self._chance, noisy)), 6),
-            models_before=self._named(Phase.BASELINE),
-            models_after=self._named(Phase.AFTER),
+            models_before=tuple(sorted(self._models.get(Phase.BASELINE, ()))),
+            models_after=tuple(sorted(self._models.get(Phase.AFTER, ()))),
         )
-
-    def _always_had_words(self, name: str) -> bool:
-        voice = self._before.get(name)
-        return voice is not None and not voice.blanks
-
-    def _note_blank(self, phase: Phase, name: str) -> None:
-        self._blank_count += 1
-        known = any(each.id == name for each in self._blank)
-        if not known and len(self._blank) < _BLANKS_KEPT:
-            self._blank.append(BlankAnswer(id=name, phase=phase))
 
     def _is_shorter(self, name: str) -> bool:
         """Whether each answer after has less than half of the characters of each before."""
@@ -175,136 +244,24 @@ class AnswerBook:
         before, after = from_first_difference(self._before[name].last, self._after[name].last)
         return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
 
-    def _named(self, phase: Phase) -> tuple[str, ...]:
-        return tuple(sorted(self._models.get(phase, ())))
-
-
-def _different(voices: Iterable[_Voice]) -> int:
-    """How many different texts there are over all requests."""
-    texts: set[int] = set()
-    for voice in voices:
-        texts |= voice.texts
-    return len(texts)
-
-
-def chance_of_unkept(before: int, after: int) -> float:
-    """How many requests look unkept by chance for each that is seen to vary: at most so many.
-
-    A request gets its other text with a probability p each time, at `before` answers and then at
-    `after` ones. It looks unkept with (1-p)^before · p^after, and is seen to vary with
-    1 - (1-p)^before - p^before. The result is the greatest ratio over p.
-    """
-    ratios = []
-    for percent in range(1, 100):
-        p = percent / 100
-        varies = 1 - (1 - p) ** before - p**before
-        if varies > 0:
-            ratios.append((1 - p) ** before * p**after / varies)
-    return max(ratios, default=1.0)
-
-
-def from_first_difference(before: str, after: str) -> tuple[str, str]:
-    """Both texts from a little before their first difference."""
-    same = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        same += 1
-    start = max(0, same - _SHOWN_BEFORE)
-    end = start + _LONGEST_SHOWN
-    return before[start:end], after[start:end]
-
-
-# Errors that differ, of one phase: thousands of refused connections say the same.
-_ERRORS_KEPT = 3
-_DIFFERENCES_KEPT = 5
-
-
-class Ledger:
-    """Takes each reply with the phase in which its request was sent."""
-
-    def __init__(self, *, compare: bool) -> None:
-        self.different: list[DifferentAnswer] = []
-        self.different_count = 0
-        self.book = AnswerBook()
-        self._compare = compare
-        self._tallies: dict[Phase, _Tally] = {}
-        # Digests decide what is the same; of the texts the first is kept, to show a difference.
-        self._digests: dict[str, set[str]] = {}
-        self._texts: dict[str, str] = {}
-
-    def keep(self, phase: Phase, reply: "Reply") -> None:
-        """Take note of a reply."""
-        self._tally(phase).add(reply)
-        if reply.answer is None:
-            return
-        self.book.add(phase, reply.id, reply.answer)
-        if not self._compare or phase is Phase.CONTROL:
-            return
-        if phase is Phase.BASELINE:
-            self._learn(reply.id, reply.answer)
-        else:
-            self._compare_with_baseline(phase, reply.id, reply.answer)
-
-    def lasted(self, phase: Phase, seconds: float) -> None:
-        """Requests were sent for so long."""
-        self._tally(phase).seconds += seconds
-
-    def passed(self, phase: Phase, answered: int, seconds: float) -> None:
-        """One whole pass of the load is through."""
-        tally = self._tally(phase)
-        tally.seconds += seconds
-        # A clock that has not moved gives no rate.
-        rate = 0.0
-        if seconds > 0:
-            rate = answered / seconds
-        tally.rates.append(rate)
-
-    def ok(self, phase: Phase) -> int:
-        """The good answers so far."""
-        return self._tally(phase).ok
-
-    @property
-    def counts(self) -> dict[Phase, Counts]:
-        """The phases in their order."""
-        counts = {}
-        for phase in Phase:
-            if phase in self._tallies:
-                counts[phase] = self._tallies[phase].counts()
-        return counts
-
-    @property
-    def unstable(self) -> tuple[str, ...]:
-        """The requests that the baseline itself answered differently."""
-        names = []
-        for name, digests in self._digests.items():
-            if len(digests) > 1:
-                names.append(name)
-        return tuple(names)
-
     def _tally(self, phase: Phase) -> "_Tally":
         return self._tallies.setdefault(phase, _Tally())
 
-    def _learn(self, name: str, answer: Canonical) -> None:
-        digests = self._digests.setdefault(name, set())
-        digests.add(answer.digest)
-        self._texts.setdefault(name, text_of(answer.output))
-
-    def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
-        digests = self._digests.get(name, set())
+    def _judge(self, phase: Phase, name: str, answer: Canonical, before: "_Voice") -> None:
+        """Take note of what an answer since the kill lacks that `before` had."""
+        if is_blank(answer.output) and not before.blanks:
+            self._blank_count += 1
+            if len(self._blank) < _BLANKS_KEPT and name not in {each.id for each in self._blank}:
+                self._blank.append(BlankAnswer(id=name, phase=phase))
         # With several, the baseline contradicts itself and proves nothing.
-        if len(digests) != 1 or answer.digest in digests:
+        if not self._compare or len(before.digests) != 1 or answer.digest in before.digests:
             return
         self.different_count += 1
-        if len(self.different) >= _DIFFERENCES_KEPT or self._is_kept(name):
-            return
-        text = text_of(answer.output)
-        before, after = from_first_difference(self._texts[name], text)
-        self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
-
-    def _is_kept(self, name: str) -> bool:
         # The load is sent again and again: one request must not fill the list.
-        return any(each.id == name for each in self.different)
+        known = {each.id for each in self.different}
+        if len(self.different) < _DIFFERENCES_KEPT and name not in known:
+            earlier, now = from_first_difference(before.last, words_of(answer.output))
+            self.different.append(DifferentAnswer(id=name, phase=phase, before=earlier, after=now))
 
 
 class _Tally:
@@ -358,8 +315,7 @@ class RestartProgress(Struct, frozen=True, kw_only=True):
 class Notes:
     """The observation so far, and the requests in `ledger`. `phase` is what is going on.
 
-    `gpu_before` is what the GPUs held before anything was started, `memory_before` the shared memory
-    with a name; None if they are not checked.
+    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
     """
 
     def __init__(
@@ -367,7 +323,6 @@ class Notes:
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
-        self.memory_before: PlacesSnapshot | None = None
         self.ledger = Ledger(compare=compare)
         self._observation = Observation(requests=requests)
         self._on_progress = on_progress
@@ -395,5 +350,5 @@ class Notes:
             different=tuple(ledger.different),
             different_count=ledger.different_count,
             unstable=ledger.unstable,
-            answers=ledger.book.comparison(),
+            answers=ledger.comparison(),
         )

@@ -2,8 +2,8 @@
 """Acts on file descriptors: watches for the end of every service and of every process below it."""
 
 import asyncio
-import functools
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
@@ -19,7 +19,7 @@ from ci_doctor.services.descendants import (
     session_of,
 )
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent, Subject
-from ci_doctor.services.logs import FatalLine, LogWatch
+from ci_doctor.services.logs import LogWatch
 from ci_doctor.services.pidfile import follow
 from ci_doctor.system import clock
 from ci_doctor.system.files.bounded_log import LogBound
@@ -73,10 +73,18 @@ class DeathWatch:
         self._watch_process(instance)
         if instance.spec.fatal is None:
             return
-        fatal = FatalLine(instance.spec.fatal)
-        on_lines = functools.partial(self._read, instance, fatal)
-        watch = LogWatch(log, on_lines)
-        instance.cleanup.append(watch.close)
+        fatal = re.compile(instance.spec.fatal)
+
+        def read(lines: Sequence[str]) -> None:
+            for line in lines:
+                if fatal.search(line) and not instance.stop_wanted and not instance.ended:
+                    # After a fatal line the process gets time to end by itself: that end explains
+                    # more. As old as it was at that line, not after the grace.
+                    at = clock.now()
+                    waiting = self._loop.create_task(self._after_grace(instance, line, at))
+                    instance.cleanup.append(waiting.cancel)
+
+        instance.cleanup.append(LogWatch(log, read).close)
 
     def forget(self, instance: Instance) -> None:
         """Report its end no more; may be called again."""
@@ -234,18 +242,6 @@ class DeathWatch:
             if instance.process.pid == root:
                 return instance
         return None
-
-    def _read(self, instance: Instance, fatal: FatalLine, lines: Sequence[str]) -> None:
-        for line in lines:
-            if fatal.matches(line) and not instance.stop_wanted and not instance.ended:
-                self._give_grace(instance, line)
-
-    def _give_grace(self, instance: Instance, line: str) -> None:
-        """After a fatal line the process gets time to end by itself: that end explains more."""
-        # As old as it was at that line, not after the grace.
-        at = clock.now()
-        waiting = self._loop.create_task(self._after_grace(instance, line, at))
-        instance.cleanup.append(waiting.cancel)
 
     async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
         grace_s = parse_duration(instance.spec.fatal_grace)

@@ -26,8 +26,8 @@ from ci_doctor.services.descendants import (
 )
 from ci_doctor.services.instance import Death, Subject
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
@@ -228,7 +228,7 @@ class ExternalWatch:
         """
         dead = self._dead_before
         if dead is not None:
-            return self._died(dead, clock.now(), dead.returncode(), _BEFORE)
+            return self._died(dead, clock.now(), dead.wait(), _BEFORE)
         with self._probe_context(environment, directory) as context:
             # A probe may take its whole attempt to notice what the pidfd tells at once.
             asking = wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
@@ -245,7 +245,7 @@ class ExternalWatch:
         # Only now: to look for an owner takes time, in which the process may end.
         dead = next((each for each in self._processes if each.has_ended()), None)
         if dead is not None:
-            return self._died(dead, clock.now(), dead.returncode())
+            return self._died(dead, clock.now(), dead.wait())
         subject = self._subject(self._processes[0], clock.now())
         if owner is not None and not self._is_behind_pipe(owner):
             return self._without_log(failure_cause.answered_by_another(subject, owner))
@@ -301,7 +301,7 @@ class ExternalWatch:
             process = self._server
         if not self._death.done():
             # At once: its exit code can be read until its parent waits for it.
-            self._death.set_result(partial(self._died, process, at, process.returncode()))
+            self._death.set_result(partial(self._died, process, at, process.wait()))
 
     def _died(
         self, process: ExternalProcess, at: float, returncode: int | None, when: str | None = None
@@ -396,7 +396,7 @@ def _commands(
     environment: Mapping[str, str], directory: Path
 ) -> "Iterator[Callable[[Sequence[str], int], Child]]":
     """What runs the commands of an exec probe; they, and what they leave behind, end with it."""
-    from ci_doctor.system.guardian.client import Guardian
+    from ci_doctor.system.guardian import Guardian
     from ci_doctor.system.processes.tree import OwnTree
 
     guardian = Guardian.start()

@@ -16,7 +16,7 @@ from ci_doctor.services.instance import Death, Instance, Subject
 from ci_doctor.services.logs import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.ready import ReadinessProbe
+from ci_doctor.services.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import living_in_use

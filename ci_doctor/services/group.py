@@ -16,10 +16,10 @@ from ci_doctor.services.busy_timeout import BusyTimeout, before_death
 from ci_doctor.services.check import check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.instance import Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
+from ci_doctor.services.leak_ledger import TEMPORARY, LeakLedger, LeakPolicy
 from ci_doctor.services.logs import open_log
 from ci_doctor.services.ports import is_local, owner_of
-from ci_doctor.services.probes.probe import wait_until_ready
+from ci_doctor.services.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec, port_names
 from ci_doctor.system import clock

@@ -3,17 +3,20 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
+from ci_doctor.services.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+
+    from ci_doctor.system.processes.external_process import ExternalProcess
+    from ci_doctor.system.processes.process import Child
 
 
 class Subject(Struct, frozen=True, kw_only=True):
@@ -138,27 +141,6 @@ class RunningService(Struct, frozen=True, kw_only=True):
         return self.base_url
 
 
-class WatchedProcess(Protocol):
-    """A process whose end is awaited: our child, or one that a child left in the background."""
-
-    pid: int
-    pidfd: int
-    started_at: float
-
-    @property
-    def peak_rss(self) -> int | None:
-        """Bytes, available after the end."""
-
-    def wait(self) -> int | None:
-        """The exit code or negative signal, once `pidfd` is readable; None if nobody knows."""
-
-    def returncode(self) -> int | None:
-        """As `wait`, and None while the process lives."""
-
-    def close(self) -> None:
-        """Close the pidfd; may be called again."""
-
-
 class Instance:
     """One start of a service under watch.
 
@@ -172,7 +154,7 @@ class Instance:
         service: RunningService,
         spec: ServiceSpec,
         filled: FilledSpec,
-        process: WatchedProcess,
+        process: "Child | ExternalProcess",
     ) -> None:
         self.service = service
         self.spec = spec

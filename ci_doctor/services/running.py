@@ -2,6 +2,7 @@
 """Acts on processes: a running group of services, which reports its first death and stops whole."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,12 +11,13 @@ from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import LeakLedger
+from ci_doctor.services.leak_ledger import LeakLedger
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.stopping import Stopping, settle
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.stopping import Stopping
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
@@ -185,22 +187,15 @@ class RunningGroup:
         instance.stop_wanted = True
         # Afterwards orphans no longer have a parent by which they could be attributed.
         self._note_processes(instance)
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
         # One reader for each descriptor: from here on only we wait for its end.
         self._watch.forget(instance)
-        loop.add_reader(instance.process.pidfd, settle, ended)
-        try:
+        # It may end by itself in this very moment.
+        with contextlib.suppress(ProcessLookupError), end_awaited(instance.process.pidfd) as ended:
             if not instance.ended:
                 now = clock.now()
                 self.report(instance.event(EventKind.STOPPING, now, signal=number.name))
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
-        # It has ended by itself in this very moment.
-        except ProcessLookupError:
-            pass
-        finally:
-            loop.remove_reader(instance.process.pidfd)
         instance.ended = True
         death = Death(returncode=instance.process.wait())
         self.report(instance.end_event(EventKind.STOPPED, clock.now(), death))

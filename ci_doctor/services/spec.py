@@ -17,7 +17,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
+from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
 # Of a budget, the most that is kept for stopping everything and writing the report: to stop a group

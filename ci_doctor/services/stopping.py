@@ -4,8 +4,6 @@
 import asyncio
 import contextlib
 import os
-import select
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
@@ -14,13 +12,15 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.machine.gpus import GpuMemory, read_gpu_memory
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, StopResult
+from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent
 from ci_doctor.services.ports import owner_of
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.listeners import is_listened_on
-from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.process import Child, has_ended
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -84,7 +84,7 @@ async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float)
     while True:
         try:
             # At least once, however short the limit is.
-            now = await asyncio.wait_for(_read_aside(), max(1.0, deadline - clock.now()))
+            now = await asyncio.wait_for(aside(read_gpu_memory), max(1.0, deadline - clock.now()))
         except TimeoutError:
             return held
         except CiDoctorError as error:
@@ -111,32 +111,6 @@ def _gpu_memory_held(
             f"{gpu.describe()}, {limit_s:g} s after the stop; it was {mebibytes:,} MiB before the "
             "start"
         )
-
-
-async def _read_aside() -> tuple[GpuMemory, ...]:
-    """Read in a thread that nobody waits for at exit: a wedged driver never answers."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[tuple[GpuMemory, ...]] = loop.create_future()
-
-    def deliver(memory: tuple[GpuMemory, ...] | None, error: CiDoctorError | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        elif memory is not None:
-            answer.set_result(memory)
-
-    def read() -> None:
-        memory, failure = None, None
-        try:
-            memory = read_gpu_memory()
-        except CiDoctorError as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed by now
-            loop.call_soon_threadsafe(deliver, memory, failure)
-
-    threading.Thread(target=read, daemon=True, name="gpu-memory").start()
-    return await answer
 
 
 STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
@@ -241,20 +215,13 @@ class Stopping:
                 self._on_event(instance.event(EventKind.STOPPING, clock.now()))
 
     async def _run_stop_commands(self, instances: Iterable[Instance], limit_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        running = list(self._start_stop_commands(instances))
-        ends = []
-        try:
-            for child in running:
-                ended = loop.create_future()
-                loop.add_reader(child.pidfd, settle, ended)
-                ends.append(ended)
+        with contextlib.ExitStack() as stack:
+            ends = []
+            for child in self._start_stop_commands(instances):
+                stack.callback(child.close)
+                ends.append(stack.enter_context(end_awaited(child.pidfd)))
             if ends:
                 await asyncio.wait(ends, timeout=limit_s)
-        finally:
-            for child in running:
-                loop.remove_reader(child.pidfd)
-                child.close()
 
     def _start_stop_commands(self, instances: Iterable[Instance]) -> Iterator[Child]:
         for instance in instances:
@@ -297,7 +264,9 @@ class Stopping:
 
     def _report_stopped(self, instances: Iterable[Instance]) -> None:
         for instance in instances:
-            if instance.stopping_since is None or not _has_ended(instance.process.pidfd):
+            pidfd = instance.process.pidfd
+            # It may be closed already.
+            if instance.stopping_since is None or pidfd < 0 or not has_ended(pidfd):
                 continue
             now = clock.now()
             # Before `peak_rss` is read, which is there only after the wait.
@@ -310,20 +279,6 @@ class Stopping:
                 peak_rss=instance.process.peak_rss,
             )
             self._on_event(event)
-
-
-def settle(ended: "asyncio.Future[None]") -> None:
-    """Make the future done, once."""
-    if not ended.done():
-        ended.set_result(None)
-
-
-def _has_ended(pidfd: int) -> bool:
-    poll = select.poll()
-    with contextlib.suppress(ValueError):  # closed already
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(0))
-    return False
 
 
 def _as_process(kin: Kin) -> NamedProcess:

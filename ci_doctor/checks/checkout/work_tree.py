@@ -14,7 +14,7 @@ from ci_doctor.checks.processes import read_processes
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import amount
-from ci_doctor.services.leaks.places import in_use
+from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock
 
 _SHOWN = 10

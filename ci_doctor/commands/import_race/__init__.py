@@ -92,7 +92,7 @@ def import_race(
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest, not_run
-    from ci_doctor.services.launch.plan import problem
+    from ci_doctor.services.launch_plan import problem
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())

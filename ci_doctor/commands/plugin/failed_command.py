@@ -135,7 +135,7 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
         say(note)
     _report(session, job, explained, configured)
     keep_diagnosed(job.root, job.words)
-    return explained.root_cause
+    return None if explained.facts is None else explained.facts.root_cause
 
 
 def _status_of_command(end: JobEnd) -> int | None:
@@ -150,7 +150,9 @@ def _report(
     if explained.outcome is None:
         return
     os.environ[REPORT_DIR_VARIABLE] = str(job.root)
-    session.invocation = Invocation.begin([REPORT_NAME, *explained.logs])
+    session.invocation = Invocation.begin(
+        [REPORT_NAME, *(explained.facts.logs if explained.facts else ())]
+    )
     try:
         directory = session.claim()
     except CiDoctorError as error:

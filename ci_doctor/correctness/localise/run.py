@@ -301,10 +301,8 @@ class _RunningSearch:
     async def _until_signal(
         self, most: int, samples: SampleWriter, interruption: Interruption
     ) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         try:
-            with interruption.watch(task):
+            with interruption.watch():
                 await self._pairs(most, samples)
         except asyncio.CancelledError:
             if interruption.received is None:

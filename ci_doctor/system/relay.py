@@ -23,7 +23,7 @@ from msgspec import Struct
 from ci_doctor.system import clock
 from ci_doctor.system.processes import program
 from ci_doctor.system.processes.process_table import look_up
-from ci_doctor.system.relay.output import STDERR, STDOUT, Channel, CommandLog, Pump, open_channels
+from ci_doctor.system.relay_output import STDERR, STDOUT, Channel, CommandLog, Pump, open_channels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

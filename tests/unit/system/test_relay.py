@@ -11,8 +11,8 @@ pytestmark = pytest.mark.integration
 # A process group of its own, with a command in it that ignores what is sent.
 PROGRAM = """
 import os, signal, subprocess
-from ci_doctor.system.relay.relay import RELAYED
-from ci_doctor.system.relay.relay import GroupProbe
+from ci_doctor.system.relay import RELAYED
+from ci_doctor.system.relay import GroupProbe
 
 for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGWINCH):
     signal.signal(number, lambda *_: None)

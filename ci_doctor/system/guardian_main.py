@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable
 
-from ci_doctor.system.guardian.wire import Wire
+from ci_doctor.system.guardian_wire import Wire
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
 from ci_doctor.system.processes.program import EXEC, Program, read_report, start
 from ci_doctor.system.processes.tree_stop import TreeStop

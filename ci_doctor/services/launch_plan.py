@@ -13,7 +13,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import is_executable
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.launch.report import NOT_EXECUTABLE, NOT_FOUND
+from ci_doctor.services.launch_report import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.spec import ServiceSpec, fill, start_order
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"

@@ -22,20 +22,20 @@ from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.launch.plan import check_words, client_environment, filled_words, problem
-from ci_doctor.services.launch.report import (
+from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
+from ci_doctor.services.launch_report import (
     Launched,
     LaunchPlan,
-    LaunchRecord,
     LaunchRequest,
     outcome_of,
     refused,
 )
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, port_names
+from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import make_directory
-from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.processes.interruption import Interruption, hand_on
 from ci_doctor.system.processes.process import describe_exit, has_ended, is_ending
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.secrets.log_files import redact_files
@@ -133,11 +133,9 @@ def _fields(event: ServiceEvent) -> dict[str, Any]:
 
 
 # What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked
-# it; if Ctrl-C has reached it already; and before we ask it, because the same signal may have gone
-# to our whole process group.
+# it; and if Ctrl-C has reached it already.
 _LAST_S = 1.0
 _AFTER_CTRL_C_S = 2.0
-_BEFORE_ASKING_S = 0.1
 
 
 class RunningClient:
@@ -212,18 +210,13 @@ class RunningClient:
         await asyncio.wait({self.ended}, timeout=limit_s)
 
     async def follow(self, number: signal.Signals) -> None:
-        """End it as we end; a signal from the terminal, or to our group, has reached it already."""
+        """End it as we end."""
         if self._child is None:
             return
         self._end_requested = True
-        limit_s = _BEFORE_ASKING_S
-        if number is signal.SIGINT and in_foreground():
-            limit_s = _AFTER_CTRL_C_S
-        await asyncio.wait({self.ended}, timeout=limit_s)
-        # Of the others only SIGTERM: a client may take SIGHUP or SIGQUIT for something else.
-        if number is not signal.SIGINT:
-            number = signal.SIGTERM
-        await self.end(number, _LAST_S)
+        await hand_on(
+            number, self._child.pidfd, self.ended, limit_s=_LAST_S, ctrl_c_s=_AFTER_CTRL_C_S
+        )
 
     def result(self) -> ClientRun:
         """What became of it, once nobody waits for it any more: its pidfd is closed then."""
@@ -282,7 +275,7 @@ class _Launch:
         self.request = plan.request
         self.on_event = on_event
         self.on_ready = on_ready
-        self.record = LaunchRecord(plan.order)
+        self.record = Starts(plan.order)
         self.group: RunningGroup | None = None
         self.failure: ServiceFailure | None = None
         self.late: ServiceFailure | None = None
@@ -292,10 +285,8 @@ class _Launch:
         self.hurried = False
 
     async def to_the_end(self, interruption: Interruption) -> Launched:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         received = None
-        with interruption.watch(task):
+        with interruption.watch():
             try:
                 await self._run()
             except asyncio.CancelledError:
@@ -388,11 +379,11 @@ class _Launch:
         if self.client is not None:
             client = self.client.result()
         failure = self._with_consequences(client)
-        # A client that was never run is reported too, with no duration (conclude.py).
+        # A client that was never run is reported too, with no duration.
         if client is None and self.request.client:
             client = ClientRun(words=self.request.client)
         return Launched(
-            services=self.record.services,
+            services=self.record.runs,
             failure=failure,
             late=self.late,
             received=received,

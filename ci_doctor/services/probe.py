@@ -4,7 +4,6 @@
 import asyncio
 import errno
 import os
-import select
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
+from ci_doctor.services import http_answer
 from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
-from ci_doctor.services.logs import GrowingLog
-from ci_doctor.services.probes import http_answer
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.logs import TURN_BYTES, LogSearch
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
-from ci_doctor.system.files.inotify import FileWatch
-from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import describe_exit, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
 
 if TYPE_CHECKING:
@@ -319,28 +319,44 @@ class LogProber(WatchedFile):
         super().__init__(log)
         self._path = log
         self._probe = probe
-        self._log = GrowingLog(log, probe.pattern)
+        self._file = GrowingFile(log)
+        self._search = LogSearch(probe.pattern)
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
         """None once the log has matched, else its last line."""
         deadline = clock.now() + limit_s
         self.begin()
-        while not self._log.search.matched and self._log.read_on():
+        while not self._search.matched and self._read_on():
             if clock.now() > deadline:
                 # There is more to read, and no change of the file will report it.
                 self._changed.set()
                 break
             # A long log must not delay the news of a death.
             await asyncio.sleep(0)
-        if self._log.search.matched:
+        if self._search.matched:
             return None
-        if self._log.problem:
-            text = f"cannot read {self._path}: {self._log.problem}"
+        if self._file.problem:
+            text = f"cannot read {self._path}: {self._file.problem}"
             return ProbeAnswer(text=text, telling=Telling.ABSENT)
-        last = self._log.search.last_line
+        last = self._search.last_line
         state = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
         text = f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
         return ProbeAnswer(text=text)
+
+    def close(self) -> None:
+        """Watch and read no more."""
+        super().close()
+        self._file.close()
+
+    def _read_on(self) -> bool:
+        """Whether there may be more."""
+        piece = self._file.read(TURN_BYTES)
+        if self._file.is_restarted:
+            self._file.is_restarted = False
+            self._search.restart()
+        if piece:
+            self._search.feed(piece)
+        return len(piece) == TURN_BYTES
 
 
 class FileProber(WatchedFile):
@@ -404,7 +420,8 @@ class ExecProber:
         in_time = False
         try:
             async with asyncio.timeout(limit_s):
-                await _end_of(child)
+                with end_awaited(child.pidfd) as ended:
+                    await ended
             in_time = True
         except TimeoutError:
             pass
@@ -430,25 +447,12 @@ class ExecProber:
         return ProbeAnswer(text=message, telling=Telling.ABSENT)
 
 
-async def _end_of(child: "Child") -> None:
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(child.pidfd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        # A pidfd stays readable after the end: the loop would call this for ever.
-        loop.remove_reader(child.pidfd)
-
-
 def _reap(child: "Child") -> int | None:
     """How it ended; it is killed first if it has not. None if even that takes too long."""
     try:
-        poll = select.poll()
-        poll.register(child.pidfd, select.POLLIN)
-        if not poll.poll(0):
+        if not has_ended(child.pidfd):
             signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-            if not poll.poll(_KILL_S * 1000):
+            if not has_ended(child.pidfd, _KILL_S):
                 return None
         return child.wait()
     except ProcessLookupError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.relay.output import STDERR, STDOUT, Channel, CommandLog, OutputPauses, Pump
+from ci_doctor.system.relay_output import STDERR, STDOUT, Channel, CommandLog, OutputPauses, Pump
 
 
 def test_a_command_that_writes_a_character_at_a_time_is_read_with_pauses() -> None:

@@ -7,13 +7,12 @@ import functools
 import ipaddress
 import re
 import socket
-import threading
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ci_doctor.model.shortened import shortened
-from ci_doctor.services.probes.ready import ReadinessProbe
+from ci_doctor.services.busy_timeout import aside
+from ci_doctor.services.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -30,41 +29,14 @@ def is_loopback(host: str) -> bool:
 
 
 async def addresses(host: str, port: int) -> list[str]:
-    """The addresses of `host`. Raises OSError if it has none.
-
-    The event loop's own resolver is not used: the end of the loop waits for its threads, and a name
-    server that does not answer would delay the news of a death.
-    """
+    """The addresses of `host`. Raises OSError if it has none."""
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(_without_zone(host))
         return [host]
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def deliver(result: list[str] | OSError) -> None:
-        if answer.done():
-            return
-        if isinstance(result, OSError):
-            answer.set_exception(result)
-        else:
-            answer.set_result(result)
-
-    def resolve() -> None:
-        result = _resolved(host, port)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(deliver, result)
-
-    threading.Thread(target=resolve, daemon=True, name="resolver").start()
-    return await answer
-
-
-def _resolved(host: str, port: int) -> list[str] | OSError:
     try:
-        rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return error
-    except UnicodeError:  # the idna codec refuses it
-        return OSError(f"{host} is no name of a host")
+        rows = await aside(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except UnicodeError as error:  # the idna codec refuses it
+        raise OSError(f"{host} is no name of a host") from error
     # Each address once, in the order of preference (RFC 6724).
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
@@ -121,7 +93,10 @@ async def ask(
     await writer.drain()
     status = await exchange.status()
     if not probe.accepts(status):
-        return _unwanted(status, probe.status)
+        # Everybody expects a 2xx; only what was configured needs to be repeated.
+        if probe.status == ("2xx",):
+            return f"HTTP status {status}"
+        return f"HTTP status {status}, and not {' or '.join(probe.status)}"
     if probe.body is None:
         return None
     text = (await exchange.body()).decode(errors="replace")
@@ -211,13 +186,6 @@ class _Exchange:
             if not _BEGINNING.startswith(self._beginning):
                 raise ValueError("the answer is not HTTP")
             self._state.receive_data(piece)
-
-
-def _unwanted(status: int, wanted: Sequence[str]) -> str:
-    # Everybody expects a 2xx; only what was configured needs to be repeated.
-    if tuple(wanted) == ("2xx",):
-        return f"HTTP status {status}"
-    return f"HTTP status {status}, and not {' or '.join(wanted)}"
 
 
 def _shown(text: str) -> str:

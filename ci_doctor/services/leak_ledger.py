@@ -6,6 +6,7 @@ when the stop begins, and after it. What a process made and closed in between, i
 others use too, belongs to nobody known.
 """
 
+import contextlib
 import functools
 import os
 import re
@@ -22,7 +23,7 @@ from msgspec import Struct, convert, structs
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.leaks.places import (
+from ci_doctor.services.leak_places import (
     SHARED_MEMORY,
     HeldResources,
     IpcObject,
@@ -34,6 +35,7 @@ from ci_doctor.services.leaks.places import (
     pids_in_name,
     semaphore_pids,
     snapshot,
+    taken_by,
 )
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
@@ -56,6 +58,11 @@ def removal(kind: LeftKind, name: str) -> str | None:
     return f"rm {shlex.quote(name)}"
 
 
+# Semaphores are files there too, of some bytes; they are not what makes a machine run out of
+# memory.
+_LEAST_MEMORY = 1024 * 1024
+
+
 class Witnesses:
     """Which service a path or a pid belongs to, and how that is known."""
 
@@ -76,7 +83,7 @@ class Witnesses:
         owners = self._by_path.get(path)
         if owners:
             return owners
-        return dict(self._by_name(path))
+        return dict(self.by_name(path))
 
     def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
         """The service of a System V object that `pids` made or used last."""
@@ -86,7 +93,8 @@ class Witnesses:
                 return {service: f"{ipc_object.kind} of pid {pid}"}
         return {}
 
-    def _by_name(self, path: str) -> Iterator[tuple[str, str]]:
+    def by_name(self, path: str) -> Iterator[tuple[str, str]]:
+        """The service whose process stands in the name of `path`, with the reason."""
         for pid in pids_in_name(path):
             service = self._by_pid.get(pid)
             if service is not None:
@@ -114,10 +122,10 @@ class LeakLedger:
 
     def __init__(self, policies: Mapping[str, LeakPolicy], spared: Iterable[str] = ()) -> None:
         watched = {name: policy for name, policy in policies.items() if policy.mode != "off"}
-        self._policies = watched
+        self._policies = dict(policies)
         self._spared = tuple(map(os.path.realpath, spared))
         self._own: dict[str, list[str]] = {}
-        folders = {SHARED_MEMORY, TEMPORARY} if watched else set()
+        folders = {SHARED_MEMORY, TEMPORARY} if watched else {SHARED_MEMORY}
         for name, policy in watched.items():
             folder = os.path.realpath(policy.temporary)
             folders.add(folder)
@@ -130,6 +138,8 @@ class LeakLedger:
         self._uids: dict[str, set[int]] = {}
         self._sockets: dict[tuple[str, int], dict[str, str]] = {}
         self._ports: dict[int, tuple[int, str, str]] = {}
+        # By path and inode: an earlier job may have made what a service holds.
+        self._memory: dict[tuple[str, int], dict[str, str]] = {}
         self._unseen: dict[str, set[str]] = {}
         self._left: LeftBehind | None = None
         self._cannot_see_places(self._before)
@@ -140,7 +150,7 @@ class LeakLedger:
             self._witnesses.belongs(pid, service)
 
     def witness(self, service: str, processes: Callable[[], Iterable[Kin]]) -> None:
-        """Look at what the processes of `service` hold now, if anything is made of it."""
+        """Look at what the processes of `service` hold now."""
         if service not in self._policies:
             return
         try:
@@ -149,7 +159,9 @@ class LeakLedger:
             self._cannot_see(str(error.strerror), [service])
 
     def _look(self, service: str, processes: Iterable[Kin]) -> None:
-        new = self._new(snapshot(self._folders))
+        now = snapshot(self._folders)
+        memory = {path for path in _shared(now) if taken_by(path) >= _LEAST_MEMORY}
+        new = self._new(now) | memory
         tables = Tables(sockets=bound_sockets(), ports=listening_ports())
         for kin in processes:
             self.belong(service, [kin.pid])
@@ -163,6 +175,44 @@ class LeakLedger:
                 continue
             if held is not None:
                 self._note(service, process, held)
+                for path in held.paths & memory:
+                    owners = self._memory.setdefault((path, now.files[path]), {})
+                    owners.setdefault(service, f"held by {process}")
+
+    def unused_memory(self, service: str) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
+        """Shared memory with a name that takes 1 MiB or more and that no process uses now.
+
+        That is what processes of `service` held, and what is new and was made or named by one of
+        them; then what is new and of an unknown owner, as bytes by path.
+        """
+        now = snapshot([SHARED_MEMORY])
+        new = self._new(now)
+        sizes = {}
+        for path in sorted(_shared(now)):
+            if path in new or (path, now.files[path]) in self._memory:
+                sizes[path] = taken_by(path)
+        sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
+        left, unknown = [], {}
+        # What nobody can tell of is not held against anybody.
+        with contextlib.suppress(OSError):
+            for path in sorted(sizes.keys() - in_use(sizes)):
+                owners = self._memory.get((path, now.files[path]))
+                owners = owners or dict(self._witnesses.by_name(path))
+                if service in owners:
+                    why = {service: owners[service]}
+                    left.append(_thing(_kind(path, 0), path, why, sizes[path]))
+                elif not owners and _is_own(path):
+                    unknown[path] = sizes[path]
+        left.extend(self._unused_segments(now, service))
+        return tuple(left), unknown
+
+    def _unused_segments(self, now: PlacesSnapshot, service: str) -> Iterator[LeftThing]:
+        for key, segment in now.objects.items():
+            is_new = segment.kind is LeftKind.SYSV_SHARED_MEMORY and key not in self._before.objects
+            if is_new and not segment.attached and segment.taken >= _LEAST_MEMORY:
+                makers = self._witnesses.of_object(segment.pids, segment)
+                if service in makers:
+                    yield _thing(segment.kind, str(segment.id), makers, segment.taken)
 
     def settled(self) -> LeftBehind:
         """What is left, once nothing of the services runs any more; every later call's answer."""
@@ -171,7 +221,7 @@ class LeakLedger:
         return self._left
 
     def _settle(self) -> LeftBehind:
-        if not self._policies:
+        if all(policy.mode == "off" for policy in self._policies.values()):
             return LeftBehind()
         now = snapshot(self._folders)
         self._cannot_see_places(now)
@@ -184,7 +234,9 @@ class LeakLedger:
             self._listening(),
         ):
             things += self._as_far_as_seen(look)
-        things = [thing for thing in things if not self._is_allowed(thing)]
+        things = [
+            thing for thing in things if self._is_wanted(thing) and not self._is_allowed(thing)
+        ]
         in_use = self._in_use({thing.name for thing in things if thing.name.startswith("/")})
         things = [thing for thing in things if thing.name not in in_use]
         return LeftBehind(
@@ -282,6 +334,9 @@ class LeakLedger:
     def _is_ours(self, path: str) -> bool:
         return any(own == path or own.startswith(f"{path}/") for own in self._spared)
 
+    def _is_wanted(self, thing: LeftThing) -> bool:
+        return any(self._policies[name].mode != "off" for name in thing.services)
+
     def _is_allowed(self, thing: LeftThing) -> bool:
         for name in thing.services:
             patterns = self._policies[name].allowed
@@ -302,7 +357,7 @@ class LeakLedger:
 
 
 class _Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of known.toml."""
+    """A row of leaks.toml."""
 
     what: str
     kinds: tuple[LeftKind, ...]
@@ -312,7 +367,7 @@ class _Known(Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def _known_rows() -> tuple[_Known, ...]:
-    text = Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("leaks.toml").read_text(encoding="utf-8")
     return convert(tomli.loads(text)["left"], decodable(tuple[_Known, ...]))
 
 
@@ -351,6 +406,17 @@ def _kind(path: str, mode: int) -> LeftKind:
     if name.startswith("sem."):
         return LeftKind.SEMAPHORE
     return LeftKind.SHARED_MEMORY
+
+
+def _shared(now: PlacesSnapshot) -> Iterator[str]:
+    """What has a name in shared memory."""
+    return (path for path in now.files if path.startswith(f"{SHARED_MEMORY}/"))
+
+
+def _is_own(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.lstat(path).st_uid == os.getuid()
+    return False
 
 
 def _pids(ipc_object: IpcObject) -> tuple[int, ...]:

@@ -14,15 +14,13 @@ from ci_doctor.model.facts.launch import ClientRun, LaunchFacts, ServiceRun
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import (
     Attachment,
-    Attempt,
     Case,
     CaseOutcome,
     Failure,
     Outcome,
-    signal_kind,
 )
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.findings import (
@@ -33,8 +31,8 @@ from ci_doctor.services.findings import (
     stop_findings,
     summary,
 )
-from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.spec import LaunchContext, ServiceSpec, relative
+from ci_doctor.services.spec import LaunchContext, ServiceSpec
+from ci_doctor.services.starts import attempt_of, interrupted, logs_of, with_relative_log
 from ci_doctor.system.processes.process import describe_exit
 
 
@@ -70,56 +68,13 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
 
 # What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
 NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
-_ENDED = {EventKind.DIED, EventKind.STOPPED}
-
-
-class LaunchRecord:
-    """Takes every event of a group; `services` are in the order of `names`."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._runs: dict[str, ServiceRun] = {}
-        for name in names:
-            self._runs[name] = ServiceRun(name=name)
-        self.killed: list[NamedProcess] = []
-
-    @property
-    def services(self) -> tuple[ServiceRun, ...]:
-        """Each service so far."""
-        return tuple(self._runs.values())
-
-    def add(self, event: ServiceEvent) -> None:
-        """Take note of an event."""
-        if event.kind is EventKind.KILLED and event.pid is not None:
-            process = NamedProcess(pid=event.pid, name=event.name or "?")
-            self.killed.append(process)
-        # Events about a worker or a whole group name no service.
-        if event.service in self._runs:
-            run = self._runs[event.service]
-            self._runs[event.service] = _after(run, event)
-
-
-def _after(run: ServiceRun, event: ServiceEvent) -> ServiceRun:
-    if event.kind is EventKind.STARTED:
-        return ServiceRun(name=run.name, pid=event.pid, log=event.log, started_at=event.at)
-    if event.kind is EventKind.READY:
-        return structs.replace(run, ready_s=event.duration_s, url=event.url)
-    if event.kind in _ENDED:
-        return structs.replace(
-            run,
-            ended_at=event.at,
-            by_itself=event.kind is EventKind.DIED,
-            exit_code=event.exit_code,
-            signal=event.signal,
-            peak_rss=event.peak_rss,
-        )
-    return run
 
 
 class Launched(Struct, frozen=True, kw_only=True):
     """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
 
     `failure` is the root cause. `late` is a service that ended in the moment in which the client
-    ended well. `stopped` is None if nothing is known of the stop. `hurried` tells that what was
+    ended well. `hurried` tells that what was
     killed had no time to end by itself.
     """
 
@@ -128,33 +83,20 @@ class Launched(Struct, frozen=True, kw_only=True):
     late: ServiceFailure | None = None
     received: signal.Signals | None = None
     client: ClientRun | None = None
-    stopped: StopResult | None = None
+    stopped: StopResult = StopResult(duration_s=0.0)
     hurried: bool = False
 
 
-class LaunchConclusion(Struct, frozen=True, kw_only=True):
-    """What a launch means. Without a verdict, `error` tells why there is none.
-
-    `status` is the client's exit status as a shell has it, if the client is what ended the launch.
-    """
-
-    verdict: Verdict | None
-    summary: str
-    error: Failure | None = None
-    status: int | None = None
-
-
-def conclude(launched: Launched) -> LaunchConclusion:
+def conclude(launched: Launched) -> Outcome:
     """The verdict: of the service that failed, or of the client."""
     if launched.failure is not None:
         error = launched.failure.usage_error
         if error is not None:
-            return LaunchConclusion(verdict=None, summary=error.message, error=error)
-        return LaunchConclusion(
-            verdict=launched.failure.verdict, summary=_blame(launched, launched.failure)
-        )
+            return Outcome(verdict=None, summary=error.message, error=error)
+        return Outcome(verdict=launched.failure.verdict, summary=_blame(launched, launched.failure))
     if launched.received is not None:
-        return _interrupted(launched, launched.received)
+        error = interrupted(launched.received.name, launched.stopped)
+        return Outcome(verdict=None, summary=error.message, error=error)
     client = launched.client
     assert client is not None  # noqa: S101 - without one, only a failure or a signal ends a launch
     if client.unable is not None:
@@ -163,21 +105,19 @@ def conclude(launched: Launched) -> LaunchConclusion:
     strict = _strict_leaks(launched)
     # The client's own failure says more, and is a failure too.
     if strict and status == 0:
-        return LaunchConclusion(
+        return Outcome(
             verdict=Verdict.FAILED,
             summary=f"{client_end(client)}, but {strict}",
         )
-    return LaunchConclusion(
+    return Outcome(
         verdict=Verdict.FAILED if status else Verdict.PASS,
         summary=f"{client_end(client)}; {_lived(launched)}",
-        status=status,
+        command_status=status,
     )
 
 
 def _strict_leaks(launched: Launched) -> str | None:
     """What a service that may leave nothing has left behind, in words."""
-    if launched.stopped is None:
-        return None
     left = launched.stopped.left_behind
     things = [thing for thing in left.things if thing.strict]
     if things:
@@ -208,14 +148,14 @@ def client_end(client: ClientRun) -> str:
     return f"{client.name} {verb} {end} after {duration(client.duration_s)}"
 
 
-def _unable(client: ClientRun, number: int) -> LaunchConclusion:
+def _unable(client: ClientRun, number: int) -> Outcome:
     message = f"cannot run {client.words[0]}: {os.strerror(number)}"
     hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
-    return LaunchConclusion(
+    return Outcome(
         verdict=None,
         summary=message,
         error=Failure(message=message, hint=hint),
-        status=NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
+        command_status=NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
     )
 
 
@@ -226,19 +166,6 @@ def _blame(launched: Launched, failure: ServiceFailure) -> str:
     if launched.client.duration_s == 0.0:
         return f"{failed}, so {launched.client.name} was not run"
     return f"{failed} while {launched.client.name} ran"
-
-
-def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusion:
-    stopped = "every process was stopped"
-    if launched.stopped is not None and launched.stopped.survivors:
-        names = [process.name for process in launched.stopped.survivors]
-        stopped = f"could not stop {_listed(names)}"
-    message = f"interrupted by {received.name}; {stopped}"
-    return LaunchConclusion(
-        verdict=None,
-        summary=message,
-        error=Failure(message=message, kind=signal_kind(received.name)),
-    )
 
 
 def _lived(launched: Launched) -> str:
@@ -264,24 +191,35 @@ def outcome_of(
     file of events, if there is one.
     """
     conclusion = conclude(launched)
-    return Outcome(
-        verdict=conclusion.verdict,
-        summary=conclusion.summary,
-        error=conclusion.error,
+    attachments = logs_of(launched.services, directory)
+    if events is not None:
+        attachments += (
+            Attachment(path=str(events), title="events", media_type="application/jsonl"),
+        )
+    return structs.replace(
+        conclusion,
         findings=tuple(_findings(launched, cwd)),
-        tables=_tables(launched),
-        facts=_facts(launched),
+        tables=leak_table(launched.stopped.left_behind),
+        facts=LaunchFacts(
+            services={run.name: run for run in launched.services},
+            client=launched.client,
+            cause=launched.failure,
+            received=launched.received.name if launched.received else None,
+            stopped=launched.stopped,
+        ),
         cases=tuple(_cases(launched, conclusion)),
-        attempts=tuple(_attempts(launched, directory)),
-        attachments=tuple(_attachments(launched, directory, events)),
-        command_status=conclusion.status,
+        attempts=tuple(
+            attempt_of(
+                run,
+                directory,
+                name=run.name,
+                outcome=_story(run, launched.failure),
+                is_ok=run.ready_s is not None and not _failed(run, launched.failure),
+            )
+            for run in launched.services
+        ),
+        attachments=attachments,
     )
-
-
-def _tables(launched: Launched) -> tuple[Table, ...]:
-    if launched.stopped is None:
-        return ()
-    return leak_table(launched.stopped.left_behind)
 
 
 def refused(status: int, message: str) -> Outcome:
@@ -293,7 +231,11 @@ def refused(status: int, message: str) -> Outcome:
 
 def would_do(plan: LaunchPlan) -> Outcome:
     """What would be started, and nothing done."""
-    rows = [_planned(plan, name) for name in plan.order]
+    rows = []
+    for name in plan.order:
+        spec = plan.request.specs[name]
+        needs = [f"when {', '.join(spec.needs)} is ready"] if spec.needs else []
+        rows.append(row(name, shlex.join(spec.words()), *needs))
     # The client comes last, as it does in time.
     if plan.request.client:
         rows.append(row("then", shlex.join(plan.request.client)))
@@ -304,46 +246,26 @@ def would_do(plan: LaunchPlan) -> Outcome:
     )
 
 
-def _planned(plan: LaunchPlan, name: str) -> Row:
-    spec = plan.request.specs[name]
-    command = shlex.join(spec.words())
-    needs = spec.needs
-    if needs:
-        return row(name, command, f"when {', '.join(needs)} is ready")
-    return row(name, command)
-
-
 def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
     """The root cause first, then what is only worth a look."""
     if launched.failure is not None:
-        yield finding_of(_relative_log(launched.failure, cwd))
+        yield finding_of(with_relative_log(launched.failure, cwd))
     elif launched.client is not None and launched.received is None:
-        yield from _client_failed(launched.client)
+        client = launched.client
+        if client.unable is None and status_of(client) != 0:
+            yield CLIENT_FAILED.finding(
+                f"{client_end(client)}, while every service lived",
+                remedy="see what it printed above: no service failed before it",
+            )
     if launched.late is not None:
-        yield late_finding(_relative_log(launched.late, cwd))
+        yield late_finding(with_relative_log(launched.late, cwd))
     stopped = launched.stopped
-    if stopped is None:
-        return
     if launched.hurried:  # what was killed had no time to end by itself
         stopped = structs.replace(stopped, killed=())
     yield from stop_findings(stopped)
 
 
-def _client_failed(client: ClientRun) -> Iterator[Finding]:
-    if client.unable is None and status_of(client) != 0:
-        yield CLIENT_FAILED.finding(
-            f"{client_end(client)}, while every service lived",
-            remedy="see what it printed above: no service failed before it",
-        )
-
-
-def _relative_log(failure: ServiceFailure, cwd: Path) -> ServiceFailure:
-    if failure.log is None:
-        return failure
-    return structs.replace(failure, log=relative(failure.log, cwd))
-
-
-def _cases(launched: Launched, conclusion: LaunchConclusion) -> Iterator[Case]:
+def _cases(launched: Launched, conclusion: Outcome) -> Iterator[Case]:
     # What was interrupted was not tested, and no case may look as if it were.
     if launched.received is not None:
         return
@@ -379,12 +301,12 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     )
 
 
-def _client_case(client: ClientRun, launched: Launched, conclusion: LaunchConclusion) -> Case:
+def _client_case(client: ClientRun, launched: Launched, conclusion: Outcome) -> Case:
     summary = conclusion.summary
     if launched.failure is not None:
         return Case(group="client", name=client.name, outcome=CaseOutcome.SKIPPED, message=summary)
     outcome = CaseOutcome.PASSED
-    if conclusion.status:
+    if conclusion.command_status:
         outcome = CaseOutcome.FAILED
     return Case(
         group="client",
@@ -393,18 +315,6 @@ def _client_case(client: ClientRun, launched: Launched, conclusion: LaunchConclu
         message=summary,
         duration_s=client.duration_s,
     )
-
-
-def _attempts(launched: Launched, directory: Path) -> Iterator[Attempt]:
-    for run in launched.services:
-        yield Attempt(
-            name=run.name,
-            outcome=_story(run, launched.failure),
-            ok=run.ready_s is not None and not _failed(run, launched.failure),
-            duration_s=round(run.duration_s, 3),
-            log=relative(run.log, directory) if run.log else None,
-            facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
-        )
 
 
 def _failed(run: ServiceRun, failure: ServiceFailure | None) -> bool:
@@ -419,32 +329,7 @@ def _story(run: ServiceRun, failure: ServiceFailure | None) -> str:
     if run.ready_s is not None:
         ready = f"ready after {duration(run.ready_s)}"
     if run.by_itself:
-        end = "its exit code is unknown"
-        if run.signal:
-            end = f"killed by {run.signal}"
-        elif run.exit_code is not None:
-            end = f"exit code {run.exit_code}"
-        return f"{ready}, died: {end}"
+        return f"{ready}, died: {run.how}"
     if _failed(run, failure):
         return f"{ready}, failed"
     return f"{ready}, stopped"
-
-
-def _attachments(launched: Launched, directory: Path, events: Path | None) -> Iterator[Attachment]:
-    for run in launched.services:
-        if run.log is None:
-            continue
-        path = relative(run.log, directory)
-        yield Attachment(path=path, title=f"log of {run.name}")
-    if events is not None:
-        yield Attachment(path=str(events), title="events", media_type="application/jsonl")
-
-
-def _facts(launched: Launched) -> LaunchFacts:
-    return LaunchFacts(
-        services={run.name: run for run in launched.services},
-        client=launched.client,
-        cause=launched.failure,
-        received=launched.received.name if launched.received else None,
-        stopped=launched.stopped,
-    )

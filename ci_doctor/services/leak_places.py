@@ -52,14 +52,14 @@ class PlacesSnapshot(Struct, frozen=True, kw_only=True):
     unseen: Mapping[str, str] = {}
 
 
-def snapshot(folders: Iterable[str], *, deep: bool = False) -> PlacesSnapshot:
-    """Look into `folders`, and below if `deep`, and into the tables of System V."""
+def snapshot(folders: Iterable[str]) -> PlacesSnapshot:
+    """Look into `folders`, and into the tables of System V."""
     files: dict[str, int] = {}
     objects: dict[tuple[LeftKind, int], IpcObject] = {}
     unseen: dict[str, str] = {}
     for folder in folders:
         try:
-            files |= _files_below(folder) if deep else _entries(folder)
+            files |= _entries(folder)
         except OSError as error:
             unseen[folder] = os.strerror(error.errno or errno.EIO)
     for kind, (name, *_) in _TABLES.items():
@@ -78,13 +78,16 @@ def _entries(folder: str) -> dict[str, int]:
     return {}
 
 
-def _files_below(folder: str) -> dict[str, int]:
-    files = {}
-    for parent, _, names in os.walk(folder):
-        for path in (os.path.join(parent, name) for name in names):  # noqa: PTH118 - may be no text
-            with contextlib.suppress(OSError):  # it goes just now
-                files[path] = os.lstat(path).st_ino
-    return files
+def taken_by(path: str) -> int:
+    """The bytes that a file takes, or all those below a directory; 0 for what is gone."""
+    total = 0
+    paths = [path]
+    for parent, _, names in os.walk(path):
+        paths += (os.path.join(parent, name) for name in names)  # noqa: PTH118 - may be no text
+    for each in paths:
+        with contextlib.suppress(OSError):
+            total += os.lstat(each).st_blocks * 512  # stat(2): in units of 512 bytes
+    return total
 
 
 def pids_in_name(path: str) -> Iterator[int]:

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.wire import Wire
+from ci_doctor.system.guardian_wire import Wire
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 from ci_doctor.system.processes.process import (
     Child,
@@ -181,12 +181,12 @@ SCARCE = (
 )
 SECCOMP = "allow prctl(PR_SET_CHILD_SUBREAPER) in the container's seccomp profile"
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[2]
 # By import and not as a script, so that it is compiled once. Our own root comes last in the path,
 # so that it shadows nothing.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from ci_doctor.system.guardian.main import main; main()"
+    "from ci_doctor.system.guardian_main import main; main()"
 )
 # What Python itself may need to start. The rest of a job's variables may be secret, and may be the
 # marks by which an agent finds what it is to kill.
@@ -269,7 +269,7 @@ def _wait_until_ready(connection: GuardianConnection) -> None:
 
 
 # How the guardian's child is called between fork and exec.
-_GUARDIAN = "ci_doctor.system.guardian.main"
+_GUARDIAN = "ci_doctor.system.guardian_main"
 _NAME_BYTES = 15  # of a name in the process table: TASK_COMM_LEN in linux/sched.h
 
 
