@@ -10,7 +10,6 @@ import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import (
-    FOLDER,
     PLUGIN,
     culprits_of,
     explained,
@@ -22,7 +21,7 @@ from ci_doctor.pytest_runs.explaining import (
     undo,
 )
 from ci_doctor.pytest_runs.explanation import ExplainedSuspect, Explanation, FlakyKind
-from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, Suspect, TrialResult
 
