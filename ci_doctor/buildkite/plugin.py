@@ -229,49 +229,6 @@ def _all_of(problems: Sequence[UsageError]) -> UsageError | None:
     return UsageError(messages, hint=hints or None)
 
 
-def restore_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache restore`."""
-    words = _shared(option, config)
-    if option.trust is not None:
-        words += ["--trust", option.trust]
-    if option.strict:
-        words.append("--strict")
-    return words
-
-
-def save_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache save`; never strict: the job has succeeded."""
-    words = _shared(option, config)
-    if option.key is not None:
-        words += ["--key", option.key]
-    return words
-
-
-def effect_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache verify`."""
-    words = ["--effect"]
-    if config is not None:
-        words += ["--config", config]
-    for family in option.families:
-        words += ["--family", family]
-    return words
-
-
-def _shared(option: CacheOption, config: str | None) -> list[str]:
-    words: list[str] = []
-    if config is not None:
-        words += ["--config", config]
-    if option.store is not None:
-        words += ["--store", option.store]
-    for family in option.families:
-        words += ["--family", family]
-    if option.allowed_signers is not None:
-        words += ["--allowed-signers", option.allowed_signers]
-    if option.budget is not None:
-        words += ["--budget", option.budget]
-    return words
-
-
 def setup_env_arguments(options: PluginOptions) -> list[str]:
     """The options as arguments of `ci-doctor setup-env`; without one the configuration counts."""
     arguments: list[str] = []

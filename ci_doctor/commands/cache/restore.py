@@ -3,6 +3,7 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ci_doctor.commands.cache.options import (
     SIGNERS_OPTION,
@@ -13,6 +14,10 @@ from ci_doctor.commands.cache.options import (
 from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.commands.cache.setting import CacheSetting
+    from ci_doctor.model.facts.cache import RestoreCacheFacts
 
 
 @command(
@@ -50,15 +55,22 @@ def restore(
     """
     session.claim()
     from ci_doctor.caches.outcomes import restore_outcome
+    from ci_doctor.commands.cache.setting import cache_setting
+
+    setting = cache_setting(config_path, flags)
+    facts = restored(setting, python)
+    return session.finish(restore_outcome(facts, strict=setting.settings.strict))
+
+
+def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCacheFacts":
+    """What was restored; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.restore import RestoreWork, run_restore
     from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache.progress import TransferProgress
-    from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.model.facts.cache import RestoreCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)
     try:
@@ -71,13 +83,12 @@ def restore(
             job=os.environ.get("BUILDKITE_JOB_ID"),
         )
         with TransferProgress(setting.deadline.left()) as progress:
-            facts = run_restore(work, setting.deadline, progress)
+            return run_restore(work, setting.deadline, progress)
     except StoreError as error:
-        facts = RestoreCacheFacts(
+        return RestoreCacheFacts(
             store=setting.address(),
             is_shared=False,
             caches=(),
             problem=error.message,
             failure=error.reason.value,
         )
-    return session.finish(restore_outcome(facts, strict=settings.strict))

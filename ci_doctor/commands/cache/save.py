@@ -18,8 +18,8 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.commands.cache.setting import CacheSetting
+    from ci_doctor.model.about import About
     from ci_doctor.model.facts.cache import SaveCacheFacts
-    from ci_doctor.store.objects import StoreError
 
 
 @command(
@@ -61,16 +61,26 @@ def save(
     """
     session.claim()
     from ci_doctor.caches.outcomes import save_outcome
+    from ci_doctor.commands.cache.setting import cache_setting
+
+    setting = cache_setting(config_path, flags)
+    facts = saved(setting, session.about, log, python)
+    return session.finish(save_outcome(facts, strict=setting.settings.strict))
+
+
+def saved(
+    setting: "CacheSetting", about: "About", log: Path | None, python: str | None = None
+) -> "SaveCacheFacts":
+    """What was saved; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.save import SaveWork, run_save
     from ci_doctor.caches.targets import identify, targets_of
-    from ci_doctor.commands.cache.job_facts import gpus_of, logs_of, origin_of, signer_of
+    from ci_doctor.commands.cache.job_facts import logs_of, origin_of, signer_of
     from ci_doctor.commands.cache.progress import TransferProgress
-    from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.model.facts.cache import SaveCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)
     expires_s = seconds_above_zero(settings.expires, "expires")
@@ -84,26 +94,19 @@ def save(
             deadline=setting.deadline,
             state=machine_directory(os.environ),
             expires_s=expires_s,
-            origin=origin_of(session.about, os.environ),
+            origin=origin_of(about, os.environ),
             logs=logs_of(log, targets),
-            gpus=gpus_of(session.about),
+            gpus=len(about.gpus),
         )
         with TransferProgress(setting.deadline.left()) as progress:
-            facts = run_save(work, setting.deadline, progress)
+            return run_save(work, setting.deadline, progress)
     except StoreError as error:
-        facts = _problem(setting, error)
-    return session.finish(save_outcome(facts, strict=settings.strict))
-
-
-def _problem(setting: "CacheSetting", error: "StoreError") -> "SaveCacheFacts":
-    from ci_doctor.model.facts.cache import SaveCacheFacts
-
-    return SaveCacheFacts(
-        store=setting.address(),
-        scope=setting.scopes.write,
-        is_signed=setting.has_key,
-        is_accepted=True,
-        caches=(),
-        problem=error.message,
-        failure=error.reason.value,
-    )
+        return SaveCacheFacts(
+            store=setting.address(),
+            scope=setting.scopes.write,
+            is_signed=setting.has_key,
+            is_accepted=True,
+            caches=(),
+            problem=error.message,
+            failure=error.reason.value,
+        )

@@ -20,7 +20,7 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.caches.targets import CacheTarget
     from ci_doctor.commands.cache.setting import CacheSetting
-    from ci_doctor.model.facts.cache import VerifyCacheFacts
+    from ci_doctor.model.facts.cache import CacheEffectFacts, VerifyCacheFacts
 
 
 @command(
@@ -64,28 +64,38 @@ def verify(
     With --effect, from what was compiled after the restore, and how long that took.
     """
     session.claim()
-    from ci_doctor.caches.outcomes import effect_facts, effect_outcome, verify_outcome
-    from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.outcomes import effect_outcome, verify_outcome
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import targets_of
-    from ci_doctor.commands.cache.job_facts import logs_of
     from ci_doctor.commands.cache.setting import cache_setting
 
     del python  # the receipts have the identity
     setting = cache_setting(config_path, flags)
     settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
-    state = machine_directory(os.environ)
     if effect:
-        work = ProofWork(
-            targets=targets,
-            state=state,
-            job=os.environ.get("BUILDKITE_JOB_ID"),
-            logs=logs_of(log, targets),
-        )
-        facts = effect_facts(prove_all(work))
-        return session.finish(effect_outcome(facts, strict=settings.strict), on_stdout=True)
-    return session.finish(verify_outcome(_verified(setting, targets, state)), on_stdout=True)
+        outcome = effect_outcome(effects(setting, log), strict=settings.strict)
+        return session.finish(outcome, on_stdout=True)
+    targets = targets_of(settings.families, settings.own, os.environ)
+    verified = _verified(setting, targets, machine_directory(os.environ))
+    return session.finish(verify_outcome(verified), on_stdout=True)
+
+
+def effects(setting: "CacheSetting", log: Path | None) -> "CacheEffectFacts":
+    """Whether what was restored has paid. Raises UsageError, StoreError."""
+    from ci_doctor.caches.outcomes import effect_facts
+    from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.targets import targets_of
+    from ci_doctor.commands.cache.job_facts import logs_of
+
+    targets = targets_of(setting.settings.families, setting.settings.own, os.environ)
+    work = ProofWork(
+        targets=targets,
+        state=machine_directory(os.environ),
+        job=os.environ.get("BUILDKITE_JOB_ID"),
+        logs=logs_of(log, targets),
+    )
+    return effect_facts(prove_all(work))
 
 
 def _verified(

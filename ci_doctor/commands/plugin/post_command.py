@@ -4,7 +4,6 @@
 import contextlib
 import os
 import sys
-from functools import partial
 
 import click
 
@@ -23,8 +22,7 @@ _CACHES_S = 280.0
 
 @click.command("post-command")
 @pass_session
-@click.pass_context
-def post_command(context: click.Context, session: Session, /) -> int:
+def post_command(session: Session, /) -> int:
     """Explain a failed command: prints the export of its new status, or nothing.
 
     Of one that succeeded, the caches are judged and saved. Exits with 0.
@@ -36,8 +34,7 @@ def post_command(context: click.Context, session: Session, /) -> int:
     if not end.command_status:
         from ci_doctor.commands.plugin.job_caches import judge_and_save_caches
 
-        save = partial(judge_and_save_caches, context)
-        harmlessly(save, _CACHES_S, "the caches are not saved")
+        harmlessly(judge_and_save_caches, _CACHES_S, "the caches are not saved")
         return 0
     from ci_doctor.commands.plugin.failed_command import status_of
 

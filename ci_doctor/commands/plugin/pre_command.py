@@ -52,7 +52,7 @@ def pre_command(context: click.Context, session: Session, /) -> int:
     if options.cache is not None:
         from ci_doctor.commands.plugin.job_caches import restore_caches
 
-        code = restore_caches(context, root, options.cache, options.config)
+        code = restore_caches(root, options.cache, options.config)
         if code:
             return code
     exports = _of_the_job(root, _exported(context))

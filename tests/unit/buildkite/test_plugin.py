@@ -10,11 +10,8 @@ import yaml
 from ci_doctor.buildkite.plugin import (
     CacheOption,
     PluginOptions,
-    effect_arguments,
     read_plugin_options,
     report_root,
-    restore_arguments,
-    save_arguments,
     setup_env_arguments,
 )
 from ci_doctor.errors import UsageError
@@ -255,41 +252,8 @@ def test_the_reports_of_a_job_lie_in_one_folder_whatever_its_id_is(
     assert report_root(PluginOptions(), {**environ, "CI_DOCTOR_REPORT_DIR": str(root)}) == root
 
 
-FULL_CACHE_OPTION = CacheOption(
-    store="s3://b",
-    families=("triton", "mine=/c"),
-    trust="signed",
-    key="key",
-    allowed_signers="signers",
-    budget="30s",
-    strict=True,
-)
-
-
 def cached(value: object) -> dict[str, str]:
     return plugin_variables("ci-doctor", {"cache": value})
-
-
-SHARED = ["--config", "c.toml", "--store", "s3://b", "--family", "triton", "--family", "mine=/c"]
-REST = ["--allowed-signers", "signers", "--budget", "30s"]
-
-
-def test_each_command_gets_the_options_that_it_has() -> None:
-    assert restore_arguments(FULL_CACHE_OPTION, "c.toml") == [
-        *SHARED,
-        *REST,
-        "--trust",
-        "signed",
-        "--strict",
-    ]
-    assert save_arguments(FULL_CACHE_OPTION, "c.toml") == [*SHARED, *REST, "--key", "key"]
-    assert effect_arguments(FULL_CACHE_OPTION, None) == [
-        "--effect",
-        "--family",
-        "triton",
-        "--family",
-        "mine=/c",
-    ]
 
 
 @pytest.mark.parametrize(("value", "read"), [(True, CacheOption()), ("true", CacheOption())])
