@@ -318,7 +318,9 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
     findings += [_cause_finding(cause) for cause in shown]
     rest = merged.causes[_MOST_CAUSES:]
     if rest:
-        findings.append(_rest_finding(rest))
+        jobs = amount(sum(cause.facts.jobs for cause in rest), "job")
+        summary = f"{jobs} failed by {amount(len(rest), 'further cause')}: report.json has them"
+        findings.append(CAUSE.finding(summary, severity=_severity(rest)))
     findings += _retry_findings(merged.steps)
     return tuple(findings)
 
@@ -351,12 +353,6 @@ def _severity(causes: Sequence[BuildCause]) -> Severity:
 def _counts(failed: FailedAttempt) -> bool:
     attempt = failed.attempt
     return failed.is_last and not attempt.is_excused and not attempt.facts.cancelled
-
-
-def _rest_finding(rest: Sequence[BuildCause]) -> Finding:
-    jobs = amount(sum(cause.facts.jobs for cause in rest), "job")
-    summary = f"{jobs} failed by {amount(len(rest), 'further cause')}: report.json has them"
-    return CAUSE.finding(summary, severity=_severity(rest))
 
 
 def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:

@@ -194,7 +194,14 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
     # One of them that may be the change's fault is enough.
     is_final = shown.is_final and all(lies_outside(each) for each in attempts)
     shown = for_record(shown, LONGEST_LINE)
-    shown = replace(shown, fingerprint=fingerprint, title=_title(shown), is_final=is_final)
+    # A reader goes by the title: one of blanks and terminal escapes shows nothing.
+    is_visible = one_line(printable(shown.title)) != ""
+    shown = replace(
+        shown,
+        fingerprint=fingerprint,
+        title=clipped(shown.title, LONGEST_FIELD) if is_visible else _NAMELESS,
+        is_final=is_final,
+    )
     facts = CauseFacts(
         **asdict(shown),
         steps=tuple(sorted({each.step.name for each in ordered})),
@@ -204,12 +211,6 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
         cancelled=all(each.facts.cancelled for each in attempts),
     )
     return BuildCause(facts=facts, failed=ordered)
-
-
-def _title(cause: Cause) -> str:
-    """A reader goes by the title: one of blanks and terminal escapes shows nothing."""
-    is_visible = one_line(printable(cause.title)) != ""
-    return clipped(cause.title, LONGEST_FIELD) if is_visible else _NAMELESS
 
 
 def _by_begin(failed: FailedAttempt) -> tuple[float, str, str]:
@@ -311,25 +312,19 @@ def merge(
     reported = {each.job for each in files}
     attempts += _silent(known, reported, about)
     steps = steps_of(attempts)
+    missing = expected_steps(steps, expect) if expect else []
+    missing += known_jobs(steps)
+    missing += parallel_jobs(steps, places_that_never_ran(known.values()))
     return MergedBuild(
         material=material,
         about=about,
         files=tuple(files),
         steps=steps,
         causes=causes_of(steps),
-        missing=_missing(steps, known, expect),
+        missing=tuple(missing),
         builds=len(_builds(files)),
         knows_queue=any(each.queued_s is not None for each in known.values()),
     )
-
-
-def _missing(
-    steps: tuple[BuildStep, ...], known: Mapping[str, ApiJob], expect: Sequence[str]
-) -> tuple[MissingReport, ...]:
-    missing = expected_steps(steps, expect) if expect else []
-    missing += known_jobs(steps)
-    missing += parallel_jobs(steps, places_that_never_ran(known.values()))
-    return tuple(missing)
 
 
 def _other_jobs(jobs: Mapping[str, ApiJob], own_job: str | None) -> dict[str, ApiJob]:

@@ -107,16 +107,16 @@ def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
 
     They stand below the findings, which say what to do.
     """
-    tables = (_steps(facts), _causes(facts), _retries(facts))
-    return tuple(table for table in tables if table.rows)
-
-
-def _steps(facts: BuildFacts) -> Table:
     by_ending: dict[str, list[str]] = defaultdict(list)
     for step in facts.build_steps:
         by_ending[step_ending(step)].append(step.name)
     rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
-    return Table(title="Steps", rows=tuple(rows), is_aside=True)
+    tables = (
+        Table(title="Steps", rows=tuple(rows), is_aside=True),
+        _causes(facts),
+        _retries(facts),
+    )
+    return tuple(table for table in tables if table.rows)
 
 
 def _causes(facts: BuildFacts) -> Table:
@@ -280,17 +280,6 @@ def outcome_of(
     if api_problem is not None:
         findings = (*findings, rules.API_UNREADABLE.finding(clipped(api_problem)))
     facts = facts_of(merged)
-    return Outcome(
-        verdict=_verdict(merged, findings),
-        summary=_summary(facts, findings),
-        findings=findings,
-        tables=tables_of(facts),
-        facts=facts,
-        cases=cases_of(merged),
-    )
-
-
-def _verdict(merged: MergedBuild, findings: Sequence[Finding]) -> Verdict:
     words = [
         step.verdict
         for step in merged.steps
@@ -298,7 +287,14 @@ def _verdict(merged: MergedBuild, findings: Sequence[Finding]) -> Verdict:
     ]
     if any(finding.rule in rules.GAPS for finding in findings):
         words.append(Verdict.VOID)
-    return verdict_of_build(words)
+    return Outcome(
+        verdict=verdict_of_build(words),
+        summary=_summary(facts, findings),
+        findings=findings,
+        tables=tables_of(facts),
+        facts=facts,
+        cases=cases_of(merged),
+    )
 
 
 def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:

@@ -353,7 +353,13 @@ class Agent:
         self, names: Sequence[str], options: Sequence[str], delimiter: str, cwd: Path
     ) -> AgentCall:
         arguments = ["artifact", "upload", *options, delimiter.join(names)]
-        work_s = moving_s(_sizes(cwd / name for name in names))
+        paths = (cwd / name for name in names)
+        sizes = []
+        for path in paths:
+            # Whether it is there, the agent says.
+            with contextlib.suppress(OSError):
+                sizes.append(path.stat().st_size)
+        work_s = moving_s(sizes)
         return self._run(arguments, timeout_s=self._upload_timeout_s, cwd=cwd, work_s=work_s)
 
     def set_environment(self, variables: Mapping[str, str]) -> AgentResult | None:
@@ -421,15 +427,6 @@ class Agent:
         command = [self._executable, *arguments]
         with self._api_time.counted(work_s):
             return call_agent(command, self._environ, limit_s=limit_s, body=body, cwd=cwd)
-
-
-def _sizes(paths: Iterable[Path]) -> list[int]:
-    sizes = []
-    for path in paths:
-        # Whether it is there, the agent says.
-        with contextlib.suppress(OSError):
-            sizes.append(path.stat().st_size)
-    return sizes
 
 
 def _utf8(value: str) -> str:

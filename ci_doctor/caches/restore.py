@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.caches.compiled import forget_listings, read_counts
-from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.family import relocate
 from ci_doctor.caches.judge import Inert, Relocate, choose, differences_in_words, nearest, origin_at
 from ci_doctor.caches.leader import WorkResult, bounded, once
 from ci_doctor.caches.receipt import (
@@ -27,7 +27,6 @@ from ci_doctor.caches.trusted_store import Candidates, TrustedStore, read_candid
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoreCacheFacts, RestoredCache
-from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.objects import StoreError, StoreFailure, file_system_error
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.transfer import Deadline
@@ -64,7 +63,8 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
         except StoreError as error:
             if error.is_of_whole_store:
                 raise
-            results.append(_failed(cache, error))
+            result = "refused" if error.reason in _OF_ONE else "failed"
+            results.append(_without(cache, result, error.message))
     return tuple(results)
 
 
@@ -82,13 +82,25 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         candidate, decision = chosen
         manifest = left.pop(candidate.name)
         try:
-            tree = _install(work, cache, manifest, is_moved=isinstance(decision, Relocate))
+            is_moved = isinstance(decision, Relocate)
+            family = cache.family
+            rules = RestoreRules(
+                deadline=work.deadline,
+                rewrite=relocate(family, str(cache.directory)) if is_moved else None,
+                merge=family.merge,
+                markers=family.is_marker,
+                group=family.group_of,
+            )
+            tree = restore_tree(work.source.store, manifest, cache.directory, rules)
         except StoreError as error:
             if error.reason not in _OF_ONE:
                 raise
             # An older one may be whole.
             refused.append(error.message)
             continue
+        # As they are installed; a relocated one has other content than the manifest says.
+        rewrite = relocate(cache.family, str(cache.directory))
+        moved = rewrite is not None
         receipt = Receipt(
             family=cache.family.name,
             root=str(cache.directory),
@@ -108,7 +120,16 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
             job=work.job,
             counts=read_counts(cache.family, cache.directory),
             installed=tree.files,
-            files=_files(manifest, cache.family, cache.directory),
+            files=tuple(
+                InstalledFile(
+                    path=entry.path,
+                    bytes=entry.bytes,
+                    mtime_ns=entry.mtime_ns,
+                    # The content of a file that may be rewritten is not known before.
+                    digest="" if moved and cache.family.is_marker(entry.path) else entry.digest,
+                )
+                for entry in manifest.files
+            ),
         )
         if not tree.files and _is_of_this(earlier, receipt):
             receipt = earlier
@@ -118,20 +139,6 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         warning = candidates.warnings.get(candidate.name)
         return restored if warning is None else replace(restored, reason=warning)
     return _nothing(work, cache, candidates, refused)
-
-
-def _install(
-    work: RestoreWork, cache: IdentifiedCache, manifest: Manifest, *, is_moved: bool
-) -> RestoredTree:
-    family = cache.family
-    rules = RestoreRules(
-        deadline=work.deadline,
-        rewrite=relocate(family, str(cache.directory)) if is_moved else None,
-        merge=family.merge,
-        markers=family.is_marker,
-        group=family.group_of,
-    )
-    return restore_tree(work.source.store, manifest, cache.directory, rules)
 
 
 def _is_of_this(earlier: Receipt | None, receipt: Receipt) -> TypeGuard[Receipt]:
@@ -162,22 +169,6 @@ def _installed(work: RestoreWork, receipt: Receipt, tree: RestoredTree) -> Resto
     )
 
 
-def _files(manifest: Manifest, family: Family, root: Path) -> tuple[InstalledFile, ...]:
-    """As they are installed; a relocated one has other content than the manifest says."""
-    rewrite = relocate(family, str(root))
-    moved = rewrite is not None
-    return tuple(
-        InstalledFile(
-            path=entry.path,
-            bytes=entry.bytes,
-            mtime_ns=entry.mtime_ns,
-            # The content of a file that may be rewritten is not known before.
-            digest="" if moved and family.is_marker(entry.path) else entry.digest,
-        )
-        for entry in manifest.files
-    )
-
-
 def _nothing(
     work: RestoreWork, cache: IdentifiedCache, candidates: Candidates, refused: list[str]
 ) -> RestoredCache:
@@ -199,11 +190,6 @@ def _nearest_of_others(work: RestoreWork, cache: IdentifiedCache) -> str:
     if near is None:
         return ""
     return f"; the nearest differs in {differences_in_words((*near.hard, *near.path))}"
-
-
-def _failed(cache: IdentifiedCache, error: StoreError) -> RestoredCache:
-    result = "refused" if error.reason in _OF_ONE else "failed"
-    return _without(cache, result, error.message)
 
 
 def _without(cache: IdentifiedCache, result: str, reason: str) -> RestoredCache:

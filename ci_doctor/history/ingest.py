@@ -382,13 +382,10 @@ class _Reader:
             self._count += 1
             self._tell(f"read {self._count:,} of {len(self._files):,} files")
             if isinstance(read, PlacedFile):
-                yield self._without_secrets(read)
+                known = None if read.known is None else job_without_secrets(read.known, self._hide)
+                yield replace(read, parsed=without_secrets(read.parsed, self._hide), known=known)
             elif read is not None:
                 self.unreadable.append(read)
-
-    def _without_secrets(self, file: PlacedFile) -> PlacedFile:
-        known = None if file.known is None else job_without_secrets(file.known, self._hide)
-        return replace(file, parsed=without_secrets(file.parsed, self._hide), known=known)
 
 
 def batches(evidence: Iterable[EvidenceFile]) -> Iterator[list[EvidenceFile]]:

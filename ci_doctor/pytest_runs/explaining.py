@@ -184,18 +184,15 @@ def undo(record: Path) -> None:
     except FileNotFoundError:
         return
     for name in written.made:
-        _remove(Path(name))
+        path = Path(name)
+        with contextlib.suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
     for name, copy in written.changed.items():
         with contextlib.suppress(OSError):
             Path(name).write_bytes(Path(copy).read_bytes())
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 # --- makes trials, each in a fresh process, and undoes them ---

@@ -428,7 +428,13 @@ def _staged(
         if f".{_PURPOSE}." in path.name:
             with contextlib.suppress(OSError, UsageError):
                 remove_abandoned(path)
-    _check_space(folder, sum(entry.bytes for entry in entries))
+    needed = sum(entry.bytes for entry in entries)
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if system.f_blocks and needed > free:
+        message = f"{folder} has {free} bytes free, and the files need {needed}"
+        hint = "free space there, or choose another directory"
+        raise StoreError(StoreFailure.FULL, message, hint=hint)
     with own_directory(_PURPOSE, folder) as name:
         stage = Stage(Path(name))
         try:
@@ -458,15 +464,6 @@ def _opened(target: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    system = os.statvfs(folder)
-    free = system.f_bavail * system.f_frsize
-    if system.f_blocks and needed > free:
-        message = f"{folder} has {free} bytes free, and the files need {needed}"
-        hint = "free space there, or choose another directory"
-        raise StoreError(StoreFailure.FULL, message, hint=hint)
 
 
 def _result(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from ci_doctor.buildkite.hook_record import keep_cached, was_cached
+from ci_doctor.buildkite.hook_record import HookStep, done_with, keep_done
 from ci_doctor.buildkite.job_log import VARIABLE
 from ci_doctor.buildkite.plugin import CacheOption, options_and_problem, report_root
 from ci_doctor.caches.outcomes import job_outcome, restore_outcome
@@ -34,7 +34,7 @@ def restore_caches(root: Path, option: CacheOption, config: str | None) -> int:
     Strict or not, a job that saves its caches goes on without them: somebody must save the first.
     """
     words = ["restore", str(option), str(config)]
-    if was_cached(root, words):
+    if words in done_with(root, HookStep.CACHED):
         return 0
     session = _session(root, "restore")
     try:
@@ -42,7 +42,7 @@ def restore_caches(root: Path, option: CacheOption, config: str | None) -> int:
         facts = restored(setting)
     except CiDoctorError as error:
         return session.fail(error)
-    keep_cached(root, words)
+    keep_done(root, HookStep.CACHED, words)
     before = _kept(root)
     verdict = restore_outcome(facts, strict=setting.settings.strict).verdict
     if verdict is Verdict.PASS or (verdict is Verdict.VOID and option.save):
@@ -59,7 +59,7 @@ def judge_and_save_caches() -> None:
         return
     root = report_root(options, os.environ)
     words = ["verify", str(option), str(options.config)]
-    if was_cached(root, words):
+    if words in done_with(root, HookStep.CACHED):
         return
     name = os.environ.get(VARIABLE)
     log = Path(name) if name and os.access(name, os.R_OK) else None
@@ -82,7 +82,7 @@ def judge_and_save_caches() -> None:
                 problem=error.message,
             )
         facts = msgspec.structs.replace(facts, saved=(*before.saved, kept))
-    keep_cached(root, words)
+    keep_done(root, HookStep.CACHED, words)
     session.finish(job_outcome(facts, None))
 
 

@@ -13,7 +13,7 @@ from ci_doctor.buildkite.container import (
     report_directory_inside,
     what_is_missing,
 )
-from ci_doctor.buildkite.hook_record import keep_began, keep_prepared, was_prepared
+from ci_doctor.buildkite.hook_record import HookStep, done_with, keep_began, keep_done
 from ci_doctor.buildkite.plugin import (
     HOST_REPORT_DIR_VARIABLE,
     REPORT_DIR_VARIABLE,
@@ -87,7 +87,7 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
 
 def _setup_env(context: click.Context, session: Session, root: Path, words: list[str]) -> int:
-    if was_prepared(root, words) and holds_all(os.environ):
+    if words in done_with(root, HookStep.PREPARED) and holds_all(os.environ):
         click.echo(
             "ci-doctor: prepared already: the step lists the plugin twice, and once is enough",
             err=True,
@@ -99,5 +99,5 @@ def _setup_env(context: click.Context, session: Session, root: Path, words: list
     with setup_env.make_context("setup-env", [*words], parent=context, obj=session) as inner:
         code = int(setup_env.invoke(inner) or 0)
     if code == 0:
-        keep_prepared(root, words)
+        keep_done(root, HookStep.PREPARED, words)
     return code
