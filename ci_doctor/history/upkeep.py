@@ -44,8 +44,8 @@ def scripts() -> "ScriptDirectory":
     """All migrations. Only a database of another version needs them, and they cost 0.2 s."""
     from alembic.script import ScriptDirectory
 
-    folder = Path(__file__).with_name("migrations")
-    return ScriptDirectory(str(folder), version_locations=[str(folder / "versions")])
+    folder = str(Path(__file__).with_name("migrations"))
+    return ScriptDirectory(folder, version_locations=[folder])
 
 
 def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
