@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.config.reference import description
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.diagnosis.settings import DiagnoseSettings

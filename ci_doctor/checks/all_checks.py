@@ -10,8 +10,8 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import shows_gpu
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.finding import Rule
+from ci_doctor.model.words import nearest
 
 # The modules with the checks, in the order of a report; a new one adds its line here.
 TOPICS = (

@@ -30,8 +30,7 @@ from ci_doctor.machine.start_files import (
     written_by_files,
 )
 from ci_doctor.model.facts.preload import FileCondition, StartFile
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.shim_files import FILES, SiteState, read_site
 from ci_doctor.preload.start_files import (

@@ -72,7 +72,7 @@ def _width() -> int:
 
 
 def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | None") -> "Proposal":
-    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.decoding import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.configuration import configuration_schema
     from ci_doctor.scaffold.propose import ProposalRequest, propose

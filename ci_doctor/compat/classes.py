@@ -290,10 +290,11 @@ class ClassMembers:
             return UnknownRef(Ignorance.DECORATED, word)
         return None
 
-    def function(self, binding: Binding, scope: NameScope) -> Ref:
-        """What a `def` binds: the function, or a reason why its decorators make it unknown."""
+    def defined(self, binding: Binding, scope: NameScope) -> Ref:
+        """What a `class` or a `def` binds, or a reason why its decorators make a function unknown."""
         node = binding.node
-        assert isinstance(node, FunctionNode)  # noqa: S101 - that is what the kind says
+        if not isinstance(node, FunctionNode):
+            return ClassRef(scope.children[id(node)])
         if is_overload(node):
             return UnknownRef(Ignorance.DECORATED, "overload")
         if shape(node, scope, self._evaluation) is Shape.UNKNOWN:
@@ -310,36 +311,36 @@ class ClassMembers:
         vague: UnknownRef | None = None
         for ancestor in order:
             if isinstance(ancestor, OpaqueBase):
-                known = _builtin_without(ancestor.name, name)
-                if not known:
+                if not _builtin_without(ancestor.name, name):
                     return UnknownRef(Ignorance.BASES, ancestor.name), None
                 continue
             ref = self._own(ancestor, name)
             if ref is not None:
-                return (ref if vague is None else vague), ancestor
+                return vague or ref, ancestor
             if ancestor.scope.is_dynamic:
                 vague = vague or UnknownRef(Ignorance.DYNAMIC, ancestor.name)
-        if vague is not None:
-            return vague, None
         first = next((each for each in order if isinstance(each, ClassRef)), None)
-        place = first.name if first is not None else ""
-        scope = first.scope if first is not None else None
-        return AbsentRef(place, name, scope=scope), None
+        if first is None:
+            return vague or AbsentRef("", name), None
+        return vague or AbsentRef(first.name, name, scope=first.scope), None
 
     def _own(self, cls: ClassRef, name: str) -> Ref | None:
-        bindings = cls.scope.bindings.get(name)
-        if not bindings:
+        nodes = [each.node for each in cls.scope.bindings.get(name, ())]
+        if not nodes:
             return None
-        real = [
-            each
-            for each in bindings
-            if not (isinstance(each.node, FunctionNode) and is_overload(each.node))
-        ]
-        if not real:
+        if all(isinstance(node, FunctionNode) and is_overload(node) for node in nodes):
             return UnknownRef(Ignorance.DECORATED, "overload")
         return self._evaluation.bound(name, cls.scope)
 
-    def class_attribute(self, cls: ClassRef, name: str) -> Ref:
+    def attribute(self, ref: ClassRef | InstanceRef | SuperRef, name: str) -> Ref:
+        """What an attribute of a class, of an instance or of `super()` stands for."""
+        if isinstance(ref, ClassRef):
+            return self._class_attribute(ref, name)
+        if isinstance(ref, InstanceRef):
+            return self._instance_attribute(ref, name)
+        return self._super_attribute(ref, name)
+
+    def _class_attribute(self, cls: ClassRef, name: str) -> Ref:
         """What `Class.name` stands for."""
         if name == "__init__":
             return _UNKNOWN
@@ -356,26 +357,19 @@ class ClassMembers:
         return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
 
     def _absent_of_class(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
-        if hasattr(type, ref.name) or hasattr(object, ref.name):
-            return _UNKNOWN
-        decorated = self._any_decorated(order)
-        if decorated is not None:
-            return decorated
+        is_own = hasattr(type, ref.name) or hasattr(object, ref.name)
+        return _UNKNOWN if is_own else self._undeclared(ref, order)
+
+    def _undeclared(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
+        """`ref`, unless a decorator or a field of a class above makes the name."""
+        classes = [each for each in order if isinstance(each, ClassRef)]
+        decorated = [unknown for each in classes if (unknown := self.decorated(each)) is not None]
+        if decorated:
+            return decorated[0]
         # A dataclass keeps fields without a default from its class; an instance has them.
-        return ref if not self._declares(order, ref.name) else _UNKNOWN
+        return _UNKNOWN if any(ref.name in each.scope.attributes for each in classes) else ref
 
-    def _any_decorated(self, order: Sequence[Ancestor]) -> UnknownRef | None:
-        for ancestor in order:
-            if isinstance(ancestor, ClassRef):
-                unknown = self.decorated(ancestor)
-                if unknown is not None:
-                    return unknown
-        return None
-
-    def _declares(self, order: Sequence[Ancestor], name: str) -> bool:
-        return any(isinstance(each, ClassRef) and name in each.scope.attributes for each in order)
-
-    def instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
+    def _instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
         """What `instance.name` stands for."""
         order = self.bases.order(instance.cls)
         ref, owner = self.lookup(order, name)
@@ -411,12 +405,9 @@ class ClassMembers:
         for hook in _ATTRIBUTE_HOOKS:
             if not isinstance(self.lookup(order, hook)[0], AbsentRef):
                 return UnknownRef(Ignorance.DYNAMIC, hook)
-        decorated = self._any_decorated(order)
-        if decorated is not None:
-            return decorated
-        return ref if not self._declares(order, ref.name) else _UNKNOWN
+        return self._undeclared(ref, order)
 
-    def super_attribute(self, ref: SuperRef, name: str) -> Ref:
+    def _super_attribute(self, ref: SuperRef, name: str) -> Ref:
         """What `super().name` stands for in a method of the class."""
         order = self.bases.order(ref.cls)[1:]
         if not order:

@@ -2,7 +2,7 @@
 """Pure. From the clocks that lines of several logs show to seconds on one scale."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
@@ -38,49 +38,20 @@ _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?"
 _ZONE = r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?"
 
 
-def _iso(match: re.Match[str]) -> LogTime | None:
-    """`2026-11-22T14:04:08.123Z`, `2026/11/22 14:04:08`."""
-    return _time(match, int(match["y"]), int(match["m"]), int(match["d"]))
-
-
-def _without_year(match: re.Match[str]) -> LogTime | None:
-    """A stamp without a year: vLLM's `01-28 15:59:42`, glog's `I0128 15:59:42.123`."""
-    return _time(match, None, int(match["m"]), int(match["d"]))
-
-
-def _syslog(match: re.Match[str]) -> LogTime | None:
-    """`Nov 22 14:04:08`."""
-    return _time(match, None, _MONTHS[match["mon"]], int(match["d"]))
-
-
-def _common_log(match: re.Match[str]) -> LogTime | None:
-    """Apache's and nginx's `22/Nov/2026:14:04:08 +0000`."""
-    return _time(match, int(match["y"]), _MONTHS[match["mon"]], int(match["d"]))
-
-
-def _clock_alone(match: re.Match[str]) -> LogTime | None:
-    """`14:04:08` or `[14:04:08]`."""
-    return _time(match, None, None, None)
-
-
-def _agent(match: re.Match[str]) -> LogTime | None:
-    """The Buildkite agent's `_bk;t=1700000000000` in milliseconds."""
-    return LogTime(seconds=int(match["ms"]) / 1000, has_zone=True)
-
-
-_FORMATS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], LogTime | None]], ...]] = (
-    (re.compile(r"_bk;t=(?P<ms>\d{13})"), _agent),
-    (re.compile(rf"(?<!\d)(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]{_CLOCK}{_ZONE}"), _iso),
-    (
-        re.compile(
-            rf"(?<!\d)(?P<d>\d\d)/(?P<mon>[A-Z][a-z]{{2}})/(?P<y>20\d\d)[: ]{_CLOCK}{_ZONE}"
-        ),
-        _common_log,
-    ),
-    (re.compile(rf"(?<![\d-])(?P<m>\d\d)-(?P<d>\d\d) {_CLOCK}"), _without_year),
-    (re.compile(rf"(?:^|\s|\[)[IWEF](?P<m>\d\d)(?P<d>\d\d) {_CLOCK}"), _without_year),
-    (re.compile(rf"^(?P<mon>[A-Z][a-z]{{2}}) +(?P<d>\d\d?) {_CLOCK}"), _syslog),
-    (re.compile(rf"^[\[(]?{_CLOCK}(?=[\])\s,]|$)"), _clock_alone),
+# The Buildkite agent's milliseconds; `2026-11-22T14:04:08.123Z`, `2026/11/22 14:04:08`; Apache's and
+# nginx's `22/Nov/2026:14:04:08 +0000`; vLLM's `01-28 15:59:42`, glog's `I0128 15:59:42.123`;
+# `Nov 22 14:04:08`; `14:04:08` or `[14:04:08]`.
+_FORMATS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"_bk;t=(?P<ms>\d{13})",
+        rf"(?<!\d)(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]{_CLOCK}{_ZONE}",
+        rf"(?<!\d)(?P<d>\d\d)/(?P<mon>[A-Z][a-z]{{2}})/(?P<y>20\d\d)[: ]{_CLOCK}{_ZONE}",
+        rf"(?<![\d-])(?P<m>\d\d)-(?P<d>\d\d) {_CLOCK}",
+        rf"(?:^|\s|\[)[IWEF](?P<m>\d\d)(?P<d>\d\d) {_CLOCK}",
+        rf"^(?P<mon>[A-Z][a-z]{{2}}) +(?P<d>\d\d?) {_CLOCK}",
+        rf"^[\[(]?{_CLOCK}(?=[\])\s,]|$)",
+    )
 )
 # A stamp stands at the start; a time in the middle of a sentence is something else's.
 _STAMP_CHARACTERS: Final = 120
@@ -89,39 +60,35 @@ _STAMP_CHARACTERS: Final = 120
 def log_time(line: str) -> LogTime | None:
     """The time in the first 120 characters of `line`; None if there is none."""
     start = line[:_STAMP_CHARACTERS]
-    for pattern, read in _FORMATS:
-        match = pattern.search(start)
-        if match is None:
-            continue
+    for match in filter(None, (pattern.search(start) for pattern in _FORMATS)):
         try:
-            time = read(match)
+            return _time(match.groupdict())
         except (ValueError, KeyError):  # a 31st of February, a month called Foo
             continue
-        if time is not None:
-            return time
     return None
 
 
-def _time(
-    match: re.Match[str], year: int | None, month: int | None, day: int | None
-) -> LogTime | None:
-    has_date = month is not None
-    zone = _zone(match.groupdict().get("zone"))
+def _time(groups: dict[str, str | None]) -> LogTime:
+    parts = {name: value for name, value in groups.items() if value is not None}
+    if "ms" in parts:
+        return LogTime(seconds=int(parts["ms"]) / 1000, has_zone=True)
+    has_date = "d" in parts
+    month = _MONTHS[parts["mon"]] if "mon" in parts else int(parts.get("m", 1))
+    zone = _zone(parts.get("zone"))
     when = datetime(
-        year or (_YEAR_WITHOUT_ONE if has_date else 1970),
-        month or 1,
-        day or 1,
-        int(match["H"]),
-        int(match["M"]),
-        int(match["S"]),
+        int(parts.get("y", _YEAR_WITHOUT_ONE if has_date else 1970)),
+        month,
+        int(parts.get("d", 1)),
+        int(parts["H"]),
+        int(parts["M"]),
+        int(parts["S"]),
         tzinfo=zone or UTC,
     )
-    fraction = float(f"0.{match['f'] or 0}")
     return LogTime(
-        seconds=when.timestamp() + fraction,
+        seconds=when.timestamp() + float(f"0.{parts.get('f', 0)}"),
         has_zone=zone is not None,
         has_date=has_date,
-        has_year=year is not None,
+        has_year="y" in parts,
     )
 
 
@@ -148,43 +115,21 @@ def common_scale(logs: Sequence[Sequence[LogTime | None]]) -> list[list[float | 
     most: the year, the day, the zone. The logs of a job end at about the same time, so the zone of
     a log without one is the offset by quarters of an hour that brings the ends nearest.
     """
-    reference = _reference(logs)
-    if reference is None:
-        return [[None] * len(times) for times in logs]
-    return [_on_scale(times, reference) for times in logs]
+    lasts = [next((time for time in reversed(times) if time is not None), None) for times in logs]
+    known = [last for last in lasts if last is not None]
+    # The last time of the log that names most.
+    reference = max(
+        known, key=lambda time: (time.has_year, time.has_date, time.has_zone), default=None
+    )
+    return [_on_scale(times, last, reference) for times, last in zip(logs, lasts, strict=True)]
 
 
-def _reference(logs: Sequence[Sequence[LogTime | None]]) -> LogTime | None:
-    """The last time of the log that names most."""
-    best: LogTime | None = None
-    for times in logs:
-        last = _last(times)
-        if last is not None and (best is None or _named(last) > _named(best)):
-            best = last
-    return best
-
-
-def _named(time: LogTime) -> tuple[bool, bool, bool]:
-    return time.has_year, time.has_date, time.has_zone
-
-
-def _last(times: Sequence[LogTime | None]) -> LogTime | None:
-    for time in reversed(times):
-        if time is not None:
-            return time
-    return None
-
-
-def _on_scale(times: Sequence[LogTime | None], reference: LogTime) -> list[float | None]:
-    last = _last(times)
-    if last is None:
+def _on_scale(
+    times: Sequence[LogTime | None], last: LogTime | None, reference: LogTime | None
+) -> list[float | None]:
+    """The seconds of a log that ends at `last`."""
+    if last is None or reference is None:
         return [None] * len(times)
-    shift = _shift(last, reference)
-    return [None if time is None else time.seconds + shift for time in times]
-
-
-def _shift(last: LogTime, reference: LogTime) -> float:
-    """What to add to the seconds of a log that ends at `last`."""
     seconds = last.seconds
     if not last.has_date:
         # The day that brings both ends nearest.
@@ -193,7 +138,8 @@ def _shift(last: LogTime, reference: LogTime) -> float:
         seconds = _in_year(seconds, reference.seconds)
     if last.has_zone != reference.has_zone:
         seconds += round((reference.seconds - seconds) / _QUARTER_S) * _QUARTER_S
-    return seconds - last.seconds
+    shift = seconds - last.seconds
+    return [None if time is None else time.seconds + shift for time in times]
 
 
 def _in_year(seconds: float, reference: float) -> float:
@@ -215,27 +161,16 @@ def with_times(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list
     """`candidates` with their times on one scale, where their lines or earlier ones have any."""
     times: list[list[LogTime | None]] = []
     for index, log in enumerate(logs):
-        own = [_written(each.line, log) for each in candidates if each.log == index]
+        own = [
+            _last_time([each.line]) or _last_time(log.before(each.line, _LOOKED_BACK))
+            for each in candidates
+            if each.log == index
+        ]
         times.append([*own, _last_time(log.tail(_END_LINES))])
     scale = [iter(each) for each in common_scale(times)]
     return [msgspec.structs.replace(each, at_s=next(scale[each.log])) for each in candidates]
 
 
-def _written(line: TextLine, log: LogText) -> LogTime | None:
-    """The time of `line`, else that of the last line before it that has one."""
-    time = _time_of(line)
-    if time is not None:
-        return time
-    return _last_time(log.before(line, _LOOKED_BACK))
-
-
 def _last_time(lines: Sequence[TextLine]) -> LogTime | None:
-    for line in reversed(lines):
-        time = _time_of(line)
-        if time is not None:
-            return time
-    return None
-
-
-def _time_of(line: TextLine) -> LogTime | None:
-    return log_time(line.content[:400].decode(errors="replace"))
+    starts = (line.content[:400].decode(errors="replace") for line in reversed(lines))
+    return next((time for start in starts if (time := log_time(start)) is not None), None)

@@ -15,7 +15,7 @@ from ci_doctor.drift.snapshot import Snapshot
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, read_snapshot
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Row, Table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.system.files.opening import read_regular

@@ -14,8 +14,8 @@ from ci_doctor.config.loading import Config
 from ci_doctor.environment import exports, rules
 from ci_doctor.environment.settings import IfMissing, SetupEnvSettings
 from ci_doctor.errors import PreparationError
-from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.finding import Finding, Severity, ShellCommand
+from ci_doctor.model.words import EVALUATION, PREPARED
 
 SECTION = "setup-env"
 _JOB = "BUILDKITE_JOB_ID"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.version_findings import ComputedVersion, is_pep440
-from ci_doctor.model.action import SetVariable
+from ci_doctor.model.facts.setup_env import SetVariable
 from ci_doctor.model.finding import Finding, ShellCommand
 
 

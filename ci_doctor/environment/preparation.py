@@ -16,12 +16,12 @@ from ci_doctor.environment.settings import SetupEnvSettings, Verify
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
 from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
-from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import PREPARED
 from ci_doctor.render.formatting import amount
 
 

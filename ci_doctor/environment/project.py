@@ -10,8 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ci_doctor.environment.tags import Described
-from ci_doctor.model.finding import NextStep
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import NextStep, Rule
 
 # The library's order of prefixes (vcs_versioning.overrides.EnvReader). Older setuptools-scm reads
 # only the first, so that is the one we export.

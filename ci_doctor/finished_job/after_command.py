@@ -27,11 +27,9 @@ from ci_doctor.diagnosis.outside import judged
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import LIKELY, Cause
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.moment import parse_moment
-from ci_doctor.model.outcome import Attachment, Outcome
-from ci_doctor.model.report import Report
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.outcome import Attachment, Outcome, Report
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.render.formatting import listed
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.log_files import redact_files

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT
 from ci_doctor.model.cause import LIKELY, Cause, RetryPolicy
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 
 _WORST_STATUS: Final = 255

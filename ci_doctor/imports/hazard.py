@@ -6,11 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ci_doctor.imports.history import History
-from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph
+from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, History
 from ci_doctor.imports.trace import ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule
 
 # A second run is not as fast as the first one: twice the recorded gap, and a second more for a
 # loaded machine.

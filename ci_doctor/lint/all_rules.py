@@ -2,7 +2,7 @@
 """Pure. All rules of lint by their families, each family loaded when it is asked for."""
 
 from ci_doctor.lint.lint_rule import OWN_RULES, STALE_BASELINE, LintRule
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule
 
 FAMILIES = ("shell", "pipeline", "gate", "config", "lint")
 

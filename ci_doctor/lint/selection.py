@@ -26,7 +26,7 @@ from ci_doctor.lint.lint_rule import (
 )
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.lint.source_files import ChangedLines, CiRole, SourceKind, matches
-from ci_doctor.model.suggestion import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, nearest
 
 _DIRECTIVE: Final = re.compile(
     r"(?:^|(?<=\s))#[ \t]*ci-doctor:[ \t]*ignore\[(?P<rules>[^\]\n]{0,500})\](?P<reason>[^\n]*)"

@@ -19,10 +19,9 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, clean_environment
-from ci_doctor.model.action import FileState
 from ci_doctor.model.facts.preload import FileCondition, PresetFit, ShimAction, ShimChange
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.facts.setup_env import FileState
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.preload.interpreter import (
     PROBE_TIMEOUT_S,
     Refused,

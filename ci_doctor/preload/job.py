@@ -12,8 +12,7 @@ from ci_doctor.environment import rules as environment_rules
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.install import install_shims

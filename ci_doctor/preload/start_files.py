@@ -16,8 +16,7 @@ from ci_doctor.machine.start_files import (
     watch_start,
 )
 from ci_doctor.model.facts.preload import NeverRun, StartFile
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.preload.interpreter import Target
 from ci_doctor.render.formatting import duration
 

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, clean_environment
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME

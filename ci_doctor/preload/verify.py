@@ -15,9 +15,8 @@ from ci_doctor.model.facts.preload import (
     ShimCheck,
     VerifyFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import EDITED_FILE, move_away

@@ -20,8 +20,8 @@ from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
 from ci_doctor.model.facts.restart_check import Observation, Phase, RestartEnding, Terms
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.model.table import Table, row
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
 from ci_doctor.restart.phases import FailedError, Phases

@@ -6,10 +6,10 @@ from typing import Final
 
 from msgspec import structs
 
-from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
+from ci_doctor.model.facts.config import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.words import shortened
 from ci_doctor.render.safe_text import diff_name
 from ci_doctor.scaffold.arms import ProposedArms
 from ci_doctor.scaffold.candidates import ServerCandidate

@@ -108,7 +108,7 @@ def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
 
 
 def _rules(codes: Mapping[str, int]) -> list[str]:
-    """The retry and soft-fail rules, as `ci-doctor pipeline retry-rules` prints them."""
+    """The retry and soft-fail rules, as `ci-doctor config retry-rules` prints them."""
     rules = rules_for(codes).yaml.rstrip("\n").split("\n")
     # The head is about the command that prints it.
     return [f"    {line}" for line in rules if not line.startswith("#")]

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.model.facts.init import InitFile
+from ci_doctor.model.facts.config import InitFile
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms

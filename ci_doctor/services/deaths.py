@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout

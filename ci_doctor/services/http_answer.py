@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.words import shortened
 from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.ready import ReadinessProbe
 

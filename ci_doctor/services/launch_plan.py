@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import structs
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.check import is_executable
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch_report import NOT_EXECUTABLE, NOT_FOUND

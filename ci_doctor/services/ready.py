@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.words import did_you_mean
 
 FORMS = '"/health", http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:COMMAND, file:PATH'
 _STATUS = re.compile(r"[1-5](?:\d\d|xx)", re.ASCII | re.IGNORECASE)

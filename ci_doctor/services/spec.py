@@ -14,9 +14,8 @@ from msgspec import Struct
 from ci_doctor.config.decoding import convert
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.parse_size import parse_size
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.quantities import parse_duration, parse_size
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct, structs
 
 from ci_doctor.errors import CiDoctorError, Terminated, UsageError
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
+from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable

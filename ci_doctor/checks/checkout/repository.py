@@ -26,9 +26,8 @@ from ci_doctor.environment import rules as of_versions
 from ci_doctor.environment.project import NotComputable
 from ci_doctor.environment.tags import Described
 from ci_doctor.git import ELSEWHERE, git_environment
-from ci_doctor.model.evaluation import EVALUATION
-from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
+from ci_doctor.model.words import EVALUATION
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 # Of `git rev-parse`, in the order of its answers.

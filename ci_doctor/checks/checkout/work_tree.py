@@ -11,8 +11,7 @@ from ci_doctor.checks.check import CheckResult, Cost, Findings, Need, check, pro
 from ci_doctor.checks.checkout.repository import CheckoutPlace, output_of, read_place
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import read_processes
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock

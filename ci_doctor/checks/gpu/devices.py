@@ -32,8 +32,7 @@ from ci_doctor.machine.gpus import (
     visible_gpus,
 )
 from ci_doctor.machine.nvidia_smi import Gpu
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
 from ci_doctor.services.gpu_demand import demands_of
 

@@ -17,8 +17,7 @@ from ci_doctor.checks.processes import job_of, read_processes
 from ci_doctor.checks.settings import SERVING, Workload
 from ci_doctor.machine.gpus import GpuView, uses_gpu
 from ci_doctor.machine.nvidia_smi import Gpu, GpuProcess
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import percent, size
 from ci_doctor.services.gpu_demand import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec

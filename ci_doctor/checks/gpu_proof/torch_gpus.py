@@ -23,8 +23,7 @@ from ci_doctor.checks.gpu.driver import driver_answer
 from ci_doctor.checks.settings import ALL
 from ci_doctor.decodable import decodable
 from ci_doctor.machine.gpus import VISIBLE, shows_gpu
-from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity
 from ci_doctor.render.formatting import amount
 
 GPU_UNUSABLE: Final = Rule(

@@ -32,8 +32,7 @@ from ci_doctor.checks.gpu_proof.torch_gpus import (
     working_torch,
 )
 from ci_doctor.checks.settings import ALL
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, probability
 from ci_doctor.system import clock
 

@@ -21,8 +21,7 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration, size
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock

@@ -15,8 +15,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_processes
 from ci_doctor.checks.settings import SERVING
 from ci_doctor.machine.host import content_of
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.system.processes.listeners import listening_ports
 
 STALE_PROCESSES: Final = Rule(

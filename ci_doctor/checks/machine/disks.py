@@ -19,9 +19,8 @@ from ci_doctor.checks.machine.directories import (
     read_mounts,
 )
 from ci_doctor.checks.settings import ALL, SERVING, Workload
-from ci_doctor.model.finding import Severity, ShellCommand
-from ci_doctor.model.parse_size import parse_size
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity, ShellCommand
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.render.formatting import size
 
 SHARED_MEMORY_SMALL: Final = Rule(

@@ -33,8 +33,7 @@ from ci_doctor.machine.host import (
     numbers_of,
     python_encoding,
 )
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import duration, number, percent, size
 
 BUSY: Final = Rule(

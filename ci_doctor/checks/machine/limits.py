@@ -30,8 +30,7 @@ from ci_doctor.machine.host import (
     numbers_of,
     resource_limits,
 )
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import number, percent, size
 from ci_doctor.system.processes.kernel_words import limit_of
 

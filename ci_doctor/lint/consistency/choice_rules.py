@@ -14,9 +14,8 @@ from ci_doctor.lint.consistency.repository import RepositoryFiles, is_test, line
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
 from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.lint.source_files import StartedProgram, started_programs
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.words import nearest
 
 
 class OptionChoices(Struct, frozen=True, kw_only=True):

@@ -25,9 +25,8 @@ from ci_doctor.lint.consistency.repository import (
 )
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
 from ci_doctor.lint.python.program import PythonProgram
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.words import nearest
 
 _READ = re.compile(r"(?:environ\.get|getenv)\(\s*[\"']([A-Z][A-Z0-9_]+)[\"']\s*,")
 _OFF = {"", "0", "false", "no", "off", "none"}

@@ -16,9 +16,8 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     job_steps,
     whole_workflow,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import letters_apart
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.words import letters_apart
 from ci_doctor.syntax.yaml_nodes import (
     MappingNode,
     Node,

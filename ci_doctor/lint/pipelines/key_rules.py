@@ -28,8 +28,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     words,
     workflow,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.yaml_nodes import (
     Field,
     MappingNode,

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.suggestion import letters_apart
+from ci_doctor.model.words import letters_apart
 from ci_doctor.syntax.yaml_nodes import (
     Field,
     MappingNode,

@@ -15,8 +15,7 @@ from ci_doctor.lint.python.program import (
     is_silent,
     is_try_again,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 SWALLOWED_DECISION = LintRule(
     rule=Rule(

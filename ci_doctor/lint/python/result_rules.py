@@ -7,8 +7,7 @@ from typing import Final
 
 from ci_doctor.lint.lint_rule import Example, LintRule, Violation
 from ci_doctor.lint.python.program import PythonProgram
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 _RUNS = {"subprocess.run", "subprocess.call", "os.system"}
 # Commands that tidy up or only show something: their failure changes nothing.

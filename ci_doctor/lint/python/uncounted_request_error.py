@@ -16,8 +16,7 @@ from ci_doctor.lint.python.program import (
     is_try_again,
     says_nothing,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 _LIBRARIES = (
     "requests.",

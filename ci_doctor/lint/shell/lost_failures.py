@@ -19,8 +19,7 @@ from ci_doctor.lint.shell.checking_commands import (
 from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
 from ci_doctor.lint.shell.shell_program import OptionState, ShellOption, script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from ci_doctor.lint.shell.failure_fate import Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.source_files import Shell
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

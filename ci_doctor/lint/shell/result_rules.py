@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.waits import without_comments
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

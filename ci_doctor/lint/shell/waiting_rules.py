@@ -24,8 +24,7 @@ from ci_doctor.lint.shell.waits import (
     waits_until_ready,
     without_comments,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of `ci-doctor launch`. Pure."""
+"""Pure. The facts of `ci-doctor launch` and `ci-doctor wait`."""
 
 from pathlib import Path
 
@@ -76,3 +76,19 @@ class LaunchFacts(Facts, frozen=True, kw_only=True):
     cause: ServiceFailure | None = None
     received: str | None = None
     stopped: StopResult | None = None
+
+
+class WaitFacts(Facts, frozen=True, kw_only=True):
+    """The process, its probe and why it is of no use, if it is not ready.
+
+    `answer` is the last one of the probe that was not good. `waited_s` counts from the start of
+    ci-doctor. `received` is the signal that ended the wait.
+    """
+
+    pid: int | None
+    name: str
+    probe: str
+    waited_s: float
+    answer: str | None = None
+    cause: ServiceFailure | None = None
+    received: str | None = None

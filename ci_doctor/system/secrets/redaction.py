@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.model.outcome import Case
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Case, Report
 from ci_doctor.model.table import Row
 from ci_doctor.system.secrets.patterns import (
     assignment,

@@ -23,7 +23,7 @@ from ci_doctor.checks.checkout.repository import (
     version_tags,
 )
 from ci_doctor.checks.checkout.work_tree import changes, lfs, locks, submodules, unfinished
-from ci_doctor.model.evaluation import EVALUATION
+from ci_doctor.model.words import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.gpus import program

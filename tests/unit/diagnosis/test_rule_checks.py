@@ -9,8 +9,16 @@ from ci_doctor.diagnosis import log_rules
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.explained import check_outcome, overlaps
 from ci_doctor.diagnosis.lines import LONGEST_TEXT
-from ci_doctor.diagnosis.log_rules import BoundedRegex, LogRule, RuleSet, house_rules, parse_rules
-from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules, repository_rules
+from ci_doctor.diagnosis.log_rules import (
+    BoundedRegex,
+    LogRule,
+    RuleProblem,
+    RuleSet,
+    check_rules,
+    house_rules,
+    parse_rules,
+    repository_rules,
+)
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Outcome

@@ -7,17 +7,18 @@ import pytest
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.lines import CleanLine
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet, house_rules
-from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import TextLine
-from ci_doctor.diagnosis.open_log import open_log
-from ci_doctor.diagnosis.scan import Hit
-from ci_doctor.diagnosis.steps import (
+from ci_doctor.diagnosis.log_story import (
+    LogStory,
     in_passed_run,
     outside_of_runs,
     passed_runs,
     quiet_lines,
+    read_story,
     sounds_like_success,
 )
+from ci_doctor.diagnosis.log_text import TextLine
+from ci_doctor.diagnosis.open_log import open_log
+from ci_doctor.diagnosis.scan import Hit
 
 ReadLog = Callable[..., LogStory]
 RULES = RuleSet(house_rules())

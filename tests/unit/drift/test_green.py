@@ -10,8 +10,7 @@ from ci_doctor.drift.green import GreenRun, NoGreenRun, label, latest_green, sin
 from ci_doctor.drift.snapshot import PackageSnapshot, Snapshot
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, write_snapshot
 from ci_doctor.model.about import About
-from ci_doctor.model.outcome import Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Failure, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import json
 from tests.support.snapshots import a_snapshot

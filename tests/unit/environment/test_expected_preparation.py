@@ -14,8 +14,8 @@ from ci_doctor.environment.expected_preparation import (
 )
 from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.errors import ConfigError, PreparationError
-from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.words import EVALUATION, PREPARED
 
 JOB = {"BUILDKITE_JOB_ID": "0190-j1"}
 PLUGIN = {"BUILDKITE_PLUGINS": json.dumps([{"./buildkite_plugins/ci-doctor": None}])}

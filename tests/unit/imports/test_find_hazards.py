@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.imports.crossings import CYCLE
-from ci_doctor.imports.find_hazards import find_hazards, find_in_all
+from ci_doctor.imports.hazards import find_hazards, find_in_all
 from ci_doctor.imports.trace import RecordedProcess
 from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.hazards_of import a_run
@@ -64,7 +64,7 @@ def test_a_bound_that_is_reached_is_told_if_no_hazard_was_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = find_hazards(cycle("a").process())
-    monkeypatch.setattr("ci_doctor.imports.find_hazards._VISITS", 0)
+    monkeypatch.setattr("ci_doctor.imports.hazards._VISITS", 0)
     cut = find_hazards(cycle("gate", gate=True).process())
     assert (whole.hazards, whole.is_whole) == ((), True)
     assert (cut.hazards, cut.is_whole) == ((), False)

@@ -8,8 +8,8 @@ import pytest
 
 from ci_doctor.imports.confirm import Investigation
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
-from ci_doctor.imports.findings import findings
 from ci_doctor.imports.one_module import FAILED
+from ci_doctor.imports.report import findings
 from ci_doctor.imports.rules import RULES
 from ci_doctor.model.facts.import_race import Escape, Site
 from ci_doctor.model.finding import Finding, Severity

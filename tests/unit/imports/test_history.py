@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who loaded what, and what comes before what."""
 
-from ci_doctor.imports.history import Orders
+from ci_doctor.imports.locks import Orders
 from ci_doctor.imports.trace import Begin, Order
 from tests.unit.imports.traces import Trace, only_hazard
 

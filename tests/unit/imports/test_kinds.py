@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.imports.crossings import CYCLE
 from ci_doctor.imports.hazard import HazardKind
-from ci_doctor.imports.kinds import HarmKind, harms, newly_failed, was_handed_out
+from ci_doctor.imports.hazards import HarmKind, harms, newly_failed, was_handed_out
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import (
     Deadlock,

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.model.action import FileState
 from ci_doctor.model.facts.preload import ChangeFacts, FileCondition
+from ci_doctor.model.facts.setup_env import FileState
 from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.change import install, remove

@@ -8,9 +8,8 @@ from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.errors import Terminated
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines, SupervisedRunFacts
 from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.supervision.run import (
