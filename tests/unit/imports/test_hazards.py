@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What harm a hazard did."""
+"""All hazards of a process and of a run."""
 
 from typing import Any
 
@@ -7,7 +7,14 @@ import pytest
 
 from ci_doctor.imports.crossings import CYCLE
 from ci_doctor.imports.hazard import HazardKind
-from ci_doctor.imports.hazards import HarmKind, harms, newly_failed, was_handed_out
+from ci_doctor.imports.hazards import (
+    HarmKind,
+    find_hazards,
+    find_in_all,
+    harms,
+    newly_failed,
+    was_handed_out,
+)
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import (
     Deadlock,
@@ -19,8 +26,114 @@ from ci_doctor.imports.trace import (
     RecordedThread,
     Wait,
 )
-from ci_doctor.model.facts.import_race import Site
-from tests.unit.imports.hazards_of import a_hazard, a_process
+from ci_doctor.model.facts.import_race import Closeness, Site
+from tests.unit.imports.hazards_of import a_hazard, a_process, a_run
+from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
+
+
+def test_of_one_place_only_the_closest_pair_is_told() -> None:
+    trace = Trace()
+    for n in range(1, 5):
+        trace.thread(n, f"Thread-{n}", 0, "app.py", 5, "__main__")
+    trace.load(1, "lazy", replaced=True)
+    for n in range(2, 5):
+        trace.ask(n, "lazy", "Thing", line=30)
+    assert only_hazard(trace).second.thread == "Thread-2"
+
+
+def test_the_worst_comes_first() -> None:
+    trace = cycle("b")
+    trace.load(1, "lazy", replaced=True)
+    trace.load(1, "other", replaced=True)
+    trace.ask(0, "lazy", "Thing")
+    trace.ask(0, "other", "Thing")
+    trace.event("wait", 0, "other", 1, MS, "replaced")
+    hazards = find_hazards(trace.process()).hazards
+    assert [hazard.closeness for hazard in hazards] == [
+        Closeness.HANDED_OUT,
+        Closeness.LATENT,
+        Closeness.LATENT,
+    ]
+    margins = [hazard.margin_ns or 0 for hazard in hazards[1:]]
+    assert margins == sorted(margins)
+
+
+def test_many_modules_and_threads_are_bounded_and_the_bound_is_told() -> None:
+    trace = Trace()
+    names = [f"m{index}" for index in range(1500)]
+    for n in range(1, 13):
+        trace.thread(n, f"Thread-{n}", 0, "app.py", n, "__main__")
+    trace.ask(1, names[0])
+    trace.begin(1, names[0])
+    for index, name in enumerate(names[1:], start=1):
+        for back in range(1, min(index, 6)):
+            trace.ask(1, names[index - back])
+        trace.ask(1, name)
+        trace.begin(1, name)
+    for _ in names:
+        trace.end(1, replaced=False)
+    for n in range(2, 13):
+        trace.ask(n, names[100 * n])
+    found = find_hazards(trace.process())
+    assert [hazard.kind for hazard in found.hazards] == [CYCLE.name]
+    assert "there may be more" in found.hazards[0].detail
+    assert not found.is_whole
+
+
+def test_a_bound_that_is_reached_is_told_if_no_hazard_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = find_hazards(cycle("a").process())
+    monkeypatch.setattr("ci_doctor.imports.hazards._VISITS", 0)
+    cut = find_hazards(cycle("gate", gate=True).process())
+    assert (whole.hazards, whole.is_whole) == ((), True)
+    assert (cut.hazards, cut.is_whole) == ((), False)
+
+
+def test_of_a_group_the_pair_is_told_that_can_hold_each_other_up() -> None:
+    # x imports u, which needs x, and then y; y imports u. When x comes to y, u is loaded: only u and x can meet.
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "x")
+    trace.begin(1, "x")
+    trace.ask(1, "u")
+    trace.begin(1, "u")
+    trace.ask(1, "x")
+    trace.end(1)
+    trace.ask(1, "y")
+    trace.begin(1, "y")
+    trace.ask(1, "u")
+    trace.end(1)
+    trace.end(1)
+    trace.ask(0, "y")
+    hazard = only_hazard(trace)
+    assert (hazard.pair, hazard.closeness) == (("x", "u"), Closeness.LATENT)
+    assert [site.file for site in hazard.second.chain] == ["app.py", "y.py"]
+
+
+def replacing() -> RecordedProcess:
+    trace = Trace()
+    trace.background()
+    trace.load(1, "lazy", replaced=True)
+    trace.ask(0, "lazy")
+    return trace.process()
+
+
+def test_an_immune_interpreter_is_spared_from_self_replacing_modules_alone() -> None:
+    run = a_run(replacing(), cycle("b").process())
+
+    immune = find_in_all(run, {"/py": False})
+    exposed = find_in_all(run, {"/py": True})
+
+    assert [hazard.modules for hazard in immune.hazards] == [("a", "b")]
+    assert [hazard.modules for hazard in immune.spared] == [("lazy",)]
+    assert [hazard.modules for hazard in exposed.hazards] == [("lazy",), ("a", "b")]
+    assert exposed.spared == ()
+
+
+def test_an_interpreter_that_could_not_be_checked_is_not_taken_for_immune() -> None:
+    assert len(find_in_all(a_run(replacing()), {"/py": None}).hazards) == 1
+
 
 SITE = Site(file="app.py", line=7, module="__main__")
 A_CYCLE = a_hazard(CYCLE, "a", "b")
