@@ -242,6 +242,11 @@ class RuleSet:
         return self.rules[self._first_own :]
 
     @cached_property
+    def by_id(self) -> dict[str, LogRule]:
+        """From each id to the first rule that has it."""
+        return {rule.id: rule for rule in reversed(self.rules)}
+
+    @cached_property
     def literals(self) -> tuple[bytes, ...]:
         """Every literal once, in a fixed order."""
         return tuple(self._rules_by_literal)
