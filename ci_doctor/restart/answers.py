@@ -184,9 +184,15 @@ class Ledger:
             different_before=_different(self._before.values()),
             different_after=_different(self._after.values()),
             compared=len(both),
-            shorter=sum(map(self._is_shorter, both)),
+            # Each answer after has less than half of the characters of each before.
+            shorter=sum(
+                2 * self._after[name].longest < self._before[name].shortest for name in both
+            ),
             steady=sum(map(self._is_steady, both)),
-            changed=sum(map(self._has_changed, both)),
+            changed=sum(
+                self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
+                for name in both
+            ),
             controls=self._control_starts,
             restless=sum(map(self._is_restless, self._before)),
             agreed=len(agreed),
@@ -198,17 +204,10 @@ class Ledger:
             models_after=tuple(sorted(self._models.get(Phase.AFTER, ()))),
         )
 
-    def _is_shorter(self, name: str) -> bool:
-        """Whether each answer after has less than half of the characters of each before."""
-        return 2 * self._after[name].longest < self._before[name].shortest
-
     def _is_steady(self, name: str) -> bool:
         # One answer is always the same as itself.
         voice = self._before[name]
         return voice.count > 1 and len(voice.texts) == 1
-
-    def _has_changed(self, name: str) -> bool:
-        return self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
 
     def _has_agreed(self, name: str) -> bool:
         """Whether the request got one text in each control start and in every pass of the baseline."""

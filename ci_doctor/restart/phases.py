@@ -46,12 +46,9 @@ async def all_results(
             problem = await _probe(group, condition, plan.context, limit_s)
         else:
             wanted = condition.at_least
-            if wanted is None:
-                wanted = before.get(condition.label)
+            wanted = before.get(condition.label) if wanted is None else wanted
             problem = await _metric(group, condition.service, condition.metric, limit_s, wanted)
-        after_s = None
-        if problem is None:
-            after_s = clock.now() - since
+        after_s = clock.now() - since if problem is None else None
         return ConditionResult(label=condition.label, after_s=after_s, problem=problem)
 
     # At the same time, so that each has the whole limit, and its seconds are its own.
@@ -97,25 +94,17 @@ async def _metric(
     time_limit = BusyTimeout(limit_s, group.living_pids)
     while True:
         metrics = await read_metrics(group.services[service].base_url, _ATTEMPT_S)
-        value = None
-        if metrics is not None:
-            value = metrics.get(metric)
+        value = None if metrics is None else metrics.get(metric)
         if value is not None and (wanted is None or value >= wanted):
             return None
         # After the attempt: with a limit of 0 there is still one.
         if time_limit.left_s() <= 0:
             if metrics is None:
                 return "/metrics did not answer"
-            return _lacking(metric, value, wanted)
+            if value is None:
+                return f"/metrics holds no {metric}"
+            return f"{metric} is {value:g}, and {wanted:g} are wanted"
         await asyncio.sleep(_PAUSE_S)
-
-
-def _lacking(metric: str, value: float | None, wanted: float | None) -> str:
-    if value is None:
-        return f"/metrics holds no {metric}"
-    if wanted is None:
-        return f"{metric} is {value:g}"
-    return f"{metric} is {value:g}, and {wanted:g} are wanted"
 
 
 # A throughput over less than this many seconds is mostly chance: the load is sent again until it

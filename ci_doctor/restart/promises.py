@@ -283,12 +283,14 @@ def real_answers(observation: Observation) -> Promise:
         return untested(rules.LOST_ANSWERS, "nothing was answered after the recovery")
     if not observation.counts(Phase.BASELINE).has_words:
         return untested(rules.LOST_ANSWERS, "no answer held a word before the kill")
-    if _are_one(answers):
+    # Half of the requests: prompts that ask for yes or no have few answers at any time.
+    were_many = 2 * answers.different_before >= answers.compared
+    if answers.different_after == 1 and were_many and _is_enough(answers, 2):
         message = f"after the restart all {answers.compared} requests get one and the same answer"
         return broken(
             rules.LOST_ANSWERS, f"{message}, {answers.different_before} different ones before"
         )
-    if _are_cut(answers):
+    if answers.shorter == answers.compared and _is_enough(answers, 1):
         message = f"the answers to all {answers.compared} requests have less than half of"
         return broken(rules.LOST_ANSWERS, f"{message} their length before the kill")
     return kept(
@@ -301,17 +303,6 @@ def _is_enough(answers: AnswerComparison, fewest_steady: int) -> bool:
     if answers.steady == answers.compared:
         return answers.compared >= fewest_steady
     return answers.compared >= _FEWEST_VARYING
-
-
-def _are_one(answers: AnswerComparison) -> bool:
-    if not _is_enough(answers, 2) or answers.different_after != 1:
-        return False
-    # Half of the requests: prompts that ask for yes or no have few answers at any time.
-    return 2 * answers.different_before >= answers.compared
-
-
-def _are_cut(answers: AnswerComparison) -> bool:
-    return _is_enough(answers, 1) and answers.shorter == answers.compared
 
 
 def kept_answers(observation: Observation, terms: Terms) -> Promise:

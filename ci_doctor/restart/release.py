@@ -80,7 +80,10 @@ class Release:
         gpu = asyncio.create_task(self._gpu_left(limit_s))
         try:
             await self._until_released(limit_s)
-            owner = self._port_owner()
+            # Who still has the port, if it was not released.
+            owner = None
+            if self._checks_port and self._port_s is None:
+                owner = owner_of(self._service.port)
             left = self._left(owner)
             # Before they are killed: a zombie has no command line.
             commands = tuple(map(_command, left))
@@ -167,12 +170,6 @@ class Release:
             return left, ()
         return left, tuple(f"{path} ({size(count)})" for path, count in unknown.items())
 
-    def _port_owner(self) -> PortOwner | None:
-        """Who still has the service's port, if it was not released."""
-        if not self._checks_port or self._port_s is not None:
-            return None
-        return owner_of(self._service.port)
-
     async def _gpu_left(self, limit_s: float) -> tuple[tuple[str, ...], float]:
         """What the GPUs still hold, in sentences, and when that was clear."""
         if self._gpu_before is None:
@@ -187,18 +184,15 @@ class Release:
         """
         # By identity, because the owner of the port may be one of the remains.
         left = {kin.identity: kin for kin in self._remains}
-        if owner is None or owner.pid in self._pids_of_others():
+        others = [each for each in self._group.services.values() if each is not self._service]
+        pids_of_others = {kin.pid for each in others for kin in self._group.tree.below(each.pid)}
+        if owner is None or owner.pid in pids_of_others:
             return tuple(left.values())
         # Only what this group has started is ever killed, whoever else holds the port.
         for kin in self._group.tree.living():
             if kin.pid == owner.pid:
                 left[kin.identity] = kin
         return tuple(left.values())
-
-    def _pids_of_others(self) -> set[int]:
-        """The processes of the other services."""
-        others = [each for each in self._group.services.values() if each is not self._service]
-        return {kin.pid for each in others for kin in self._group.tree.below(each.pid)}
 
 
 def _sentences(left: Iterable[LeftThing]) -> Iterator[str]:

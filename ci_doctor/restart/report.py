@@ -9,7 +9,6 @@ from msgspec import structs
 
 from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.facts.restart_check import (
-    ConditionResult,
     Observation,
     Phase,
     RestartCheckFacts,
@@ -116,20 +115,13 @@ def _why_not_recovered(
         return f"{terms.kill} was not ready {after}: {observation.not_ready}", ()
     missing = [result for result in observation.conditions if result.after_s is None]
     if missing:
-        return _why_conditions_fail(missing, limit)
+        first, *others = missing
+        evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
+        message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
+        return message, tuple(evidence)
     if observation.no_longer_ready is not None:
         return f"after the last load {observation.no_longer_ready}", ()
     return None
-
-
-def _why_conditions_fail(
-    missing: Sequence[ConditionResult], limit: str
-) -> tuple[str, tuple[Evidence, ...]]:
-    """The first condition that did not hold as a sentence, the others as evidence."""
-    first, *others = missing
-    evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
-    message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
-    return message, tuple(evidence)
 
 
 def _identity_changed(observation: Observation, terms: Terms) -> Promise:
@@ -164,13 +156,16 @@ def conclude(observation: Observation, promises: Sequence[Promise], terms: Terms
         return Outcome(
             verdict=Verdict.INCONCLUSIVE, summary="the budget ended before the check did"
         )
-    emptiness = _proves_nothing(observation, terms)
+    writes = observation.writes
+    emptiness = _answers_prove_nothing(observation, terms) if observation.requests else None
+    if terms.acknowledged and (writes is None or not writes.verified):
+        problem = (None if writes is None else writes.problem) or "not verified"
+        emptiness = f"what became of the acknowledged writes is not known: {problem}"
     if emptiness is not None:
         return Outcome(verdict=Verdict.VOID, summary=emptiness)
     after = observation.counts(Phase.AFTER)
     came_back = f"{terms.kill} was killed by {terms.signal} and came back"
     answered = f"{after.ok} of {after.sent} requests were answered after it, and none hung"
-    writes = observation.writes
     if writes is not None:
         kept = f"none of {writes.acknowledged} acknowledged writes is lost"
         answered = f"{answered}; {kept}" if after.sent else kept
@@ -213,14 +208,6 @@ def _bad_baseline(observation: Observation) -> str:
         return "nothing was answered even before anything was killed"
     lost = baseline.failed + baseline.hung
     return f"{lost} of {baseline.sent} requests were not answered before the kill"
-
-
-def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
-    writes = observation.writes
-    if terms.acknowledged and (writes is None or not writes.verified):
-        problem = None if writes is None else writes.problem
-        return f"what became of the acknowledged writes is not known: {problem or 'not verified'}"
-    return _answers_prove_nothing(observation, terms) if observation.requests else None
 
 
 def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None:
@@ -352,8 +339,7 @@ def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, 
     rows = []
     for phase, counts in observation.phases.items():
         rate = counts.answers_a_second
-        if rate is not None:
-            rate = round(rate, 1)
+        rate = None if rate is None else round(rate, 1)
         time = seconds(counts.seconds)
         rows.append(row(phase.value, counts.ok, counts.failed, counts.hung, time, rate))
     columns = ("ok", "failed", "hung", "time", "ok/s")
@@ -410,13 +396,10 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
     identity_changed = None
     if observation.old is not None and observation.new is not None:
         identity_changed = observation.old != observation.new
-    states = {}
-    for promise in promises:
-        states[promise.key] = promise.state.value
     return RestartCheckFacts(
         **structs.asdict(observation),
         terms=terms,
-        promises=states,
+        promises={promise.key: promise.state.value for promise in promises},
         down_s=down_s,
         identity_changed=identity_changed,
         throughput_ratio=observation.ratio,
@@ -437,17 +420,13 @@ def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[C
         if not reached and promise.state is not State.BROKEN:
             outcome = CaseOutcome.ERROR
             message = reason
-        detail = _detail(promise)
+        # JUnit readers show it below the message.
+        excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
+        detail = "\n".join(excerpts) or None
         all_cases.append(
             Case(group=_GROUP, name=promise.name, outcome=outcome, message=message, detail=detail)
         )
     return tuple(all_cases)
-
-
-def _detail(promise: Promise) -> str | None:
-    """The excerpts of its evidence, which JUnit readers show below the message."""
-    excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
-    return "\n".join(excerpts) or None
 
 
 def _attempt(run: ServiceRun, directory: Path) -> Attempt:

@@ -161,8 +161,13 @@ def plan_condition(
             f"recovered: {service!r} is none of the services that are started",
             hint=did_you_mean(service, order),
         )
+    if written.metric is None and written.at_least is not None:
+        raise UsageError(
+            "recovered: `at_least` without a `metric`",
+            hint='write { metric = "workers_alive", at_least = 4 }',
+        )
     if written.metric is None:
-        return _probe_condition(written, service)
+        return Condition(label=_target(written), service=service, ready=written)
     # RecoveredSpec has the keys of a probe too: each that was set beside `metric` is a mistake.
     plain = ReadySpec()
     for key in ReadySpec.__struct_fields__:
@@ -171,24 +176,14 @@ def plan_condition(
                 f"recovered: metric = {written.metric!r} stands beside keys of a probe",
                 hint="write two entries",
             )
-    wanted = "as before"
-    if written.at_least is not None:
-        wanted = f"at least {written.at_least:g}"
+    least = written.at_least
+    wanted = "as before" if least is None else f"at least {least:g}"
     return Condition(
         label=f"{written.metric} {wanted}",
         service=service,
         metric=written.metric,
         at_least=written.at_least,
     )
-
-
-def _probe_condition(written: RecoveredSpec, service: str) -> Condition:
-    if written.at_least is not None:
-        raise UsageError(
-            "recovered: `at_least` without a `metric`",
-            hint='write { metric = "workers_alive", at_least = 4 }',
-        )
-    return Condition(label=_target(written), service=service, ready=written)
 
 
 def _target(written: RecoveredSpec) -> str:

@@ -44,7 +44,9 @@ class BusyTimeout:
         self._longest_s = longest(limit_s)
         if hard_limit_s is not None:
             self._longest_s = min(self._longest_s, max(limit_s, hard_limit_s))
-        self._waited = waited or _waits_from_now(pids)
+        waits = all_waits(pids)
+        before = {} if waited else waits.now()
+        self._waited = waited or (lambda: waits.since(before))
 
     @property
     def elapsed_s(self) -> float:
@@ -91,12 +93,6 @@ def all_waits(pids: Callable[[], Iterable[int]]) -> CpuWaits:
     ci-doctor counts too: if it gets no CPU, it cannot observe.
     """
     return CpuWaits(lambda: (os.getpid(), *pids()))
-
-
-def _waits_from_now(pids: Callable[[], Iterable[int]]) -> Callable[[], float]:
-    waits = all_waits(pids)
-    before = waits.now()
-    return lambda: waits.since(before)
 
 
 async def aside(function: Callable[[], T]) -> T:

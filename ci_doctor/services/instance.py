@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
     pid: int
     port: int
-    log: Path
+    log: Path | None
     was_ready: bool
     at: float
     duration_s: float

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -413,17 +413,12 @@ async def _death_soon(group: RunningGroup) -> None:
     # The kernel closes a dying process's sockets first and frees its memory then: a client may be
     # gone before its server is.
     deadline = clock.now() + _LONGEST_DEATH_S
-    while not group.death.done() and _one_is_ending(group) and clock.now() < deadline:
-        await asyncio.wait({group.death}, timeout=_DEATH_PAUSE_S)
-
-
-def _one_is_ending(group: RunningGroup) -> bool:
-    for instance in group.instances.values():
-        kin = look_up(instance.process.pid)
+    while not group.death.done() and clock.now() < deadline:
+        kins = [look_up(instance.process.pid) for instance in group.instances.values()]
         # One that is gone has ended, and only the event loop does not know it yet.
-        if kin is None or is_ending(kin.pid, kin.started):
-            return True
-    return False
+        if not any(kin is None or is_ending(kin.pid, kin.started) for kin in kins):
+            return
+        await asyncio.wait({group.death}, timeout=_DEATH_PAUSE_S)
 
 
 def _of_client(client: ClientRun) -> str:
@@ -488,40 +483,27 @@ def run(
         return unable
     logs: set[Path] = set()
 
-    def note_log(event: ServiceEvent) -> None:
-        if event.log is not None:
-            logs.add(Path(event.log))
-
     with contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = Interruption()
             stack.enter_context(interruption.handling())
-        with _listeners(plan.request, redactor, on_warning, note_log, on_event) as listener:
-            try:
-                launched = launch(plan, interruption, listener, on_ready)
-            finally:  # whatever has ended it
-                for warning in redact_files(logs, redactor):
-                    on_warning(warning)
-    directory = plan.request.directory.absolute()
-    return outcome_of(launched, directory=directory, cwd=Path.cwd(), events=plan.request.events)
-
-
-@contextlib.contextmanager
-def _listeners(
-    request: LaunchRequest,
-    redactor: Redactor,
-    on_warning: Callable[[str], None],
-    *listeners: Callable[[ServiceEvent], None],
-) -> Iterator[Callable[[ServiceEvent], None]]:
-    """Passes each event to the file of events, if there is one, and to `listeners`."""
-    with contextlib.ExitStack() as stack:
-        everybody = list(listeners)
-        if request.events is not None:
-            # First, so that an event is on disk before anybody acts on it.
-            everybody.insert(0, stack.enter_context(EventLog(request.events, redactor, on_warning)))
+        written: EventLog | None = None
+        if plan.request.events is not None:
+            written = EventLog(plan.request.events, redactor, on_warning)
+            stack.enter_context(written)
 
         def pass_on(event: ServiceEvent) -> None:
-            for listener in everybody:
-                listener(event)
+            # First, so that an event is on disk before anybody acts on it.
+            if written is not None:
+                written(event)
+            if event.log is not None:
+                logs.add(Path(event.log))
+            on_event(event)
 
-        yield pass_on
+        try:
+            launched = launch(plan, interruption, pass_on, on_ready)
+        finally:  # whatever has ended it
+            for warning in redact_files(logs, redactor):
+                on_warning(warning)
+    directory = plan.request.directory.absolute()
+    return outcome_of(launched, directory=directory, cwd=Path.cwd(), events=plan.request.events)

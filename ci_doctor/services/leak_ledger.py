@@ -13,7 +13,7 @@ import re
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -227,37 +227,30 @@ class LeakLedger:
         self._cannot_see_places(now)
         unknown: Counter[str] = Counter()
         things: list[LeftThing] = []
-        for look in (
-            self._files(now, unknown),
-            self._objects(now),
-            self._bound(),
-            self._listening(),
-        ):
-            things += self._as_far_as_seen(look)
-        things = [
-            thing for thing in things if self._is_wanted(thing) and not self._is_allowed(thing)
-        ]
-        in_use = self._in_use({thing.name for thing in things if thing.name.startswith("/")})
-        things = [thing for thing in things if thing.name not in in_use]
+        looks = (self._files(now, unknown), self._objects(now), self._bound(), self._listening())
+        for look in looks:
+            # A stop must come to its end all the same.
+            with self._as_far_as_seen():
+                things.extend(look)
+        things = list(filter(self._is_wanted, things))
+        used: frozenset[str] = frozenset()
+        with self._as_far_as_seen():  # what nobody can tell of counts as left
+            used = in_use({thing.name for thing in things if thing.name.startswith("/")})
+        things = [thing for thing in things if thing.name not in used]
         return LeftBehind(
             things=tuple(map(self._graded, _outermost(things))),
             unknown=dict(unknown),
-            unseen=self._unseen_by_strict(),
+            unseen=tuple(
+                what for what, services in self._unseen.items() if self._is_strict(services)
+            ),
         )
 
-    def _as_far_as_seen(self, look: Iterator[LeftThing]) -> Iterator[LeftThing]:
+    @contextlib.contextmanager
+    def _as_far_as_seen(self) -> Iterator[None]:
         try:
-            yield from look
-        except OSError as error:  # a stop must come to its end all the same
-            self._cannot_see(str(error.strerror), self._policies)
-
-    def _in_use(self, paths: Collection[str]) -> frozenset[str]:
-        """As `in_use`; what nobody can tell of counts as left."""
-        try:
-            return in_use(paths)
+            yield
         except OSError as error:
             self._cannot_see(str(error.strerror), self._policies)
-            return frozenset()
 
     def _cannot_see_places(self, snapshot: PlacesSnapshot) -> None:
         for place, why in snapshot.unseen.items():
@@ -284,8 +277,11 @@ class LeakLedger:
     def _new(self, now: PlacesSnapshot) -> frozenset[str]:
         """The entries of the folders that were not there before."""
         before = self._before.files
-        new = (path for path, inode in now.files.items() if before.get(path) != inode)
-        return frozenset(path for path in new if not self._is_ours(path))
+        new = [path for path, inode in now.files.items() if before.get(path) != inode]
+        ours = [f"{own}/" for own in self._spared]
+        return frozenset(
+            path for path in new if not any(own.startswith(f"{path}/") for own in ours)
+        )
 
     def _files(self, now: PlacesSnapshot, unknown: "Counter[str]") -> Iterator[LeftThing]:
         for path in sorted(self._new(now)):
@@ -331,29 +327,18 @@ class LeakLedger:
                 why = f"listened on by {process}"
                 yield _thing(LeftKind.PORT, str(port), {service: why}, None)
 
-    def _is_ours(self, path: str) -> bool:
-        return any(own == path or own.startswith(f"{path}/") for own in self._spared)
-
     def _is_wanted(self, thing: LeftThing) -> bool:
-        return any(self._policies[name].mode != "off" for name in thing.services)
-
-    def _is_allowed(self, thing: LeftThing) -> bool:
-        for name in thing.services:
-            patterns = self._policies[name].allowed
-            if any(fnmatchcase(thing.name, pattern) for pattern in patterns):
-                return True
-        return False
+        policies = [self._policies[name] for name in thing.services]
+        patterns = [pattern for policy in policies for pattern in policy.allowed]
+        is_allowed = any(fnmatchcase(thing.name, pattern) for pattern in patterns)
+        return not is_allowed and any(policy.mode != "off" for policy in policies)
 
     def _graded(self, thing: LeftThing) -> LeftThing:
-        strict = any(self._policies[name].mode == "strict" for name in thing.services)
+        strict = self._is_strict(thing.services)
         return structs.replace(thing, strict=strict, known=known(thing, self._folders))
 
-    def _unseen_by_strict(self) -> tuple[str, ...]:
-        unseen = []
-        for what, services in self._unseen.items():
-            if any(self._policies[name].mode == "strict" for name in services):
-                unseen.append(what)
-        return tuple(unseen)
+    def _is_strict(self, services: Iterable[str]) -> bool:
+        return any(self._policies[name].mode == "strict" for name in services)
 
 
 class _Known(Struct, frozen=True, forbid_unknown_fields=True):

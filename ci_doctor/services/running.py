@@ -4,7 +4,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.machine.gpus import read_gpu_memory
@@ -186,7 +186,9 @@ class RunningGroup:
         # First: an end that comes before the signal was wanted all the same.
         instance.stop_wanted = True
         # Afterwards orphans no longer have a parent by which they could be attributed.
-        self._note_processes(instance)
+        pid = instance.process.pid
+        self._before[name] = self._watch.processes_of(pid, alone=False)
+        self._witness(instance)
         # One reader for each descriptor: from here on only we wait for its end.
         self._watch.forget(instance)
         # It may end by itself in this very moment.
@@ -241,7 +243,7 @@ class RunningGroup:
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
         # What is reported as a consequence must have ended by itself, not by our signals.
-        if self.death.done() and any(self._living()):
+        if self.death.done() and not all(each.ended for each in self.instances.values()):
             await asyncio.sleep(_CONSEQUENCES_S)
         instances = tuple(self.instances.values())
         for instance in instances:
@@ -253,17 +255,6 @@ class RunningGroup:
         if in_haste:
             return result
         return await self._stop_work.await_released(instances, result)
-
-    def _note_processes(self, instance: Instance) -> None:
-        """Remember what the service consists of, before it is taken down."""
-        pid = instance.process.pid
-        self._before[instance.name] = self._watch.processes_of(pid, alone=False)
-        self._witness(instance)
-
-    def _living(self) -> Iterator[Instance]:
-        for instance in self.instances.values():
-            if not instance.ended:
-                yield instance
 
     def _finish(self, began: float, *, at_once: bool = False) -> StopResult:
         instances = tuple(self.instances.values())

@@ -3,7 +3,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
@@ -227,22 +226,19 @@ class Stopping:
         for instance in instances:
             if not instance.filled.stop_words:
                 continue
+            filled = instance.filled
             try:
-                yield self._start_stop_command(instance)
+                # What it writes belongs beside what its service wrote.
+                with instance.service.log.open("ab") as output:
+                    yield self._guardian.spawn(
+                        filled.stop_words,
+                        environment=filled.env,
+                        directory=filled.cwd,
+                        output=output.fileno(),
+                    )
             except OSError as error:
                 why = error.strerror or error
                 self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
-
-    def _start_stop_command(self, instance: Instance) -> Child:
-        filled = instance.filled
-        # What it writes belongs beside what its service wrote.
-        output = os.open(instance.service.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            return self._guardian.spawn(
-                filled.stop_words, environment=filled.env, directory=filled.cwd, output=output
-            )
-        finally:
-            os.close(output)
 
     def _report_killed(self, instances: Iterable[Instance], result: StopResult) -> None:
         by_pid = {instance.process.pid: instance for instance in instances}

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -140,7 +140,8 @@ class _Wait:
         self._began = clock.now()
         self._deadline = self._began + request.limit_s
         self._processes: list[ExternalProcess] = []
-        self._name = _and(f"pid {pid}" for pid in request.pids) or str(request.pidfile)
+        named = " and ".join(f"pid {pid}" for pid in request.pids)
+        self._name = named or str(request.pidfile)
         self._answer = ""
 
     async def to_the_end(self, interruption: Interruption) -> WaitFacts:
@@ -162,7 +163,7 @@ class _Wait:
         failure = await self._open()
         if failure is not None:
             return failure
-        self._name = _and(process.name for process in self._processes)
+        self._name = " and ".join(process.name for process in self._processes)
         watch = ExternalWatch(
             self._processes, self._request.log, self._request.probe, self._request.descendants
         )
@@ -184,7 +185,14 @@ class _Wait:
             pid = await await_pidfile(pidfile, self._request.limit_s)
             if not isinstance(pid, int):
                 limit = f"{self._request.limit_s:g} s"
-                return self._nobody(f"no process was named within {limit}: {pid}")
+                now = clock.now()
+                return ServiceFailure(
+                    kind=FailureKind.NOT_READY,
+                    service=self._name,
+                    message=f"no process was named within {limit}: {pid}",
+                    at=now,
+                    duration_s=now - self._began,
+                )
             pids = (pid,)
             self._name = f"pid {pid}"
         for pid in pids:
@@ -198,16 +206,6 @@ class _Wait:
             if pidfile is not None:
                 check_age(pidfile, process)
         return None
-
-    def _nobody(self, message: str) -> ServiceFailure:
-        now = clock.now()
-        return ServiceFailure(
-            kind=FailureKind.NOT_READY,
-            service=self._name,
-            message=message,
-            at=now,
-            duration_s=now - self._began,
-        )
 
     def _note(self, answer: str) -> None:
         # Not only with the next tick: a wait may end before that.
@@ -240,10 +238,6 @@ class _Wait:
             cause=failure,
             received=received.name if received else None,
         )
-
-
-def _and(names: Iterable[str]) -> str:
-    return " and ".join(names)
 
 
 def _cannot_watch(pid: int, error: OSError) -> UsageError | InfraError:

@@ -246,26 +246,22 @@ def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
     process, wire = launch()
     connection = GuardianConnection(process, wire)
     try:
-        _wait_until_ready(connection)
+        (_, refused), _ = connection.answer(READY, _START_S)
     except BaseException as error:
         was_killed = connection.gone and (process.wait() or 0) < 0
         connection.lose()
-        if isinstance(error, InfraError) and was_killed and attempts > 1:
+        if not isinstance(error, InfraError):
+            raise
+        if was_killed and attempts > 1:
             return begin(attempts - 1)
-        raise
-    return process.pid, connection
-
-
-def _wait_until_ready(connection: GuardianConnection) -> None:
-    try:
-        (_, refused), _ = connection.answer(READY, _START_S)
-    except InfraError as error:
         how = describe_exit(connection.returncode or 0)
         raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
     if refused:
+        connection.lose()
         raise InfraError(
             f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
         )
+    return process.pid, connection
 
 
 # How the guardian's child is called between fork and exec.
@@ -291,17 +287,13 @@ def find_stray(words: Sequence[str], known: Collection[int], since: int) -> int 
             continue
         line = _command_line(pid)
         if any(_GUARDIAN in word for word in line):
-            _end(pid)
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                # A child of ours that nobody has waited for: its pid is its own.
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         elif _runs(line, words) or _has_run(kin, words):
             return pid
     return None
-
-
-def _end(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        # A child of ours that nobody has waited for: its pid is its own.
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 def _command_line(pid: int) -> list[str]:
@@ -417,7 +409,9 @@ class Guardian:
             except GuardianLostError:
                 # It may have started the process before it was killed.
                 stray = find_stray(request.words, [*before, *self._living], since)
-                child = None if stray is None else self._adopt(stray, request, lost, began)
+                child = None
+                if stray is not None:
+                    child = self._child(stray, os.pidfd_open(stray), began, lost, request)
                 self._replace()
                 if child is not None:
                     return child
@@ -435,38 +429,36 @@ class Guardian:
             [stream for stream in streams if stream is not None],
         )
         answer = connection.answer(token)
-        _check_started(answer, request.words, request.directory)
-        (_, pid), descriptors = answer
+        (kind, *fields), descriptors = answer
+        if kind == "failed":
+            step, number = fields
+            name = next(iter(request.words), "")
+            name = str(request.directory) if step == "chdir" else name
+            raise OSError(number, os.strerror(number), name)
+        (pid,) = fields
         if not descriptors:
             # It runs, but we have no free descriptor for its pidfd, and without one its end
             # would go unnoticed.
             connection.put(("kill", token))
             connection.exchange(0.0)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        child = Child(
-            pid=pid,
-            pidfd=descriptors[0],
-            started_at=began,
-            ending=partial(self._ending, connection, token, pid),
-        )
-        self._note(child, request)
-        return child
+        return self._child(pid, descriptors[0], began, connection, request)
 
-    def _adopt(self, pid: int, request: _Request, lost: GuardianConnection, began: float) -> Child:
-        """Take a process that a lost guardian has started, and that is our own child by now."""
-        child = Child(
-            pid=pid,
-            pidfd=os.pidfd_open(pid),
-            started_at=began,
-            ending=partial(self._ending, lost, self._last_token, pid),
-        )
-        self._note(child, request)
-        return child
-
-    def _note(self, child: Child, request: _Request) -> None:
-        self._living[child.pid] = child
+    def _child(
+        self,
+        pid: int,
+        pidfd: int,
+        began: float,
+        connection: GuardianConnection,
+        request: _Request,
+    ) -> Child:
+        """What the last request has started through the guardian of `connection`."""
+        ending = partial(self._ending, connection, self._last_token, pid)
+        child = Child(pid=pid, pidfd=pidfd, started_at=began, ending=ending)
+        self._living[pid] = child
         if request.stop is not None:
-            self._stops[child.pid] = request.stop
+            self._stops[pid] = request.stop
+        return child
 
     def _replace(self) -> None:
         """Start another guardian in place of one that is gone, for what is started from now on.
@@ -560,13 +552,3 @@ def _program(words: Sequence[str], environment: Mapping[str, str], directory: Pa
     variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     folder = os.fsencode(Path(directory).absolute())
     return [os.fsencode(word) for word in words], variables, folder
-
-
-def _check_started(answer: Answer, words: Sequence[str], directory: Path) -> None:
-    """Raise the OSError of a program that could not be run."""
-    (kind, *fields), _ = answer
-    if kind != "failed":
-        return
-    step, number = fields
-    name = str(directory) if step == "chdir" else next(iter(words), "")
-    raise OSError(number, os.strerror(number), name)

@@ -76,7 +76,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/diagnose-rules",
         "docs/doctor-checks",
     ),
-    "Explanation": ("docs/origins", "examples/origins/README", "docs/statistics", "docs/design"),
+    "Explanation": ("docs/statistics", "docs/design"),
     "Project": (
         "CHANGELOG",
         "benchmarks/RESULTS",
