@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import Hold, badness
+from ci_doctor.imports.crossings import Hold, badness
 from ci_doctor.imports.hazards import harms, kind_of, was_handed_out
 from ci_doctor.imports.trace import HeldImport, RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import Closeness, Hazard, RuleStanding, Standing

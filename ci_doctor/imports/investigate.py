@@ -24,7 +24,7 @@ from ci_doctor.imports.confirm import (
     judge_rule,
     time_limit_s,
 )
-from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.hazards import find_in_all, kind_of, newly_failed
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
 from ci_doctor.imports.remedy import rule_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.imports.crossings import CYCLE
-from ci_doctor.imports.hazard import HazardKind
+from ci_doctor.imports.crossings import HazardKind
 from ci_doctor.imports.hazards import (
     HarmKind,
     find_hazards,
