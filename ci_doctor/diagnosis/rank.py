@@ -48,12 +48,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
     another one of its chain, and that its program did not tolerate. standing: the same in full,
     None for lines that are no exceptions. repeats: how many lines its rule matches in this log.
     at_s: seconds of its clock, on one scale for all logs; None if nothing tells. in_passed_run:
-    it stands in a run of tests that passed. log_ended_well: as by `ending.ended_well`.
+    it stands in a run of tests that passed. log_ended_well: as by `log_story.ended_well`.
     lines_after: how many lines its log has after it. log_sounds_well: the last lines of its log
     hold words of success and none of failure. quiet_lines: how many lines at the end of its log,
-    and after it, speak of no failure. last_run_failed: as by `ending.last_run_failed`.
+    and after it, speak of no failure. last_run_failed: as by `log_story.last_run_failed`.
     lines_in_step: how many lines follow it in its step, or in its log without a step. signs: that
-    its script went on, as far as `went_on.examined` has looked.
+    its script went on, as far as `examined` has looked.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     points, reasons: what `rank` gives it, and why, in words.
     """
