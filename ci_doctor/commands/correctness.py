@@ -3,11 +3,8 @@
 
 import math
 import os
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -29,10 +26,6 @@ from ci_doctor.correctness.settings import (
 )
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
-
-if TYPE_CHECKING:
-    from ci_doctor.correctness.report.replay import Line, Replay
-
 
 _COMPARED = "What is compared"
 _REQUESTS = "Requests"
@@ -260,16 +253,6 @@ def correctness(context: click.Context, session: Session, /, **options: Any) -> 
     return run_experiment(session, **options)
 
 
-# By the name of a mark (correctness/report/replay.py).
-_STYLES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "dim": {"dim": True},
-    "strong": {"bold": True},
-    "left": {"fg": "red", "bold": True},
-    "right": {"fg": "green", "bold": True},
-}
-
-
 @correctness.command(
     "replay",
     examples={
@@ -298,20 +281,19 @@ def replay(session: Session, run_directory: str, request: str, starts: str | Non
 
     It starts no server. The exit code is 0, whatever the answers are.
     """
-    from ci_doctor.correctness.report.replay import ReplayRequest, marked_replay
+    from ci_doctor.correctness.report.replay import ReplayRequest
+    from ci_doctor.correctness.report.replay import replay as shown
+    from ci_doctor.model.facts.correctness import ReplayFacts
 
     run = Path(run_directory)
     _refuse_overwriting(session, run)
-    width = _width()
-    wanted = ReplayRequest(run=run, request=request, starts=_names(starts), width=width)
-    shown = marked_replay(wanted)
+    outcome = shown(ReplayRequest(run=run, request=request, starts=_names(starts)))
 
     session.claim()
-    if shown.unreadable:
-        lines = f"{shown.unreadable} lines of the samples"
+    if isinstance(outcome.facts, ReplayFacts) and outcome.facts.unreadable_lines:
+        lines = f"{outcome.facts.unreadable_lines} lines of the samples"
         click.echo(f"warning: {lines} cannot be read, and are left out", err=True)
-    text = "\n".join(_lines(shown, width))
-    return session.finish(shown.outcome, on_stdout=True, text=f"{text}\n")
+    return session.finish(outcome, on_stdout=True)
 
 
 def _refuse_overwriting(session: Session, run: Path) -> None:
@@ -334,38 +316,6 @@ def _names(starts: str | None) -> tuple[str, ...]:
             f"--starts {starts}: two starts can be compared", hint="such as --starts A1,B1"
         )
     return names
-
-
-def _width() -> int:
-    if not sys.stdout.isatty():
-        return 80
-    terminal = shutil.get_terminal_size((80, 24))
-    return min(terminal.columns, 120)
-
-
-def _lines(shown: "Replay", width: int) -> Iterator[str]:
-    from ci_doctor.render.layout import wrap
-
-    for text in wrap(shown.outcome.summary, width):
-        yield _styled(text, "strong")
-    for block in shown.blocks:
-        yield ""
-        yield _styled(block.title, "strong")
-        for line in block.lines:
-            yield _painted(line)
-
-
-def _painted(line: "Line") -> str:
-    painted = "  "
-    for piece in line:
-        painted += _styled(piece.text, piece.mark)
-    return painted.rstrip()
-
-
-def _styled(text: str, mark: str) -> str:
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return click.style(text, **_STYLES[mark])
 
 
 @correctness.command(
@@ -452,7 +402,7 @@ def compare(
     if math.isnan(alpha):
         raise UsageError("invalid value for '--alpha': nan is not in the range 0<x<1")
     comparison = read_comparison(AnswerLevel(level), limit)
-    directory = session.claim()
+    session.claim()
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     request = CompareRequest(
@@ -462,6 +412,5 @@ def compare(
         alpha=alpha,
         exchangeable=exchangeable,
         comparison=comparison,
-        details=session.as_json or directory is not None,
     )
     return session.finish(compared(request), on_stdout=True)

@@ -232,17 +232,23 @@ class _ExperimentRun:
 
     async def _starts(self, limit: asyncio.Timeout) -> None:
         self._measure_budget(limit)
-        self._tell_beginning()
+        if self._next():
+            names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
+            self._tell(self.pace.beginning(names, len(self.plan.requests), self.results))
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
         is_first = True
         while (arms := self._next()) and self._is_time_for(arms):
             await self._start(arms)
             self._measure_budget(limit)
-            if is_first:
-                # Now it is measured; no later start changes it by much.
-                self._tell_pace()
+            # Now it is measured; no later start changes it by much.
+            if is_first and self._next():
+                self._tell(self.pace.outlook(self.results, clock.now()))
             is_first = False
+
+    def _tell(self, note: str) -> None:
+        if note:
+            self.on_progress(ExperimentProgress(note=note))
 
     def _measure_budget(self, limit: asyncio.Timeout) -> None:
         """Move a deadline that nobody set, once a start shows how long the run may take."""
@@ -254,24 +260,10 @@ class _ExperimentRun:
         self.plan = replace(self.plan, deadline=measured)
         self.pace = replace(self.pace, deadline=measured)
         limit.reschedule(asyncio.get_running_loop().time() + measured - clock.now())
-        note = (
+        self._tell(
             f"budget {now} instead of {before}: no --budget is set, and {len(self.pace.order)} starts "
             "may be needed, each as long as those so far"
         )
-        self.on_progress(ExperimentProgress(note=note))
-
-    def _tell_beginning(self) -> None:
-        if self._next():
-            names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
-            requests = len(self.plan.requests)
-            note = self.pace.beginning(names, requests, self.results)
-            self.on_progress(ExperimentProgress(note=note))
-
-    def _tell_pace(self) -> None:
-        """How many starts fit, by what is measured; nothing if no further start is needed."""
-        if self._next():
-            note = self.pace.outlook(self.results, clock.now())
-            self.on_progress(ExperimentProgress(note=note))
 
     def _next(self) -> tuple[Arm, ...]:
         """The arms to start next, at once."""
@@ -316,7 +308,7 @@ class _ExperimentRun:
         began = clock.now()
         with ExitStack() as stack:
             given = {
-                tally: stack.enter_context(self._given(tally, place))
+                tally: stack.enter_context(self._tools(self._keep, tally.name, place))
                 for tally, place in zip(self._tallies(arms), self._places(arms), strict=True)
             }
             marks = {each.name: tools.caches.get("TMPDIR", "") for each, tools in given.items()}
@@ -344,7 +336,10 @@ class _ExperimentRun:
                 finally:
                     wave.give_back()
                     self._keep_in_order(made, held)
-        self._measure_share(clock.now() - began, len(arms))
+        alone = sum(result.duration_s for result in self.results[-len(arms) :])
+        if len(arms) > 1 and alone > 0:
+            # What starts that ran at once took, of the sum of their own times.
+            self.pace = replace(self.pace, share=min(1.0, (clock.now() - began) / alone))
 
     async def _one(
         self,
@@ -377,18 +372,14 @@ class _ExperimentRun:
         for place in sorted(made):
             result = made[place]
             if place == max(made):
-                result = replace(result, not_released=(*result.not_released, *held))
+                not_released = (*result.stopped.not_released, *held)
+                stopped = replace(result.stopped, not_released=not_released)
+                result = replace(result, stopped=stopped)
             self._write(result)
 
     def _write(self, result: StartResult) -> None:
         self.files.starts.write(result)
         self.results.append(self.same.at_gate(result))
-
-    def _measure_share(self, seconds: float, number: int) -> None:
-        """What starts that ran at once took, of the sum of their own times."""
-        alone = sum(result.duration_s for result in self.results[-number:])
-        if number > 1 and alone > 0:
-            self.pace = replace(self.pace, share=min(1.0, seconds / alone))
 
     def _tallies(self, arms: Sequence[Arm]) -> list[Tally]:
         starts = [result.start for result in self.results]
@@ -407,10 +398,6 @@ class _ExperimentRun:
         drawn = drawn_places(self._compared, self.plan.rules, len(places), at_once(places))
         return [places[number] for number in drawn[: len(arms)]]
 
-    def _given(self, tally: Tally, place: str) -> AbstractContextManager[StartTools]:
-        is_shared = self.plan.caches is Caches.WARM_UP
-        return self._tools(self._keep, _SHARED if is_shared else tally.name, place)
-
     def _tally(self, arm: Arm, number: int) -> Tally:
         return Tally(
             arm=arm,
@@ -425,9 +412,11 @@ class _ExperimentRun:
         return self.plan.directory / CACHES
 
     def _tools(
-        self, keep: Callable[[Sample], None], caches: str, place: str
+        self, keep: Callable[[Sample], None], name: str, place: str
     ) -> AbstractContextManager[StartTools]:
-        return start_tools(self.plan, self._caches / caches, keep, self.on_progress, place)
+        is_shared = self.plan.caches is Caches.WARM_UP
+        caches = self._caches / (_SHARED if is_shared else name)
+        return start_tools(self.plan, caches, keep, self.on_progress, place)
 
     def _keep(self, sample: Sample) -> None:
         place = self.files.samples.write(sample)

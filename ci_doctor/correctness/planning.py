@@ -106,9 +106,10 @@ def arm_plan(
             raise UsageError(
                 f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs)
             )
-    own_specs = {}
-    for name, spec in specs.items():
-        own_specs[name] = _spec(spec, chosen, settings, answers=name == names[-1])
+    own_specs = {
+        name: _spec(spec, chosen, settings, answers=name == names[-1])
+        for name, spec in specs.items()
+    }
     return ArmPlan(
         specs=own_specs,
         names=tuple(names),

@@ -51,14 +51,15 @@ class NearAnswers:
 
 def are_near(left: AnswerParts, right: AnswerParts, limit: NumberLimit) -> bool:
     """Whether words and tokens are the same, and every number is within the limit."""
-    if not limit.allows(left.numbers, right.numbers):
-        return False
-    if len(left.alternatives) != len(right.alternatives):
-        return False
-    for ours, theirs in zip(left.alternatives, right.alternatives, strict=True):
-        if not _list_alike(ours, theirs, limit):
-            return False
-    return encode([left.words, left.tokens]) == encode([right.words, right.tokens])
+    return (
+        limit.allows(left.numbers, right.numbers)
+        and len(left.alternatives) == len(right.alternatives)
+        and all(
+            _list_alike(ours, theirs, limit)
+            for ours, theirs in zip(left.alternatives, right.alternatives, strict=True)
+        )
+        and encode([left.words, left.tokens]) == encode([right.words, right.tokens])
+    )
 
 
 def _list_alike(left: Mapping[str, float], right: Mapping[str, float], limit: NumberLimit) -> bool:
@@ -193,14 +194,14 @@ def levels_of(result: StartResult, outputs: Outputs) -> Levels:
 
     For a start whose answers are not its own: one of them was changed, or it was read from samples alone.
     """
-    words: dict[str, Answer] = {}
-    tokens: dict[str, Answer] = {}
+    levels: dict[AnswerLevel, dict[str, Answer]] = {AnswerLevel.WORDS: {}, AnswerLevel.TOKENS: {}}
     for request, answer in result.start.answers.items():
-        words[request] = tokens[request] = None
-        if answer is None:
-            continue
-        passes = result.digests[request]
+        passes = {} if answer is None else result.digests[request]
         digests = {number: level_digests(outputs[each], each) for number, each in passes.items()}
-        words[request] = outcome({at: each.words for at, each in digests.items()}, len(passes))
-        tokens[request] = outcome({at: each.tokens for at, each in digests.items()}, len(passes))
-    return {AnswerLevel.WORDS: words, AnswerLevel.TOKENS: tokens}
+        words = {at: each.words for at, each in digests.items()}
+        tokens = {at: each.tokens for at, each in digests.items()}
+        # A pass without an answer leaves none.
+        most = len(passes) or 1
+        levels[AnswerLevel.WORDS][request] = outcome(words, most)
+        levels[AnswerLevel.TOKENS][request] = outcome(tokens, most)
+    return levels

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.answer_items import parts
@@ -43,12 +44,8 @@ class PassDigests(Mapping[str, Mapping[int, str]]):
     def __getitem__(self, request: str) -> dict[int, str]:
         if request not in self._requests:
             raise KeyError(request)
-        passes = {}
-        for number, column in self._columns.items():
-            digest = column.get(request)
-            if digest is not None:
-                passes[number] = digest
-        return passes
+        columns = self._columns.items()
+        return {number: column[request] for number, column in columns if request in column}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._requests)
@@ -76,14 +73,6 @@ def level_digests(output: Mapping[str, Any], whole: str | None = None) -> LevelD
     return LevelDigests(words=digest(divided.words), tokens=digest([divided.words, divided.tokens]))
 
 
-def digest_at(output: Mapping[str, Any], level: AnswerLevel) -> str:
-    """The digest of a canonical output at one level."""
-    if level is AnswerLevel.NUMBERS:
-        return digest(output)
-    digests = level_digests(output)
-    return digests.words if level is AnswerLevel.WORDS else digests.tokens
-
-
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     """A request's outcome over its passes; None if a pass has no answer.
 
@@ -107,18 +96,10 @@ def add_prompt_facts(facts: dict[str, str], reported: Mapping[str, object]) -> N
     prompt. The name of the model is left out, because the arms may serve it under two names.
     """
     for key, value in reported.items():
-        if key == "model":
-            continue
-        text = _in_words(value)
-        before = facts.get(key)
-        if before is None:
-            facts[key] = text
-        elif text != before:
-            facts[key] = f"{before}, then {text}"
-
-
-def _in_words(value: object) -> str:
-    return str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
+        text = str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
+        before = facts.get(key, text)
+        if key != "model":
+            facts[key] = text if text == before else f"{before}, then {text}"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -219,13 +200,19 @@ class Tally:
             failed=failed,
             outside=outside,
             claimed=claimed,
-            prompts=self._shared_prompts(),
+            prompts={each: _shared(tuple(facts.items())) for each, facts in self._prompts.items()},
             empty=len(self._empty),
             looks=replace(self._looks.value(), restless=self._is_restless()),
             proof_missing=self.proof_missing,
             control=control,
             devices=devices,
         )
+
+    def result(self, **fields: Any) -> StartResult:
+        """A start that came to its end with these answers; `fields` are others of StartResult."""
+        start = self.start(failed=False, outside=False)
+        made = {"start": start, "failure": None, "duration_s": 0.0, **fields}
+        return StartResult(digests=self.digests, errors=self.errors, **made)
 
     def _is_restless(self) -> bool:
         """Whether each answer to a greedy request begins otherwise in each pass, and there are some.
@@ -236,9 +223,6 @@ class Tally:
         return len(given) >= FEWEST_PROMPTS and all(
             len(set(each)) == len(each) > 1 for each in given
         )
-
-    def _shared_prompts(self) -> dict[str, Mapping[str, str]]:
-        return {request: _shared(tuple(facts.items())) for request, facts in self._prompts.items()}
 
     def _outcomes(self, digests: Mapping[str, Mapping[int, str]]) -> dict[str, Answer]:
         return {each: outcome(digests.get(each, {}), self._passes) for each in self._ids}

@@ -7,6 +7,7 @@ So independent builds can be counted.
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -44,23 +45,20 @@ def build_origin(
     `run` identifies a run outside Buildkite. `commit` is the one that is checked out; the job's own
     goes before it.
     """
-    baseline_commit = _hexadecimal(baseline_commit)
-    if job is None:
-        commit = _hexadecimal(commit)
-        return BuildOrigin(id=run, commit=commit, baseline_commit=baseline_commit)
-    return BuildOrigin(
-        id=job.build_id or job.job_id,
-        number=job.build_number,
-        job=job.job_id,
-        commit=_hexadecimal(job.commit) or _hexadecimal(commit),
-        baseline_commit=baseline_commit,
-    )
+    checked_out = _hexadecimal(commit)
+    job_fields: dict[str, Any] = {"id": run, "commit": checked_out}
+    if job is not None:
+        job_fields = {
+            "id": job.build_id or job.job_id,
+            "number": job.build_number,
+            "job": job.job_id,
+            "commit": _hexadecimal(job.commit) or checked_out,
+        }
+    return BuildOrigin(baseline_commit=_hexadecimal(baseline_commit), **job_fields)
 
 
 def _hexadecimal(commit: str | None) -> str | None:
-    if commit is None:
-        return None
-    return commit if _COMMIT.fullmatch(commit) else None
+    return commit if commit is not None and _COMMIT.fullmatch(commit) else None
 
 
 def build_of(environ: Mapping[str, str]) -> str:
@@ -92,12 +90,8 @@ def origin_of_run(plan: ExperimentPlan, commit: str | None) -> BuildOrigin | Non
         started_at = read_run(plan.directory).started_at
     except UsageError:
         return None
-    run = f"{os.uname().nodename} {started_at}"
-    return build_origin(job, run, commit, _baseline_commit(plan))
-
-
-def _baseline_commit(plan: ExperimentPlan) -> str | None:
-    """The commit of the repository in which the baseline's answering service runs."""
+    # The commit of the repository in which the baseline's answering service runs.
     arm = plan.arms[Arm.BASELINE]
-    spec = arm.specs[arm.names[-1]]
-    return commit_of((plan.services_directory / (spec.cwd or "")).absolute())
+    place = plan.services_directory / (arm.specs[arm.names[-1]].cwd or "")
+    run = f"{os.uname().nodename} {started_at}"
+    return build_origin(job, run, commit, commit_of(place.absolute()))

@@ -6,7 +6,7 @@ From here on collected samples go the way of a run of ours: samples, tally, star
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 import msgspec
@@ -104,40 +104,28 @@ def _result(
 ) -> StartResult:
     """What one start answered to these requests."""
     tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
-    for request in requests:
-        for number in range(1, passes + 1):
-            place = start.place(request, number)
-            answer = Entry(error=TWICE if request in start.twice else None)
-            if place is not None:
-                answer = entry(place)
-            sample = Sample(
-                arm=start.arm.value,
-                start=start.number,
-                pass_=number,
-                id=request,
-                error=answer.error,
+    for request, number in product(requests, range(1, passes + 1)):
+        place = start.place(request, number)
+        answer = Entry(error=TWICE if request in start.twice else None)
+        if place is not None:
+            answer = entry(place)
+        sample = Sample(
+            arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
+        )
+        if place is not None and answer.output is not None and answer.digest is not None:
+            outputs.keep(answer.digest, place)
+            levels = level_digests(answer.output, answer.digest)
+            sample = replace(
+                sample,
+                output=answer.output,
+                digest=answer.digest,
+                words_digest=levels.words,
+                tokens_digest=levels.tokens,
+                prompt_facts=answer.prompt_facts,
+                empty=answer.empty,
             )
-            if place is not None and answer.output is not None and answer.digest is not None:
-                outputs.keep(answer.digest, place)
-                levels = level_digests(answer.output, answer.digest)
-                sample = replace(
-                    sample,
-                    output=answer.output,
-                    digest=answer.digest,
-                    words_digest=levels.words,
-                    tokens_digest=levels.tokens,
-                    prompt_facts=answer.prompt_facts,
-                    empty=answer.empty,
-                )
-            tally.add(sample)
-    return StartResult(
-        start=tally.start(failed=False, outside=False),
-        failure=None,
-        duration_s=0.0,
-        logs=(),
-        digests=tally.digests,
-        errors=tally.errors,
-    )
+        tally.add(sample)
+    return tally.result()
 
 
 def _looks(start: CollectedStart) -> AnswerLooks:
@@ -160,21 +148,22 @@ def recorded_order(survey: Survey) -> tuple[int, ...] | None:
     it if each answer holds the time at which it was made, and no two starts of different arms
     overlap. Raises InfraError if a file can no longer be read.
     """
-    indices = range(len(survey.starts))
-    places = [list(_places(survey, start)) for start in survey.starts]
+    starts = survey.starts
+    indices = range(len(starts))
+    places = [list(_places(survey, start)) for start in starts]
     if not all(places):
         return None
-    sources = {start.source.path for start in survey.starts}
-    if len(sources) == 1 and survey.starts[0].source.form is SampleFormat.OURS:
+    if len({start.source.path for start in starts}) == 1 and (
+        starts[0].source.form is SampleFormat.OURS
+    ):
         return tuple(sorted(indices, key=lambda index: min(each.line for each in places[index])))
-    spans = [_span(each) for each in places]
-    known = [span for span in spans if span is not None]
-    if len(known) < len(spans):
+    spans = [span for span in map(_span, places) if span is not None]
+    if len(spans) < len(starts):
         return None
-    order = sorted(indices, key=lambda index: known[index])
+    order = sorted(indices, key=lambda index: spans[index])
     for before, after in pairwise(order):
-        is_other_arm = survey.starts[before].arm is not survey.starts[after].arm
-        if is_other_arm and known[before][1] >= known[after][0]:
+        is_other_arm = starts[before].arm is not starts[after].arm
+        if is_other_arm and spans[before][1] >= spans[after][0]:
             return None
     return tuple(order)
 
@@ -209,11 +198,10 @@ def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
 
 def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:
     """The first and the last time in the answers at these places; None if one has none."""
-    times = [_time(place) for place in places[:_TIMED]]
-    known = [time for time in times if time is not None]
-    if not known or len(known) < len(times):
+    times = [time for time in map(_time, places[:_TIMED]) if time is not None]
+    if not times or len(times) < len(places[:_TIMED]):
         return None
-    return min(known), max(known)
+    return min(times), max(times)
 
 
 def _time(place: SourcePosition) -> float | None:

@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,14 +56,11 @@ def find(path: str) -> list[Path]:
     if target.is_dir():
         return _in_directory(target)
     if not target.exists():
-        raise UsageError(
-            f"no such file: {path}", hint="name two files, or two directories, of samples"
-        )
+        hint = "name two files, or two directories, of samples"
+        raise UsageError(f"no such file: {path}", hint=hint)
     if not target.is_file():
-        raise UsageError(
-            f"not a regular file: {path}",
-            hint="a file is read twice if answers differ: name a copy",
-        )
+        hint = "a file is read twice if answers differ: name a copy"
+        raise UsageError(f"not a regular file: {path}", hint=hint)
     return [target]
 
 
@@ -89,28 +86,18 @@ def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
 
     Raises UsageError, NoEvidenceError.
     """
-    files = []
-    for file in find(path):
-        source = Source(arm=arm, path=file, form=form or _form(file))
-        files.append(source)
-    return files
+    return [Source(arm=arm, path=file, form=form or _form(file)) for file in find(path)]
 
 
 def _form(path: Path) -> SampleFormat:
     """The format, by the first line that shows it: one broken line must not hide the rest."""
-    tried = 0
-    for line in lines(path):
-        if not line.strip():
-            continue
-        form = recognise(line)
+    some = islice((line for line in lines(path) if line.strip()), _LINES_TO_TRY)
+    forms = [recognise(line) for line in some]
+    for form in forms:
         if form is not None:
             return form
-        tried += 1
-        if tried == _LINES_TO_TRY:
-            break
-    if not tried:
-        raise NoEvidenceError(f"{path} is empty")
-    raise NoEvidenceError(f"{path} holds no samples in any known form")
+    what = "holds no samples in any known form" if forms else "is empty"
+    raise NoEvidenceError(f"{path} {what}")
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -181,25 +168,17 @@ def entry(position: SourcePosition) -> Entry:
 
 def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
     """Raises UsageError if the two sides cannot be compared: other formats, or the same files."""
-    _check_formats([*baseline, *candidate])
+    forms = {source.form for source in (*baseline, *candidate)}
+    if len(forms) > 1 and not all(form.is_api for form in forms):
+        words = " and ".join(sorted(form.words for form in forms))
+        raise UsageError(
+            f"{words} do not compare: they do not hold the same of an answer",
+            hint="give --format NAME",
+        )
     for one, other in product(baseline, candidate):
-        # Our own samples may hold both arms in one file.
-        if one.form is SampleFormat.OURS:
-            continue
-        # The system is asked, and not the names: a link is the same file, too.
-        if one.path.samefile(other.path):
+        # Our own samples may hold both arms in one file. The system is asked, and not the names: a
+        # link is the same file, too.
+        if one.form is not SampleFormat.OURS and one.path.samefile(other.path):
             raise UsageError(
                 f"both sides name {one.path}", hint="a file is always the same as itself"
             )
-
-
-def _check_formats(all_sources: Sequence[Source]) -> None:
-    forms = {source.form for source in all_sources}
-    if len(forms) == 1 or all(form.is_api for form in forms):
-        return
-    names = sorted(form.words for form in forms)
-    words = " and ".join(names)
-    raise UsageError(
-        f"{words} do not compare: they do not hold the same of an answer",
-        hint="give --format NAME",
-    )

@@ -276,30 +276,25 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     """Read both sides. Raises NoEvidenceError, InfraError."""
-    starts: list[CollectedStart] = []
-    notes: list[str] = []
     answer_tokens: set[bytes] = set()
-    for arm, side in zip(Arm, (baseline, candidate), strict=True):
-        of_side, side_notes = _choose(arm, side, answer_tokens)
-        starts.extend(of_side)
-        notes.extend(side_notes)
+    of_baseline, notes = _choose(Arm.BASELINE, baseline, answer_tokens)
+    of_candidate, more_notes = _choose(Arm.CANDIDATE, candidate, answer_tokens)
+    starts = [*of_baseline, *of_candidate]
     _refuse_itself(starts)
     passes = _passes(starts)
     by_line = _by_line(starts)
-    # A dict, and not a set: requests stay in the order of the files.
-    requests: dict[str, None] = {}
     for start in starts:
         _align(start, by_line=by_line)
-        for column in start.columns.values():
-            requests.update(dict.fromkeys(column))
-    odd = [request for request in requests if not _is_same(request, starts, passes)]
+    # A dict, and not a set: requests stay in the order of the files.
+    columns = (column for start in starts for column in start.columns.values())
+    requests = list(dict.fromkeys(request for column in columns for request in column))
     return Survey(
         starts=tuple(starts),
-        requests=list(requests),
-        odd=odd,
+        requests=requests,
+        odd=[request for request in requests if not _is_same(request, starts, passes)],
         passes=passes,
         aligned="line" if by_line else "id",
-        notes=tuple(notes),
+        notes=(*notes, *more_notes),
     )
 
 
@@ -351,10 +346,10 @@ def _passes(starts: Sequence[CollectedStart]) -> int:
     passes = {}
     for start in starts:
         there = {record.pass_ for record in start.file_start.records}
-        number = passes[start.name] = max(there)
-        if len(there) < number:
+        passes[start.name] = max(there)
+        if len(there) < max(there):
             raise NoEvidenceError(
-                f"{start.name} has answers of pass {number}, and of {len(there)} passes in all"
+                f"{start.name} has answers of pass {max(there)}, and of {len(there)} passes in all"
             )
     if len(set(passes.values())) > 1:
         counts = ", ".join(f"{name} {number}" for name, number in passes.items())
@@ -402,15 +397,13 @@ def _align(start: CollectedStart, *, by_line: bool) -> None:
 
 def _is_same(request: str, starts: Sequence[CollectedStart], passes: int) -> bool:
     """Whether every start has one answer in every pass, and the bytes of all are the same."""
-    first: bytes | None = None
+    tokens: set[bytes | None] = set()
     for start in starts:
         if len(start.columns) < passes or request in start.twice:
             return False
         for column in start.columns.values():
             record = column.get(request)
-            if record is None or record.token is None:
-                return False
-            first = first or record.token
-            if record.token != first:
+            tokens.add(record.token if record else None)
+            if None in tokens or len(tokens) > 1:
                 return False
     return True

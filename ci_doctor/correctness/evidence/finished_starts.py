@@ -8,77 +8,37 @@ A start gets its line after its last sample. Nothing is synchronised to the disk
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import STARTS
-from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
-from ci_doctor.correctness.evidence.samples import append_whole
+from ci_doctor.correctness.evidence.samples import EvidenceFile
 from ci_doctor.correctness.results import StartResult, decoded, encoded, relative, without_answers
-from ci_doctor.correctness.settings import Arm
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import UsageError
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
-SCHEMA = "ci-doctor/start/3"
+SCHEMA = "ci-doctor/start/4"
 
 
-class StartWriter:
-    """Appends a line for each finished start to `starts.jsonl`, without secrets.
-
-    `append` as in SampleWriter.
-    """
+class StartWriter(EvidenceFile):
+    """Appends a line for each finished start to `starts.jsonl`, without secrets."""
 
     def __init__(self, directory: Path, redactor: Redactor, *, append: bool = False) -> None:
-        self._directory = directory
-        self._path = directory / STARTS
+        super().__init__(directory / STARTS, append=append)
         self._redactor = redactor
-        self._mode = "ab" if append else "wb"
-        self._file: FileIO | None = None
-
-    def __enter__(self) -> Self:
-        try:
-            self._file = FileIO(self._path, self._mode)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write {self._path}: {error.strerror}",
-                hint="choose another directory with --report-dir",
-            ) from error
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._file:
-            with contextlib.suppress(OSError):
-                self._file.close()
 
     def write(self, result: StartResult) -> None:
         """Record a start whose samples are written.
 
-        A start that is no evidence (cut short, warm-up) is left out. Raises InfraError if the disk
-        refuses the line.
+        A start that is no evidence (cut short, warm-up) is left out: a resumed run must make it again.
+        Raises InfraError if the disk refuses the line.
         """
-        assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
-        # A resumed run must make such a start again.
-        if not result.counts:
-            return
-        line = _line(recordable(result, self._redactor), self._directory)
-        try:
-            append_whole(self._file, line, self._file.seek(0, 2))
-        except OSError as error:
-            raise InfraError(
-                f"cannot write {self._path}: {error.strerror}", hint="free some disk space"
-            ) from error
+        if result.counts:
+            self.append_line(_line(recordable(result, self._redactor), self.path.parent))
 
 
 def recordable(result: StartResult, redactor: Redactor) -> StartResult:
@@ -117,35 +77,8 @@ def read_starts(directory: Path) -> list[StartResult]:
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
             record = decoded(json.loads(line), _Line)
             if record.schema == SCHEMA:
-                records.append(_moved(record.result, lambda path: directory / path))
+                records.append(_moved(record.result, lambda path: str(directory / path)))
     return records
-
-
-def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm, float], ...]:
-    """The seconds that each start of an earlier run took, if that run had the same load.
-
-    Empty if there is none. Call it before the directory is cleared.
-    """
-    try:
-        before = read_run(directory).identity
-        if before.requests != identity.requests or _load(before) != _load(identity):
-            return ()
-        records = read_starts(directory)
-    except UsageError:
-        return ()
-    durations = []
-    for record in records:
-        # A start that failed ended early, or waited for a deadline: its duration predicts nothing.
-        if not record.start.failed:
-            duration = (record.start.arm, record.duration_s)
-            durations.append(duration)
-    return tuple(durations)
-
-
-def _load(identity: RunIdentity) -> tuple[Setting, ...]:
-    """The settings on which the duration of a start depends."""
-    settings = identity.settings
-    return settings.get("passes"), settings.get("concurrency"), settings.get("caches")
 
 
 class _Line(Struct, frozen=True):
@@ -157,13 +90,16 @@ class _Line(Struct, frozen=True):
 
 def _line(record: StartResult, directory: Path) -> bytes:
     """One line of ASCII: a path may hold a lone surrogate."""
-    line = _Line(SCHEMA, _moved(record, lambda path: Path(relative(path, directory))))
+    line = _Line(SCHEMA, _moved(record, lambda path: relative(path, directory)))
     return json.dumps(encoded(line)).encode("ascii") + b"\n"
 
 
-def _moved(result: StartResult, move: Callable[[Path], Path]) -> StartResult:
+def _moved(result: StartResult, move: Callable[[str], str]) -> StartResult:
     """The start with the paths of its logs changed."""
     failure = result.failure
     if failure is not None and failure.log is not None:
-        failure = replace(failure, log=str(move(Path(failure.log))))
-    return replace(result, failure=failure, logs=tuple(map(move, result.logs)))
+        failure = replace(failure, log=move(failure.log))
+    services = tuple(
+        replace(each, log=move(each.log)) if each.log else each for each in result.services
+    )
+    return replace(result, failure=failure, services=services)

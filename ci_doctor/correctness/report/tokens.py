@@ -6,27 +6,23 @@ Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completi
 these fields. A value of any other form counts as absent.
 """
 
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from ci_doctor.load.choices import ulp_distance
+from ci_doctor.model.facts.correctness import Divergence, Hardness, PositionUnit
 
 # --- the generated tokens of a choice, with their log-probabilities if the server reports them ---
-# Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's
-# `logprobs.tokens` with its parallel lists (OpenAI's API reference). Servers write anything into
-# these fields. A value of any other form counts as absent.
 
 Choice = Mapping[str, Any]
 
 
-class Alternative(Struct, frozen=True, kw_only=True):
-    """A candidate token: its text, its log-probability in nat, and its bytes if reported."""
+class _Token(Struct, frozen=True, kw_only=True):
+    """A token: its text, and its bytes if reported."""
 
     token: str
-    logprob: float
     bytes: tuple[int, ...] | None = None
 
     @property
@@ -38,22 +34,21 @@ class Alternative(Struct, frozen=True, kw_only=True):
         return self.token if self.bytes is None else self.bytes
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Alternative(_Token, frozen=True, kw_only=True):
+    """A candidate token and its log-probability in nat."""
+
+    logprob: float
+
+
+class Step(_Token, frozen=True, kw_only=True):
     """One generated token and its alternatives.
 
     `top` are the most probable tokens at this position, the best first. The token itself may be one
     of them. `logprob` is in nat, None if the server does not report it.
     """
 
-    token: str
     logprob: float | None = None
-    bytes: tuple[int, ...] | None = None
     top: tuple[Alternative, ...] = ()
-
-    @property
-    def name(self) -> object:
-        """As an alternative's."""
-        return self.token if self.bytes is None else self.bytes
 
 
 def token_lists(left: Choice, right: Choice) -> tuple[list[Any], list[Any]] | None:
@@ -62,8 +57,7 @@ def token_lists(left: Choice, right: Choice) -> tuple[list[Any], list[Any]] | No
     Ids come before texts: two ids may decode to one text.
     """
     for tokens in (_ids, _texts):
-        one = tokens(left)
-        other = tokens(right)
+        one, other = tokens(left), tokens(right)
         if one and other:
             return one, other
     return None
@@ -75,16 +69,10 @@ def _ids(choice: Choice) -> list[Any]:
 
 
 def _texts(choice: Choice) -> list[Any]:
-    entries = chat_entries(choice)
-    if not entries:
-        return _legacy(choice, "tokens")
-    texts: list[Any] = []
-    for entry in entries:
-        if isinstance(entry, dict):
-            texts.append((entry.get("token"), entry.get("bytes")))
-        else:
-            texts.append(None)
-    return texts
+    return [
+        (entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None
+        for entry in chat_entries(choice)
+    ] or _legacy(choice, "tokens")
 
 
 def chat_entries(choice: Choice) -> list[Any]:
@@ -95,88 +83,53 @@ def chat_entries(choice: Choice) -> list[Any]:
 def _legacy(choice: Choice, key: str) -> list[Any]:
     """One of the lists under `logprobs`."""
     logprobs = choice.get("logprobs")
-    if not isinstance(logprobs, dict):
-        return []
-    values = logprobs.get(key)
+    values = logprobs.get(key) if isinstance(logprobs, dict) else None
     return values if isinstance(values, list) else []
 
 
 def step(choice: Choice, index: int) -> Step | None:
     """The token at 0-based `index`; None if the choice reports nothing for it."""
-    ids = _ids(choice)
-    entries = chat_entries(choice)
-    texts = _legacy(choice, "tokens")
+    ids, entries, texts = _ids(choice), chat_entries(choice), _legacy(choice, "tokens")
     # Ids and log-probabilities are matched by position. That holds only for lists of one length: a
     # server may count a stop token in one list and not in the other.
     if ids and len(entries or texts) not in {0, len(ids)}:
-        entries = []
-        texts = []
+        entries = texts = []
     if index < len(entries) and isinstance(entries[index], dict):
-        return _chat_step(entries[index])
+        listed = entries[index].get("top_logprobs")
+        return _step(entries[index], listed if isinstance(listed, list) else ())
     if index < len(texts):
-        return _legacy_step(choice, index, str(texts[index]))
-    if index < len(ids):
-        return Step(token=f"token {ids[index]}")
-    return None
+        # The parallel lists of a completion need not have one length.
+        own, listed = (
+            values[index] if index < len(values) else None
+            for values in (_legacy(choice, "token_logprobs"), _legacy(choice, "top_logprobs"))
+        )
+        pairs = listed.items() if isinstance(listed, dict) else ()
+        return _step(
+            {"token": str(texts[index]), "logprob": own},
+            [{"token": word, "logprob": value} for word, value in pairs],
+        )
+    return Step(token=f"token {ids[index]}") if index < len(ids) else None
 
 
-def _chat_step(entry: dict[str, Any]) -> Step:
-    alternatives = []
-    listed = entry.get("top_logprobs")
-    if isinstance(listed, list):
-        for each in listed:
-            alternative = _chat_alternative(each)
-            if alternative is not None:
-                alternatives.append(alternative)
+def _step(entry: Choice, listed: Iterable[Any]) -> Step:
+    """The token of an entry of a chat's form, with those that are listed beside it."""
+    top = []
+    for each in listed:
+        logprob = number(each.get("logprob")) if isinstance(each, dict) else None
+        if logprob is not None:
+            token, its_bytes = str(each.get("token", "")), _bytes(each.get("bytes"))
+            top.append(Alternative(token=token, logprob=logprob, bytes=its_bytes))
     return Step(
         token=str(entry.get("token", "")),
         logprob=number(entry.get("logprob")),
         bytes=_bytes(entry.get("bytes")),
-        top=_best_first(alternatives),
+        top=tuple(sorted(top, key=lambda each: -each.logprob)),
     )
-
-
-def _chat_alternative(entry: object) -> Alternative | None:
-    if not isinstance(entry, dict):
-        return None
-    logprob = number(entry.get("logprob"))
-    if logprob is None:
-        return None
-    return Alternative(
-        token=str(entry.get("token", "")),
-        logprob=logprob,
-        bytes=_bytes(entry.get("bytes")),
-    )
-
-
-def _legacy_step(choice: Choice, index: int, token: str) -> Step:
-    alternatives = []
-    listed = _item(_legacy(choice, "top_logprobs"), index)
-    if isinstance(listed, dict):
-        for word, value in listed.items():
-            logprob = number(value)
-            if logprob is not None:
-                alternatives.append(Alternative(token=word, logprob=logprob))
-    own = _item(_legacy(choice, "token_logprobs"), index)
-    return Step(token=token, logprob=number(own), top=_best_first(alternatives))
-
-
-def _item(values: list[Any], index: int) -> Any:
-    # The parallel lists of a completion need not have one length.
-    if index < len(values):
-        return values[index]
-    return None
-
-
-def _best_first(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
-    return tuple(sorted(alternatives, key=lambda each: -each.logprob))
 
 
 def _bytes(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list):
-        return None
     # `type`, not isinstance: True is an int to Python, and no byte.
-    if any(type(each) is not int for each in value):
+    if not isinstance(value, list) or any(type(each) is not int for each in value):
         return None
     return tuple(value)
 
@@ -213,33 +166,11 @@ def common(left: Sequence[Any], right: Sequence[Any]) -> int:
 NEAR_NAT = 0.1
 
 
-class Hardness(StrEnum):
-    """What kind of difference it is; the hardest first."""
-
-    # The other side's token is outside the most probable ones, or NEAR_NAT or more away.
-    HARD = "hard"
-    # One answer is the beginning of the other, or they stopped for different reasons.
-    LENGTH = "length"
-    # No log-probabilities at this token.
-    UNKNOWN = "unknown"
-    # One side has no answer, or not this choice.
-    MISSING = "missing"
-    # The same words; only log-probabilities differ.
-    NUMBERS = "numbers"
-    # Each side's token is among the other's most probable ones, less than NEAR_NAT away.
-    NEAR_TIE = "near-tie"
-
-
 class _Gap(NamedTuple):
-    """The distance of two tokens in nat; `outside`: one is not listed, so it is at least so far."""
+    """The distance of two tokens in nat; `is_hard`: rounding cannot explain it."""
 
     nat: float
-    outside: bool
-
-    @property
-    def hard(self) -> bool:
-        """Whether rounding cannot explain it."""
-        return self.outside or self.nat >= NEAR_NAT
+    is_hard: bool
 
 
 def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
@@ -248,48 +179,35 @@ def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
         # Ids that differ below one text: the log-probabilities are keyed by text, and cannot tell
         # the two apart.
         return Hardness.UNKNOWN, None
-    ours = _gap(left, right.name)
-    theirs = _gap(right, left.name)
-    if ours is None or theirs is None:
-        return _one_sided(ours or theirs)
-    widest = max(ours.nat, theirs.nat)
-    if ours.hard or theirs.hard:
-        return Hardness.HARD, widest
-    return Hardness.NEAR_TIE, widest
-
-
-def _one_sided(gap: _Gap | None) -> tuple[Hardness, float | None]:
+    gaps = [gap for gap in (_gap(left, right.name), _gap(right, left.name)) if gap is not None]
+    if any(gap.is_hard for gap in gaps):
+        return Hardness.HARD, max(gap.nat for gap in gaps)
     # One side alone can prove that a difference is hard, but not that it is a near-tie.
-    if gap is not None and gap.hard:
-        return Hardness.HARD, gap.nat
-    return Hardness.UNKNOWN, None
+    if len(gaps) < 2:
+        return Hardness.UNKNOWN, None
+    return Hardness.NEAR_TIE, max(gap.nat for gap in gaps)
 
 
 def _gap(step: Step, other: object) -> _Gap | None:
     """How far the token named `other` is from the generated one; None if no other is listed."""
     alternatives = {each.name: each.logprob for each in step.top}
-    own = step.logprob
-    if own is None:
-        own = alternatives.get(step.name)
-    others = alternatives.keys() - {step.name}
-    if own is None or not others:
+    own = alternatives.get(step.name) if step.logprob is None else step.logprob
+    if own is None or not alternatives.keys() - {step.name}:
         return None
     if other in alternatives:
         distance = abs(own - alternatives[other])
-        return _Gap(distance, outside=False)
-    # An unlisted token is at most as probable as the least probable listed one.
-    least = min(alternatives.values())
-    # A generated token below all listed ones (sampling) would give a negative distance.
-    distance = max(0.0, own - least)
-    return _Gap(distance, outside=True)
+        return _Gap(distance, is_hard=distance >= NEAR_NAT)
+    # An unlisted token is at most as probable as the least probable listed one. A generated token
+    # below all listed ones (sampling) would give a negative distance.
+    return _Gap(max(0.0, own - min(alternatives.values())), is_hard=True)
 
 
-def ulp_between(left: Step, right: Step) -> int | None:
+def ulp_between(left: Step | None, right: Step | None) -> int | None:
     """The distance of two log-probabilities in units in the last place of float32.
 
     None if one of them is not reported.
     """
-    if left.logprob is None or right.logprob is None:
+    if left is None or right is None or left.logprob is None or right.logprob is None:
         return None
     return ulp_distance(left.logprob, right.logprob)
 
@@ -300,39 +218,32 @@ _BEFORE = 8  # tokens; a drift of the numbers shows there before it flips a toke
 _SHOWN_BEFORE = 20
 
 
-class NumberDifference(Struct, frozen=True, kw_only=True):
-    """The first token whose log-probabilities differ.
+def number_difference(left: Choice, right: Choice) -> Divergence | None:
+    """The first difference of numbers, all tokens being the same; None if no token can be named.
 
-    `position` counts tokens from 0. `gap` is the greatest difference there in nat, `ulp` that of
-    the generated tokens' own numbers in units in the last place of float32. `before` is the text of
-    the tokens before it, `left` and `right` the tokens.
+    Its `gap` is the greatest there, of the token itself and of what both sides list, and `ulp` that of
+    the generated tokens' own numbers.
     """
-
-    position: int
-    gap: float
-    ulp: int | None
-    before: str
-    left: str
-    right: str
-
-
-def number_difference(left: Choice, right: Choice) -> NumberDifference | None:
-    """The first difference of numbers, all tokens being the same; None if no token can be named."""
     at = _first_differing(left, right)
-    if at is None:
+    one, other = (None, None) if at is None else (step(left, at), step(right, at))
+    if at is None or one is None or other is None:
         return None
-    one = step(left, at)
-    other = step(right, at)
-    if one is None or other is None:
-        return None
-    gaps = _gaps(one, other)
+    theirs = {each.name: each.logprob for each in other.top}
+    # What only one side lists has no number on the other: how far it moved is unknown.
+    pairs = [(each.logprob, theirs.get(each.name)) for each in one.top]
+    pairs_with_own = [(one.logprob, other.logprob), *pairs]
+    gaps = [abs(a - b) for a, b in pairs_with_own if a is not None and b is not None]
     if not gaps:
         return None
-    return NumberDifference(
+    before = [step(left, index) for index in range(max(0, at - _SHOWN_BEFORE), at)]
+    return Divergence(
+        field="logprobs",
+        hardness=Hardness.NUMBERS,
+        unit=PositionUnit.TOKEN,
         position=at,
         gap=max(gaps),
         ulp=ulp_between(one, other),
-        before=_text_before(left, at),
+        before="".join(each.token for each in before if each),
         left=one.token,
         right=other.token,
     )
@@ -340,55 +251,18 @@ def number_difference(left: Choice, right: Choice) -> NumberDifference | None:
 
 def _first_differing(left: Choice, right: Choice) -> int | None:
     """The first position whose entries differ, in a chat's form or a completion's; None if none."""
-    ours = chat_entries(left)
-    theirs = chat_entries(right)
+    ours, theirs = chat_entries(left), chat_entries(right)
     if ours and theirs:
         return common(ours, theirs)
-    one = left.get("logprobs")
-    other = right.get("logprobs")
+    one, other = left.get("logprobs"), right.get("logprobs")
     if not isinstance(one, dict) or not isinstance(other, dict):
         return None
     # A completion keeps two parallel lists: either may be the first to differ.
-    positions = []
-    for key in ("token_logprobs", "top_logprobs"):
-        at = _list_difference(one.get(key), other.get(key))
-        if at is not None:
-            positions.append(at)
+    lists = [(one.get(key), other.get(key)) for key in ("token_logprobs", "top_logprobs")]
+    positions = [
+        common(a, b) for a, b in lists if isinstance(a, list) and isinstance(b, list) and a != b
+    ]
     return min(positions, default=None)
-
-
-def _list_difference(left: object, right: object) -> int | None:
-    if not isinstance(left, list) or not isinstance(right, list):
-        return None
-    if left == right:
-        return None
-    return common(left, right)
-
-
-def _gaps(one: Step, other: Step) -> list[float]:
-    """The differences in nat of the token itself, and of each alternative that both sides list."""
-    gaps = []
-    if one.logprob is not None and other.logprob is not None:
-        gap = abs(one.logprob - other.logprob)
-        gaps.append(gap)
-    theirs = {each.name: each.logprob for each in other.top}
-    for each in one.top:
-        logprob = theirs.get(each.name)
-        # What only one side lists has no number on the other: how far it moved is unknown.
-        if logprob is not None:
-            gap = abs(each.logprob - logprob)
-            gaps.append(gap)
-    return gaps
-
-
-def _text_before(choice: Choice, at: int) -> str:
-    begin = max(0, at - _SHOWN_BEFORE)
-    tokens = []
-    for index in range(begin, at):
-        before = step(choice, index)
-        if before is not None:
-            tokens.append(before.token)
-    return "".join(tokens)
 
 
 def ulp_before(left: Choice, right: Choice, at: int) -> int | None:
@@ -396,14 +270,6 @@ def ulp_before(left: Choice, right: Choice, at: int) -> int | None:
 
     In units in the last place of float32; None if none is reported there.
     """
-    begin = max(0, at - _BEFORE)
-    distances = []
-    for index in range(begin, at):
-        one = step(left, index)
-        other = step(right, index)
-        if one is None or other is None:
-            continue
-        distance = ulp_between(one, other)
-        if distance is not None:
-            distances.append(distance)
-    return max(distances, default=None)
+    places = range(max(0, at - _BEFORE), at)
+    distances = [ulp_between(step(left, index), step(right, index)) for index in places]
+    return max((each for each in distances if each is not None), default=None)

@@ -81,7 +81,7 @@ TokenNumber = tuple[str, float | None]
 
 
 class LogProbRow(Struct, frozen=True, kw_only=True):
-    """Log-probabilities at one position, each side's own token first.
+    """Log-probabilities at one position, each side's own token first; a side may end before it.
 
     `ulp` is the distance of the two own tokens' in units in the last place of float32, None if they
     are different tokens.
@@ -93,31 +93,65 @@ class LogProbRow(Struct, frozen=True, kw_only=True):
     ulp: float | None = None
 
 
-class AlignedAnswers(Struct, frozen=True, kw_only=True):
-    """Two answers to one request: the text `before` they diverge, and what follows in each.
+class PositionUnit(StrEnum):
+    """What a position counts, from 0."""
 
-    `field` is the part of the answer that differs, `choice` its number, `position` in `unit`s.
-    `gap` is the distance in nat of the two tokens that differ, `ulp` the greatest distance of the
-    log-probabilities of the tokens before, in units in the last place of float32. `apart` is set if
-    the answers are numbers (vectors, scores) and nothing else differs.
+    TOKEN = "token"  # noqa: S105
+    CHARACTER = "character"
+
+
+class Hardness(StrEnum):
+    """What kind of difference it is; the hardest first."""
+
+    # The other side's token is outside the most probable ones, or too far away for rounding.
+    HARD = "hard"
+    # One answer is the beginning of the other, or they stopped for different reasons.
+    LENGTH = "length"
+    # No log-probabilities at this token.
+    UNKNOWN = "unknown"
+    # One side has no answer, or not this choice.
+    MISSING = "missing"
+    # The same words; only log-probabilities differ.
+    NUMBERS = "numbers"
+    # Each side's token is among the other's most probable ones, and rounding may flip them.
+    NEAR_TIE = "near-tie"
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """Where two outputs diverge: in `field` of choice number `choice` at `position`.
+
+    `field` is `text`, `content` …, `logprobs` if only numbers differ, or a path
+    (`choices[0].finish_reason`). `position` counts `unit`s, None if no position can be named. `before`
+    is the text that both share, `left` and `right` what follows in each, all three cut short. `gap` is
+    how far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
+    greatest distance of the log-probabilities of the last tokens before, in units in the last place
+    of float32. `apart` is set if the answers are numbers (vectors, scores), and only those differ.
+    """
+
+    field: str = "text"
+    hardness: Hardness = Hardness.UNKNOWN
+    unit: PositionUnit = PositionUnit.CHARACTER
+    position: int | None = None
+    choice: int = 0
+    before: str = ""
+    left: str = ""
+    right: str = ""
+    gap: float | None = None
+    ulp: int | None = None
+    apart: NumbersApart | None = None
+
+
+class AlignedAnswers(Divergence, frozen=True, kw_only=True):
+    """A request whose answers differ, and the pair that shows most of it, with its log-probabilities.
+
+    `starts` are those of both sides, `pass_` (`pass` in JSON) the pass of both.
     """
 
     request: str
     kind: str = ""
     starts: tuple[str, ...] = ()
     pass_: int | None = field(default=None, name="pass")
-    field: str = "text"
-    choice: int = 0
-    unit: str = "position"
-    position: float | None = None
-    hardness: str = "unknown"
-    gap: float | None = None
-    ulp: float | None = None
-    before: str = ""
-    left: str = ""
-    right: str = ""
     logprobs: tuple[LogProbRow, ...] = ()
-    apart: NumbersApart | None = None
 
 
 class LevelFacts(Struct, frozen=True, kw_only=True):
@@ -184,31 +218,7 @@ class PermutationTest(Struct, frozen=True, kw_only=True):
     looks: tuple[InterimLook, ...] = ()
 
 
-class AnswerFacts(Facts, frozen=True, kw_only=True):
-    """What starts answered, whether a run made them or their samples were collected.
-
-    `starts` counts by arm, `kinds` requests by kind of difference, `within` by start the requests
-    that vary between its passes, `differences_by` differing requests by hardness. `clusters` are
-    names of starts that answered everything alike. `aligned` are the hardest differences. `levels`
-    holds the verdict at each level.
-    """
-
-    requests: int
-    starts: dict[str, int]
-    kinds: dict[str, int]
-    clusters: tuple[tuple[str, ...], ...]
-    matrix: AnswerMatrix
-    within: dict[str, int]
-    divergence: DivergencePositions | None
-    differences_by: dict[str, int]
-    aligned: tuple[AlignedAnswers, ...]
-    test: PermutationTest | None
-    risk: str | None
-    settle: str | None
-    levels: tuple[LevelFacts, ...] = ()
-
-
-class ArchiveDriftFacts(Struct, frozen=True, kw_only=True):
+class ArchiveDrift(Struct, frozen=True, kw_only=True):
     """Today's baseline answers `request` otherwise than the archive, in `today` starts.
 
     `p` is the p-value of the exact test; None if they share no answer at all.
@@ -229,7 +239,35 @@ class ArchiveUseFacts(Struct, frozen=True, kw_only=True):
     starts: int
     builds: int
     unknown_builds: int
-    drift: ArchiveDriftFacts | None
+    drift: ArchiveDrift | None
+
+
+class AnswerFacts(Facts, frozen=True, kw_only=True):
+    """What starts answered, whether a run made them or their samples were collected.
+
+    `starts` counts by arm, `kinds` requests by kind of difference, `differing` requests by pair of
+    starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
+    differing requests by hardness. `clusters` are names of starts that answered everything alike.
+    `aligned` are the hardest differences. `archived` counts what was used of an archive. `levels`
+    holds the verdict at each level.
+    """
+
+    requests: int
+    starts: dict[str, int]
+    kinds: dict[str, int]
+    clusters: tuple[tuple[str, ...], ...]
+    matrix: AnswerMatrix
+    differing: dict[str, int]
+    within: dict[str, int]
+    divergence: DivergencePositions | None
+    differences_by: dict[str, int]
+    aligned: tuple[AlignedAnswers, ...]
+    test: PermutationTest | None
+    risk: str | None
+    settle: str | None
+    suspects: tuple[str, ...] = ()
+    archived: ArchiveUseFacts | None = None
+    levels: tuple[LevelFacts, ...] = ()
 
 
 class LocalisationTrial(Struct, frozen=True, kw_only=True):
@@ -312,22 +350,6 @@ class CompareFacts(AnswerFacts, frozen=True, kw_only=True):
     errors: dict[str, dict[str, str]]
 
 
-class AnswerDivergence(Struct, frozen=True, kw_only=True):
-    """Where two answers diverge, as in AlignedAnswers."""
-
-    field: str
-    hardness: str
-    unit: str
-    position: int | None
-    choice: int
-    before: str
-    left: str
-    right: str
-    gap: float | None
-    ulp: int | None
-    apart: NumbersApart | None = None
-
-
 class ReplayFacts(Facts, frozen=True, kw_only=True):
     """One request of a run: the digest of each start's answer by pass, None for no answer.
 
@@ -341,7 +363,7 @@ class ReplayFacts(Facts, frozen=True, kw_only=True):
     unreadable_lines: int = 0
     starts: tuple[str, ...] = ()
     passes: tuple[int, ...] = ()
-    divergence: AnswerDivergence | None = None
+    divergence: Divergence | None = None
     logprobs: tuple[LogProbRow, ...] = ()
 
 
@@ -529,17 +551,14 @@ class DeviceFacts(Struct, frozen=True, kw_only=True):
 class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     """What the starts of a run answered, and what the verdict rests on.
 
-    `differing` counts requests by pair of starts (`A1/B1`). `rare_bug_bound` is the rate of a fault on
+    `rare_bug_bound` is the rate of a fault on
     one request that is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it
-    by request, the hundred largest first. `archive` are sentences, `archived` counts what was used of
-    it, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
+    by request, the hundred largest first. `archive` are sentences, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
     `devices` too, if they were drawn. `localisation` is None if there was nothing to localise.
     `repository` and what follows are None, or empty, if the run ended before they were known.
     """
 
-    differing: dict[str, int]
     rare_bug_bound: float | None
-    suspects: tuple[str, ...]
     identity: IdentityFacts
     ending: str
     repository: RepositoryFacts | None = None
@@ -547,7 +566,6 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     caches: str | None = None
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
-    archived: ArchiveUseFacts | None = None
     left_behind: LeftBehind | None = None
     bounds: tuple[RequestBound, ...] = ()
     proof: tuple[ProofReading, ...] = ()

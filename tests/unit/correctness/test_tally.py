@@ -9,9 +9,9 @@ import pytest
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import AnswerLevel, Arm
-from ci_doctor.correctness.tally import Tally, digest_at, outcome
+from ci_doctor.correctness.tally import Tally, outcome
 from tests.unit.correctness.archived import IDS, made
-from tests.unit.correctness.numbered import completion
+from tests.unit.correctness.numbered import completion, digest_at
 
 ONE = completion("a b", -0.5, tokens=(1, 2))
 OTHER_NUMBERS = completion("a b", -0.25, tokens=(1, 2))

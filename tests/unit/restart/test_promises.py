@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec import structs
 
-from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.report import conclude, findings, judge
+from tests.unit.load.streams import canonicalise
 from tests.unit.restart.observations import TERMS, seen
 
 WORDS = ("one fine day", "two of them", "three is more", "four and out", "five for all")

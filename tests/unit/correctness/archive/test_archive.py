@@ -60,7 +60,7 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     assert again.start.prompts == result.start.prompts
     assert (again.start.name, again.start.archived) == ("a1", True)
     assert again.digests == result.digests
-    assert (again.facts, again.ready_after_s) == ({"libcublas.so.12": "12.4.5.8"}, 0.25)
+    assert (again.facts, again.cached) == ({"libcublas.so.12": "12.4.5.8"}, None)
 
 
 def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) -> None:

@@ -4,23 +4,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.finished_starts import (
     StartWriter,
-    earlier_durations,
     read_starts,
     write_starts,
 )
-from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.facts.launch import ServiceRun
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.system.secrets.redaction import Redactor
-from tests.unit.correctness.recording import IDENTITY, IDS, PASSES, result
+from tests.unit.correctness.recording import IDS, PASSES, result
 
 SECRET = "sk-123456789"
+
+
+def stopped(name: str) -> StopResult:
+    return StopResult(duration_s=1.0, killed=(NamedProcess(pid=7, name=name),))
 
 
 def write(directory: Path, name: str, **changes: Any) -> None:
@@ -57,13 +59,16 @@ def test_logs_are_told_relative_to_the_report_directory(tmp_path: Path) -> None:
         tmp_path,
         "A1",
         failure=failure,
-        logs=(tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log")),
+        services=(
+            ServiceRun(name="v", log=str(tmp_path / "logs/A1/v-1.log")),
+            ServiceRun(name="w", log="/elsewhere/v.log"),
+        ),
     )
     (record,) = read_starts(tmp_path)
-    assert record.logs == (tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log"))
+    assert record.logs == (str(tmp_path / "logs/A1/v-1.log"), "/elsewhere/v.log")
     assert record.failure == failure
     line = json.loads((tmp_path / "starts.jsonl").read_text())["result"]
-    assert line["logs"] == ["logs/A1/v-1.log", "/elsewhere/v.log"]
+    assert [each["log"] for each in line["services"]] == ["logs/A1/v-1.log", "/elsewhere/v.log"]
     assert line["failure"]["log"] == "logs/A1/v-1.log"
 
 
@@ -71,7 +76,13 @@ def test_no_secret_of_a_log_or_a_command_line_is_kept(tmp_path: Path) -> None:
     failure = ServiceFailure(
         kind=FailureKind.DIED, service="v", message="m", tail=(f"key {SECRET}",), duration_s=1.0
     )
-    write(tmp_path, "A1", failure=failure, facts={"argv": f"--api-key {SECRET}"}, killed=(SECRET,))
+    write(
+        tmp_path,
+        "A1",
+        failure=failure,
+        facts={"argv": f"--api-key {SECRET}"},
+        stopped=stopped(SECRET),
+    )
     assert SECRET not in (tmp_path / "starts.jsonl").read_text()
     assert read_starts(tmp_path)[0].samples == 6
 
@@ -102,19 +113,7 @@ def test_a_full_disk_is_nobodys_fault(tmp_path: Path) -> None:
         write(tmp_path, "A1")
 
 
-def test_an_earlier_run_that_was_asked_as_much_tells_how_long_a_start_takes(tmp_path: Path) -> None:
-    write_run(tmp_path, IDENTITY)
-    write(tmp_path, "A1", duration_s=80.0)
-    failure = ServiceFailure(kind=FailureKind.DIED, service="v", message="m", duration_s=1.0)
-    write(tmp_path, "B1", duration_s=2.0, failure=failure)
-    other = replace(IDENTITY, hashes={"the command of the candidate": "ffff"})
-    assert earlier_durations(tmp_path, other) == ((Arm.BASELINE, 80.0),)
-    assert earlier_durations(tmp_path, replace(IDENTITY, requests="2" * 64)) == ()
-    assert earlier_durations(tmp_path, replace(IDENTITY, settings={"passes": 9})) == ()
-    assert earlier_durations(tmp_path / "none", IDENTITY) == ()
-
-
 def test_a_record_is_one_line_of_json(tmp_path: Path) -> None:
-    write(tmp_path, "A1", killed=("a\nb \udc80",))
+    write(tmp_path, "A1", stopped=stopped("a\nb \udc80"))
     (line,) = (tmp_path / "starts.jsonl").read_text().splitlines()
-    assert json.loads(line)["result"]["killed"] == ["a\nb \udc80"]
+    assert json.loads(line)["result"]["stopped"]["killed"][0]["name"] == "a\nb \udc80"

@@ -27,7 +27,15 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
-from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing, ServiceFailure
+from ci_doctor.model.service import (
+    FailureKind,
+    LeftBehind,
+    LeftKind,
+    LeftThing,
+    NamedProcess,
+    ServiceFailure,
+    StopResult,
+)
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import (
     ARMS,
@@ -110,6 +118,12 @@ LEFT = LeftBehind(
         ),
     )
 )
+STOPPED = StopResult(
+    duration_s=1.0,
+    killed=(NamedProcess(pid=7, name="python"),),
+    not_released=("8.0 GB",),
+    left_behind=LEFT,
+)
 
 KILLS = 104
 SIZE = 60_000
@@ -141,7 +155,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, killed=("python (7)",), not_released=("8.0 GB",), left_behind=LEFT),
+        run.start("A1", facts={"gpu": "H100"}, cached=3, stopped=STOPPED),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()

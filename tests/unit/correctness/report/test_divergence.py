@@ -7,7 +7,6 @@ import pytest
 
 from ci_doctor.correctness.report.differences import manner, place
 from ci_doctor.correctness.report.divergence import (
-    PositionUnit,
     around,
     differ,
     differing_part,
@@ -17,9 +16,9 @@ from ci_doctor.correctness.report.divergence import (
     parts_of,
     whole_text,
 )
-from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.load.answer_items import packed
 from ci_doctor.load.choices import nearest
+from ci_doctor.model.facts.correctness import Hardness, PositionUnit
 
 CALL = {"name": "f", "arguments": '{"a": 1}'}
 
@@ -49,13 +48,11 @@ def test_the_first_part_that_differs() -> None:
 
 
 def test_an_excerpt_is_cut_on_both_sides() -> None:
-    excerpt = around("one two three", "one two four", 3)
-
-    assert (excerpt.before, excerpt.left, excerpt.right) == ("wo ", "thr", "fou")
+    assert around("one two three", "one two four", 3) == ("wo ", "thr", "fou")
 
 
 def test_half_a_surrogate_pair_becomes_an_escape() -> None:
-    assert around("\ud800a", "\ud800b", 9).before == "\\ud800"
+    assert around("\ud800a", "\ud800b", 9)[0] == "\\ud800"
 
 
 @pytest.mark.parametrize(

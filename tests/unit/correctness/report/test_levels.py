@@ -2,13 +2,11 @@
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.levels import (
-    JudgedStarts,
     NumberSpread,
     level_facts,
     level_findings,
     level_tables,
     number_spread,
-    spread_of_requests,
 )
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, read_comparison
@@ -51,15 +49,7 @@ IDS = ["r0", "r1"]
 
 def facts(made: Experiment) -> tuple[LevelFacts, ...]:
     decision = decide(made.starts, IDS, made.rules, complete=True)
-    judged = JudgedStarts(
-        starts=made.starts,
-        requests=IDS,
-        rules=made.rules,
-        complete=True,
-        comparison=made.comparison,
-        decision=decision,
-    )
-    return level_facts(judged, lambda requests: spread_of_requests(made, requests))
+    return level_facts(made, decision, IDS)
 
 
 def shown(made: Experiment) -> list[str]:

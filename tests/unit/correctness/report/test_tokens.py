@@ -5,7 +5,6 @@ import pytest
 
 from ci_doctor.correctness.report.tokens import (
     Alternative,
-    Hardness,
     Step,
     common,
     compare_steps,
@@ -16,6 +15,7 @@ from ci_doctor.correctness.report.tokens import (
     ulp_before,
     ulp_between,
 )
+from ci_doctor.model.facts.correctness import Hardness
 
 NEAR = {"tokens": ["a", "x"], "token_logprobs": [-0.1, -0.7], "top_logprobs": [None, {"y": -0.9, "x": -0.7}]}  # fmt: skip
 

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import same_answers
 from ci_doctor.correctness.settings import AnswerLevel, Rules
-from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_detected
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.canonical import check_output
 from tests.unit.correctness.experiments import experiment, output, result
+from tests.unit.correctness.numbered import digest_at
 
 
 def test_a_changed_answer_is_found_in_equal_starts() -> None:

@@ -3,7 +3,7 @@
 
 from hypothesis import given
 
-from ci_doctor.model.facts.correctness import AlignedAnswers, NumbersApart
+from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness, NumbersApart
 from ci_doctor.render.html.pairs import (
     MEANINGS,
     VisibleRun,
@@ -75,12 +75,14 @@ def test_texts_that_look_the_same_are_told_from_those_that_are() -> None:
 
 def test_the_page_says_how_far_two_vectors_lie_apart() -> None:
     apart = NumbersApart(count=1024, places=3, first=7, largest=1e-7, ulp=1200, cosine=2e-7)
-    about = AlignedAnswers(request="r", field="vector of 1,024", hardness="numbers", apart=apart)
+    about = AlignedAnswers(
+        request="r", field="vector of 1,024", hardness=Hardness.NUMBERS, apart=apart
+    )
     assert pair(about).meaning == "differs at 3 places, cosine distance 2e-07, largest 1,200 ULP"
 
 
 def test_other_numbers_are_explained_by_their_kind() -> None:
-    about = AlignedAnswers(request="r", field="logprobs", hardness="numbers")
+    about = AlignedAnswers(request="r", field="logprobs", hardness=Hardness.NUMBERS)
     assert pair(about).meaning == MEANINGS["numbers"]
 
 
