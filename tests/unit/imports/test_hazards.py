@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.imports.crossings import CYCLE
-from ci_doctor.imports.crossings import HazardKind
+from ci_doctor.imports.crossings import CYCLE, HazardKind
 from ci_doctor.imports.hazards import (
     HarmKind,
     find_hazards,
