@@ -211,8 +211,12 @@ def _patterns(text: str) -> tuple[str, ...]:
         return _DATE_FIRST if text[4:5] in "-/" else ()
     # Those that begin with a name, of which most lines hold no sign.
     start = text[:_LONGEST_NAME]
-    named: tuple[str, ...] = _NCCL if " NCCL " in start else _SERVICE if "|" in start else ()
-    if not named and text[3:4] == " " and text[9:10] == ":":
+    named: tuple[str, ...] = ()
+    if " NCCL " in start:
+        named = _NCCL
+    elif "|" in start:
+        named = _SERVICE
+    elif text[3:4] == " " and text[9:10] == ":":
         named = _MONTH
     # The name of a service or of a machine may have capitals too.
     if text[:2].isupper() and second.isalpha():
