@@ -24,21 +24,19 @@ from ci_doctor.correctness.attempt import (
     start_tools,
 )
 from ci_doctor.correctness.devices import at_once, without_gpu_memory
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import free_number
+from ci_doctor.correctness.evidence.resume import StartWriter, free_number
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, unusable
-from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.render import formatting
-from ci_doctor.services.stopping import GpuMemoryBack, wait_released
+from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -326,7 +324,7 @@ class _ExperimentRun:
                 wave.begin()
                 await asyncio.gather(*tasks)
                 if memory_limit_s is not None:
-                    held = await wait_released([GpuMemoryBack(before=memory)], memory_limit_s)
+                    held = await gpu_memory_held(memory, memory_limit_s)
             finally:
                 try:
                     # An error of one start ends the others.

@@ -20,7 +20,7 @@ from ci_doctor.services.instance import RunningService
 from ci_doctor.services.leak_places import SHARED_MEMORY
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.stopping import GpuMemoryBack, wait_released
+from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.listeners import is_listened_on
 from ci_doctor.system.processes.process_table import Kin
@@ -174,7 +174,7 @@ class Release:
         """What the GPUs still hold, in sentences, and when that was clear."""
         if self._gpu_before is None:
             return (), 0.0
-        left = await wait_released([GpuMemoryBack(before=self._gpu_before)], limit_s)
+        left = await gpu_memory_held(self._gpu_before, limit_s)
         return left, clock.now() - self._died_at
 
     def _left(self, owner: PortOwner | None) -> tuple[Kin, ...]:

@@ -156,9 +156,7 @@ def _command_problem(command: str, filled: FilledSpec) -> _Problem | None:
     assignment = _ASSIGNMENT.match(command)
     if assignment is not None:
         return f"{command} is no command", f"set the variable as env = {{ {assignment[1]} = ... }}"
-    is_path = "/" in command
-    folders = [""] if is_path else os.get_exec_path(filled.env)
-    paths = [filled.cwd / folder / command for folder in folders]
+    paths = candidates(command, filled.env, filled.cwd)
     if any(map(is_executable, paths)):
         return None
     # As execvp(3) does it: a file that may not be run is passed over, and reported only at the end.
@@ -168,10 +166,16 @@ def _command_problem(command: str, filled: FilledSpec) -> _Problem | None:
                 f"{path} is not executable",
                 f"chmod +x {path}, or name the interpreter that runs it",
             )
-    if is_path:
+    if "/" in command:
         state = f"{paths[0]} is a directory" if paths[0].is_dir() else f"there is no {paths[0]}"
         return state, "check the path; a relative one begins at cwd"
-    return f"command not found: {command}", _nearest_command(command, folders)
+    return f"command not found: {command}", _nearest_command(command, os.get_exec_path(filled.env))
+
+
+def candidates(command: str, environment: Mapping[str, str], directory: Path) -> list[Path]:
+    """Where `command` may lie, as execvp(3) looks for it."""
+    folders = [""] if "/" in command else os.get_exec_path(environment)
+    return [directory / folder / command for folder in folders]
 
 
 def is_executable(path: Path) -> bool:
@@ -312,6 +316,4 @@ def _hint(path: Path) -> str:
     except OSError:
         return advice
     close = difflib.get_close_matches(path.name, names, n=1)
-    if close:
-        return f"did you mean `{close[0]}`? {advice}"
-    return advice
+    return f"did you mean `{close[0]}`? {advice}" if close else advice

@@ -153,9 +153,7 @@ class DeathWatch:
         for bound in self._bounds:
             if bound.check():
                 are_growing = True
-        pause_s = _QUIET_LOG_CHECK_S
-        if are_growing:
-            pause_s = _LOG_CHECK_S
+        pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
@@ -170,9 +168,7 @@ class DeathWatch:
             return
         death = self._oom.death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
-        kind = EventKind.DIED
-        if instance.stop_wanted:
-            kind = EventKind.STOPPED
+        kind = EventKind.STOPPED if instance.stop_wanted else EventKind.DIED
         event = instance.end_event(
             kind, at, death, duration_s=subject.duration_s, peak_rss=death.peak_rss
         )

@@ -141,9 +141,7 @@ def foreign_listener(probe: ReadinessProbe, tree: ExternalTree) -> PortOwner | N
     own = [process.kin.started for process in tree.processes if process.kin is not None]
     # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
     is_younger = other is not None and own and other.started >= min(own)
-    if is_younger and _serves_container(owner):
-        return None
-    return owner
+    return None if is_younger and _serves_container(owner) else owner
 
 
 def _serves_container(owner: PortOwner) -> bool:

@@ -262,9 +262,7 @@ def _external_owner(cause: Cause, subject: Subject, tree: Tree) -> PortOwner | N
     except OSError:  # no file descriptor is left to look with
         return None
     # A server that binds its own port twice writes the same line.
-    if owner is None or owner.pid in own:
-        return None
-    return owner
+    return None if owner is None or owner.pid in own else owner
 
 
 def _meaning(returncode: int | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout, before_death
@@ -215,7 +216,7 @@ class _GroupStart:
         self._group.ledger = self._ledger()
         # Before the first start, because what the services take is the difference.
         if any("gpu-memory" in self._specs[name].released for name in self._order):
-            self._group.note_gpu_memory()
+            self._group.gpu_memory_before = read_gpu_memory()
         # A later start of a service has no part in the deadline of the group's own.
         self._group.starter = functools.partial(
             _start_again, self._group, self._specs, self._context

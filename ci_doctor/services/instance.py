@@ -124,9 +124,7 @@ class RunningService(Struct, frozen=True, kw_only=True):
     @property
     def base_url(self) -> str:
         """`http://host:port`, where clients reach it."""
-        host = "127.0.0.1"
-        if self.probe.is_network:
-            host = self.probe.host
+        host = self.probe.host if self.probe.is_network else "127.0.0.1"
         return f"http://{written_host(host)}:{self.port}"
 
     @property

@@ -375,9 +375,7 @@ class _Launch:
             self.stopped = self.group.kill_now(at_once=self.hurried)
 
     def _launched(self, received: signal.Signals | None) -> Launched:
-        client = None
-        if self.client is not None:
-            client = self.client.result()
+        client = None if self.client is None else self.client.result()
         failure = self._with_consequences(client)
         # A client that was never run is reported too, with no duration.
         if client is None and self.request.client:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.words import did_you_mean
-from ci_doctor.services.check import is_executable
+from ci_doctor.services.check import candidates, is_executable
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch_report import NOT_EXECUTABLE, NOT_FOUND
 from ci_doctor.services.spec import ServiceSpec, fill, start_order
@@ -229,22 +229,11 @@ def problem(
 
     Returns the exit status of a shell (127, 126) and a sentence.
     """
-    exists = False
-    for path in _candidates(command, environment, directory):
-        if is_executable(path):
-            return None
-        if os.path.exists(path):  # noqa: PTH110 - PATH may hold folders that we may not enter
-            exists = True
-    if exists:
+    paths = candidates(command, environment, directory) if command else []
+    if any(map(is_executable, paths)):
+        return None
+    if any(map(os.path.exists, paths)):  # PATH may hold folders that we may not enter
         return NOT_EXECUTABLE, f"{command}: not an executable file"
     if "/" in command:
         return NOT_FOUND, f"{command}: no such file"
     return NOT_FOUND, f"{command}: command not found"
-
-
-def _candidates(command: str, environment: Mapping[str, str], directory: Path) -> Iterator[Path]:
-    if "/" in command:
-        yield directory / command
-    elif command:
-        for folder in os.get_exec_path(environment):
-            yield directory / folder / command

@@ -66,6 +66,7 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     context: LaunchContext
 
 
+_HOW_TO_RUN = "is it made for this machine, and does a script begin with #! and its interpreter?"
 # What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
 NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
 
@@ -100,7 +101,13 @@ def conclude(launched: Launched) -> Outcome:
     client = launched.client
     assert client is not None  # noqa: S101 - without one, only a failure or a signal ends a launch
     if client.unable is not None:
-        return _unable(client, client.unable)
+        message = f"cannot run {client.words[0]}: {os.strerror(client.unable)}"
+        return Outcome(
+            verdict=None,
+            summary=message,
+            error=Failure(message=message, hint=_HOW_TO_RUN),
+            command_status=NOT_FOUND if client.unable == errno.ENOENT else NOT_EXECUTABLE,
+        )
     status = status_of(client)
     strict = _strict_leaks(launched)
     # The client's own failure says more, and is a failure too.
@@ -146,17 +153,6 @@ def client_end(client: ClientRun) -> str:
         verb = "was"
     end = describe_exit(client.returncode)
     return f"{client.name} {verb} {end} after {duration(client.duration_s)}"
-
-
-def _unable(client: ClientRun, number: int) -> Outcome:
-    message = f"cannot run {client.words[0]}: {os.strerror(number)}"
-    hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
-    return Outcome(
-        verdict=None,
-        summary=message,
-        error=Failure(message=message, hint=hint),
-        command_status=NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
-    )
 
 
 def _blame(launched: Launched, failure: ServiceFailure) -> str:
@@ -289,9 +285,7 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
             detail="\n".join(failure.tail) or None,
         )
     # A service that another one's failure kept from becoming ready has not failed itself.
-    outcome = CaseOutcome.SKIPPED
-    if run.ready_s is not None:
-        outcome = CaseOutcome.PASSED
+    outcome = CaseOutcome.SKIPPED if run.ready_s is None else CaseOutcome.PASSED
     return Case(
         group="services",
         name=run.name,

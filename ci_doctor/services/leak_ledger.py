@@ -81,9 +81,7 @@ class Witnesses:
     def of_path(self, path: str) -> Mapping[str, str]:
         """The services of `path`, each with the reason."""
         owners = self._by_path.get(path)
-        if owners:
-            return owners
-        return dict(self.by_name(path))
+        return owners or dict(self.by_name(path))
 
     def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
         """The service of a System V object that `pids` made or used last."""

@@ -301,9 +301,7 @@ def _named(pid: int, new: Collection[str]) -> Iterator[str]:
 
 def _inode(link: str) -> int:
     """That of `socket:[4242]`; -1 for other links."""
-    if not link.startswith("socket:["):
-        return -1
-    return int(link[8:-1])
+    return -1 if not link.startswith("socket:[") else int(link[8:-1])
 
 
 def _bound(pid: int, inodes: Collection[int], tables: Tables) -> Iterator[str]:

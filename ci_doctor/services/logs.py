@@ -53,9 +53,7 @@ def is_out_of_space(path: Path) -> bool:
     except OSError:
         return False
     # A file system keeps some blocks for root alone.
-    free = disk.f_bavail
-    if os.geteuid() == 0:
-        free = disk.f_bfree
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
     return free == 0 and disk.f_blocks > 0 and size % disk.f_frsize == 0
 
 
@@ -208,14 +206,13 @@ class LogSearch:
         """Search the text with `data` at its end."""
         # An escape sequence may be cut in two by the end of a chunk: its begin waits for the rest.
         text = self._begun + self._decoder.decode(data)
-        self._begun = _begun_escape(text)
+        begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
+        self._begun = "" if begun is None else begun[0]
         text = text[: len(text) - len(self._begun)]
         plain = _ESCAPES.sub("", text)
         self._window += plain.replace("\r", "\n")
         # A cut window has one character more before it, which tells `^` that no line begins there.
-        first = 0
-        if self._is_cut:
-            first = 1
+        first = 1 if self._is_cut else 0
         if self._pattern.search(self._window, first) is not None:
             self.matched = True
         if len(self._window) > _WINDOW:
@@ -229,11 +226,3 @@ class LogSearch:
             if line.strip():
                 return line.strip()
         return ""
-
-
-def _begun_escape(text: str) -> str:
-    """The end of `text` that may become an escape sequence with what comes next."""
-    begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
-    if begun is None:
-        return ""
-    return begun[0]

@@ -69,17 +69,14 @@ class AnswersSoFar:
         if last is None:
             return ""
         best = self._latest[max(self._latest)]
+        absent = self._latest.get(Telling.ABSENT)
+        if best.cut and absent is not None:
+            return f"{absent.text}; at last somebody was there, with {best.text}"
         if best.cut:
-            return self._of_cut(best)
+            return best.text
         if last.telling >= best.telling or last.cut:
             return best.text
         return f"{best.text}; at last: {last.text}"
-
-    def _of_cut(self, best: ProbeAnswer) -> str:
-        absent = self._latest.get(Telling.ABSENT)
-        if absent is None:
-            return best.text
-        return f"{absent.text}; at last somebody was there, with {best.text}"
 
 
 _FIRST_PAUSE_S = 0.02
@@ -246,9 +243,7 @@ class _NetworkProber:
             problem = "the connection was closed in the middle of the answer"
         except ValueError as error:
             problem = str(error)
-        if problem is None:
-            return None
-        return ProbeAnswer(text=problem)
+        return None if problem is None else ProbeAnswer(text=problem)
 
     async def _attempt(self) -> str | None:
         connection = await http_answer.connect(self._probe)
@@ -398,7 +393,11 @@ class ExecProber:
             try:
                 child = self._spawn(self._words, output.fileno())
             except OSError as error:
-                return self._cannot_run(error)
+                message = f"cannot run {self._words[0]}: {error.strerror}"
+                if error.errno in _CANNOT_EVER_RUN:
+                    hint = "check the path and its x bit; no shell runs it"
+                    raise UsageError(f"ready: {message}", hint=hint) from error
+                return ProbeAnswer(text=message, telling=Telling.ABSENT)
             problem = await self._run(child, limit_s)
             if problem is None:
                 return None
@@ -438,13 +437,6 @@ class ExecProber:
             return None
         end = "an unknown exit code" if code is None else describe_exit(code)
         return ProbeAnswer(text=f"ended with {end}")
-
-    def _cannot_run(self, error: OSError) -> ProbeAnswer:
-        message = f"cannot run {self._words[0]}: {error.strerror}"
-        if error.errno in _CANNOT_EVER_RUN:
-            hint = "check the path and its x bit; no shell runs it"
-            raise UsageError(f"ready: {message}", hint=hint) from error
-        return ProbeAnswer(text=message, telling=Telling.ABSENT)
 
 
 def _reap(child: "Child") -> int | None:

@@ -36,13 +36,6 @@ def words(text: str | list[str], fill: Callable[[str], str]) -> tuple[str, ...]:
     return filled
 
 
-def file(text: str) -> str:
-    """The path of a file."""
-    if not text or "\0" in text:
-        raise ValueError("ready: `file` names no file")
-    return text
-
-
 def host_and_port(address: SplitResult, text: str, default: int | None) -> tuple[str, int]:
     """Of an address that `text` writes; `default` is the port if it names none."""
     if "@" in address.netloc:
@@ -109,31 +102,12 @@ def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple
     return tuple(filled)
 
 
-def variable(name: str | None) -> str | None:
-    """The name of an environment variable."""
-    if name is not None and not _VARIABLE.fullmatch(name):
-        # The text may be the secret itself: it is not shown.
-        raise ValueError(
-            "ready: `authorization` takes the name of an environment variable, not the value to "
-            "send"
-        )
-    return name
-
-
 def duration(key: str, value: Any) -> float:
     """Seconds."""
     try:
         return parse_duration(value)
     except ValueError as error:
         raise ValueError(f"ready: `{key}`: {error}") from error
-
-
-def attempt(value: Any) -> float:
-    """Seconds, more than none."""
-    seconds = duration("attempt_timeout", value)
-    if seconds <= 0:
-        raise ValueError("ready: `attempt_timeout` leaves an attempt no time")
-    return seconds
 
 
 # In a request line these would end the path, or begin another header.
@@ -267,17 +241,24 @@ def parse_ready(
     scheme, text = _the_one(spec)
     if scheme is not Scheme.HTTP:
         _refuse_http_keys(spec, scheme)
-    body = None
-    if spec.body is not None:
-        body = regex("body", fill(spec.body))
+    body = None if spec.body is None else regex("body", fill(spec.body))
+    if spec.authorization is not None and not _VARIABLE.fullmatch(spec.authorization):
+        # The text may be the secret itself: it is not shown.
+        raise ValueError(
+            "ready: `authorization` takes the name of an environment variable, not the value to "
+            "send"
+        )
+    attempt_s = duration("attempt_timeout", spec.attempt_timeout)
+    if attempt_s <= 0:
+        raise ValueError("ready: `attempt_timeout` leaves an attempt no time")
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
         status=statuses(spec.status),
         body=body,
         headers=headers(spec.headers, fill),
-        authorization=variable(spec.authorization),
+        authorization=spec.authorization,
         ready_for_s=duration("ready_for", spec.ready_for),
-        attempt_s=attempt(spec.attempt_timeout),
+        attempt_s=attempt_s,
     )
 
 
@@ -327,9 +308,7 @@ def _the_one(spec: ReadySpec) -> tuple[Scheme, str | list[str]]:
             given.append((scheme, text))
     if len(given) == 1:
         return given[0]
-    names = "none"
-    if given:
-        names = " and ".join(scheme for scheme, _ in given)
+    names = " and ".join((scheme for scheme, _ in given)) if given else "none"
     raise ValueError(f"ready needs exactly one of {', '.join(Scheme)}; it holds {names}")
 
 
@@ -357,7 +336,9 @@ def _aim(
         case Scheme.LOG:
             return ReadinessProbe(scheme=scheme, pattern=regex("log", target))
         case _:
-            return ReadinessProbe(scheme=scheme, file=directory / file(target))
+            if not target or "\0" in target:
+                raise ValueError("ready: `file` names no file")
+            return ReadinessProbe(scheme=scheme, file=directory / target)
 
 
 def _http(text: str, port: int) -> ReadinessProbe:
@@ -371,9 +352,7 @@ def _http(text: str, port: int) -> ReadinessProbe:
     if address.scheme not in {"http", "https"}:
         no_address(text)
     tls = address.scheme == "https"
-    default = 80
-    if tls:
-        default = 443
+    default = 443 if tls else 80
     host, number = host_and_port(address, text, default=default)
     path = address.path or "/"
     if address.query:
@@ -383,9 +362,7 @@ def _http(text: str, port: int) -> ReadinessProbe:
 
 def _tcp(text: str) -> ReadinessProbe:
     # urlsplit() takes what stands before a colon for the scheme, as in `localhost:8000`.
-    url = text
-    if not text.startswith("tcp://"):
-        url = f"tcp://{text}"
+    url = f"tcp://{text}" if not text.startswith("tcp://") else text
     address = urlsplit(url)
     if address.path or address.query:
         no_address(text)

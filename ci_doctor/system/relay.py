@@ -253,9 +253,7 @@ class CommandEnd(Struct, frozen=True, kw_only=True):
     @property
     def signal(self) -> int | None:
         """The signal that ended it; None if it ended by itself."""
-        if self.returncode < 0:
-            return -self.returncode
-        return None
+        return -self.returncode if self.returncode < 0 else None
 
     @property
     def shell_status(self) -> int:

@@ -106,7 +106,10 @@ class FileWatch:
         except BlockingIOError:
             return
         events = list(_events(data))
-        is_folder_gone = any(self._is_end_of_folder(watch, mask) for watch, mask, _ in events)
+        gone = _SELF_GONE | _IN_IGNORED
+        is_folder_gone = any(
+            watch == self._folder_watch and mask & gone for watch, mask, _ in events
+        )
         is_about_file = is_folder_gone or any(self._is_about_file(*event) for event in events)
         if is_folder_gone:
             self._forget()
@@ -116,9 +119,6 @@ class FileWatch:
             self._poll_later()
         if is_about_file:
             self._on_change()
-
-    def _is_end_of_folder(self, watch: int, mask: int) -> bool:
-        return watch == self._folder_watch and bool(mask & (_SELF_GONE | _IN_IGNORED))
 
     def _is_about_file(self, watch: int, mask: int, name: bytes) -> bool:
         """Whether an event may be about the file; after an overflow any may have been lost."""
