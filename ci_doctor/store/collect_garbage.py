@@ -126,7 +126,16 @@ def collect_garbage(
     """Remove what the rules do not keep. Raises StoreError if the store fails; nothing is undone then."""
     objects = {entry.name: entry for entry in store.names("v1/")}
     records = GarbageRecords(store, now_ms=rules.now_ms, grace_ms=rules.grace_ms)
-    plan = _plan(store, objects, records, rules, limits)
+    old = select_manifests(objects.values(), rules)
+    references = _references(store, objects.keys() - set(old), limits)
+    unneeded = _unneeded(objects.values(), references, rules)
+    plan = _GarbagePlan(
+        manifests=tuple(old),
+        packs=tuple(sorted(unneeded.keys() & records.doomed())),
+        leftovers=tuple(_leftovers(objects.values(), rules)),
+        unneeded=unneeded,
+        unreadable=references.unreadable,
+    )
     packs = plan.packs if dry_run else _remove(store, plan, objects, limits)
     waiting = [entry for name, entry in plan.unneeded.items() if name not in set(packs)]
     if not dry_run:
@@ -142,25 +151,6 @@ def collect_garbage(
         waiting=len(waiting),
         waiting_bytes=sum(entry.bytes for entry in waiting),
         unreadable=plan.unreadable,
-    )
-
-
-def _plan(
-    store: ObjectStore,
-    objects: dict[str, StoredObject],
-    records: GarbageRecords,
-    rules: GarbageRules,
-    limits: StoreLimits,
-) -> _GarbagePlan:
-    old = select_manifests(objects.values(), rules)
-    references = _references(store, objects.keys() - set(old), limits)
-    unneeded = _unneeded(objects.values(), references, rules)
-    return _GarbagePlan(
-        manifests=tuple(old),
-        packs=tuple(sorted(unneeded.keys() & records.doomed())),
-        leftovers=tuple(_leftovers(objects.values(), rules)),
-        unneeded=unneeded,
-        unreadable=references.unreadable,
     )
 
 
