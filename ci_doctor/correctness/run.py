@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.files import SAMPLES, clear, clear_localisation, redact_logs
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import Resumed, check_resumable, resume
+from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, check_resumable, resume
 from ci_doctor.correctness.evidence.run_identity import write_limits, write_run
 from ci_doctor.correctness.evidence.samples import Outputs, SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
@@ -315,7 +314,7 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
-    from ci_doctor.correctness.archive.build_origin import origin_of_run
+    from ci_doctor.correctness.archive.archived_start import origin_of_run
     from ci_doctor.correctness.archive.run_archive import keep_baseline
 
     plan = prepared.plan

@@ -21,14 +21,14 @@ from msgspec import Struct
 from ci_doctor.correctness.archive.archived_start import (
     ArchivedFile,
     ArchivedStart,
+    BuildOrigin,
     NotAnArchiveError,
     archived_bytes,
     for_others,
     read_start,
     unfit,
 )
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.evidence.finished_starts import recordable
+from ci_doctor.correctness.evidence.resume import recordable
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity

@@ -18,14 +18,18 @@ from ci_doctor.correctness.collected.experiment import (
     recorded_order,
 )
 from ci_doctor.correctness.collected.formats import SampleFormat, named, read
-from ci_doctor.correctness.collected.sources import (
+from ci_doctor.correctness.collected.survey import (
+    HEADS,
+    CollectedStart,
     NoEvidenceError,
+    Survey,
     check,
     content,
     find,
     sources,
+    survey,
+    token,
 )
-from ci_doctor.correctness.collected.survey import HEADS, CollectedStart, Survey, survey, token
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, differences
 from ci_doctor.correctness.report.findings import Context, distinct_errors, findings

@@ -13,14 +13,18 @@ import msgspec
 from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.formats import Entry, SampleFormat
-from ci_doctor.correctness.collected.sources import SourcePosition, content, entry
-from ci_doctor.correctness.collected.survey import CollectedStart, Survey
+from ci_doctor.correctness.collected.survey import (
+    CollectedStart,
+    SourcePosition,
+    Survey,
+    content,
+    entry,
+)
 from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
-from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Comparison, Rules
-from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers

@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
-from ci_doctor.correctness.report.tokens import Step, step, ulp_between
+from ci_doctor.correctness.report.divergence import (
+    Step,
+    choice_of,
+    first_divergence,
+    no_answer,
+    step,
+    ulp_between,
+)
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import counted

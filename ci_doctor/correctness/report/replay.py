@@ -26,9 +26,8 @@ from ci_doctor.correctness.report.differences import (
 )
 from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.compare import classify, explain
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.decodable import decodable

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.report.differences import counted_results
-from ci_doctor.correctness.report.tokens import NEAR_NAT
+from ci_doctor.correctness.report.divergence import NEAR_NAT
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, clusters

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.same_answers import ChangedAnswer, changed_outcome
 from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.tally import ChangedAnswer, changed_outcome
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, outcomes

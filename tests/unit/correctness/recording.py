@@ -8,8 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import Resumed, resume
+from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, resume
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult

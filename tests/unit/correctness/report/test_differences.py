@@ -17,8 +17,7 @@ from ci_doctor.correctness.report.differences import (
     telling_pairs,
     visible,
 )
-from ci_doctor.correctness.report.divergence import first_divergence
-from ci_doctor.correctness.report.tokens import step
+from ci_doctor.correctness.report.divergence import first_divergence, step
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import DifferenceKind
