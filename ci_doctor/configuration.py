@@ -14,7 +14,7 @@ from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.history.settings import HistorySettings
-from ci_doctor.lint.settings import LintSettings
+from ci_doctor.lint.selection import LintSettings
 from ci_doctor.pytest_runs.settings import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec

@@ -20,14 +20,13 @@ TOPICS = (
     "gpu.memory",
     "gpu.xids",
     "gpu.cuda",
-    "machine.disks",
-    "machine.limits",
-    "machine.kernel",
+    "disks",
+    "limits",
+    "kernel",
     "network",
-    "leftovers.processes",
-    "leftovers.files",
-    "checkout.repository",
-    "checkout.work_tree",
+    "leftovers",
+    "checkout",
+    "work_tree",
     "python.interpreters",
     "python.paths",
     "python.packages",
@@ -38,7 +37,7 @@ TOPICS = (
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
 ON_REQUEST = {
     "imports": ("entry_points",),
-    "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
+    "gpu": ("gpu_proof",),
 }
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}

@@ -18,7 +18,7 @@ from ci_doctor.correctness.planning import parse_arm_variables, read_settings
 from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.verdict import Verdict

@@ -128,7 +128,7 @@ def import_race(
     from ci_doctor.commands.run_record import record_environment
     from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
     from ci_doctor.config.loading import load_config
-    from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest, not_run
     from ci_doctor.services.launch_plan import problem
     from ci_doctor.session.exit_policy import ExitPolicy

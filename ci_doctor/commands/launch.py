@@ -22,7 +22,7 @@ from ci_doctor.commands.run_record import WarmUp, load_record, record_environmen
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.services.launch import client_problem, make_plan, run
 from ci_doctor.services.launch_plan import choose, with_leaks
 from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do

@@ -4,7 +4,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,31 +16,8 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.config.loading import Config
     from ci_doctor.lint.lint_run import LintRequest, LintRun
-    from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
     from ci_doctor.model.outcome import Outcome
-
-
-def _correctness(loaded: "Config", environ: Mapping[str, str]) -> "CorrectnessTimes | None":
-    """How long `ci-doctor correctness` may take; None without such a section."""
-    from ci_doctor.config.decoding import decode_section, seconds_of
-    from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
-
-    if "correctness" not in loaded.tables:
-        return None
-    from ci_doctor.correctness.settings import CorrectnessSettings
-
-    settings, _ = decode_section(
-        loaded, "correctness", CorrectnessSettings, environ=environ, flags={}
-    )
-    start = settings.start_timeout
-    budget = settings.budget
-    return CorrectnessTimes(
-        retries=settings.retries,
-        start=None if start is None else seconds_of(start, "start_timeout"),
-        budget=None if budget is None else seconds_of(budget, "budget"),
-    )
 
 
 def lint_request(
@@ -56,11 +32,9 @@ def lint_request(
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
     from ci_doctor.lint.all_rules import rule_ids
-    from ci_doctor.lint.baseline import read_baseline
     from ci_doctor.lint.lint_run import LintRequest
-    from ci_doctor.lint.reading import readers_of
-    from ci_doctor.lint.selection import check_rule_names
-    from ci_doctor.lint.settings import LintSettings
+    from ci_doctor.lint.run import readers_of
+    from ci_doctor.lint.selection import LintSettings, check_rule_names, read_baseline
 
     loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
@@ -74,7 +48,7 @@ def lint_request(
         names=names,
         cwd=Path.cwd(),
         rule_ids=rule_ids,
-        readers=partial(readers_of, correctness=_correctness(loaded, environ)),
+        readers=readers_of,
         since=since,
         settings=settings,
         baseline=None if file is None else read_baseline(file),
@@ -209,8 +183,8 @@ def _written(request: "LintRequest", file: str) -> "Outcome":
     """What comes of writing the baseline of all present violations. Raises UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.lint.baseline import baseline_of, write_baseline
     from ci_doctor.lint.outcome import baseline_outcome, outcome_of
+    from ci_doctor.lint.selection import baseline_of, write_baseline
 
     ran = _run(replace(request, baseline=None, baseline_file=None))
     # A baseline of nothing would be taken for a clean repository.

@@ -164,7 +164,7 @@ def plan(
     `preload` in [setup-env]. A child of each interpreter imports the modules to preload once, to
     check the effect.
     """
-    from ci_doctor.preload.change import install
+    from ci_doctor.preload.install import install
 
     session.claim()
     texts = (*presets, *rules, *more_rules)
@@ -211,13 +211,13 @@ def install(
     `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
     nothing.
     """
-    from ci_doctor.preload import change
+    from ci_doctor.preload.install import install as install_rules
 
     session.claim()
     texts = (*presets, *rules, *more_rules)
     settings = settings_of(session, config_path, pythons, venvs, texts)
     targets = interpreters_of(settings)
-    outcome = change.install(
+    outcome = install_rules(
         targets, settings.preload, replace=replace, force=force, dry_run=dry_run
     )
     return session.finish(outcome, on_stdout=outcome.error is None)
@@ -315,9 +315,9 @@ def remove(
     dry_run: bool,
 ) -> int:
     """Remove the shim, and nothing that ci-doctor did not write."""
-    from ci_doctor.preload import change
+    from ci_doctor.preload.install import remove as remove_rules
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
-    outcome = change.remove(targets, trigger=trigger, dry_run=dry_run)
+    outcome = remove_rules(targets, trigger=trigger, dry_run=dry_run)
     return session.finish(outcome, on_stdout=outcome.error is None)

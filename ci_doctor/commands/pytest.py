@@ -145,7 +145,7 @@ def pytest(
     from ci_doctor.commands.run_record import record_environment
     from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
     from ci_doctor.config.loading import load_config
-    from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.pytest_runs.plan import chosen_interpreter
     from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy

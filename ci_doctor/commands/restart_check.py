@@ -21,7 +21,7 @@ from ci_doctor.commands.run_record import WarmUp, load_record, record_environmen
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import make_plan, run, would_do

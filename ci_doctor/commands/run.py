@@ -233,7 +233,7 @@ def _prepare(
         preparation = prepare(settings, os.environ)
         return {**os.environ, **preparation.exports}, preparation
     # Most jobs have no preload rule, and need not load that room.
-    from ci_doctor.preload.job import prepare_command
+    from ci_doctor.preload.injection import prepare_command
 
     return prepare_command(settings, command, os.environ)
 

@@ -22,9 +22,14 @@ from ci_doctor.commands.options import (
 from ci_doctor.config.decoding import DEFAULT, decode_section, path_in, read_exit_codes
 from ci_doctor.config.loading import load_config
 from ci_doctor.environment.detection import has_project
-from ci_doctor.environment.expected_preparation import prepared_value, set_on_agent
 from ci_doctor.environment.exports import ExportFormat, render
-from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.preparation import (
+    Preparation,
+    outcome,
+    prepare,
+    prepared_value,
+    set_on_agent,
+)
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
@@ -167,6 +172,6 @@ def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:
     if not settings.preload:
         return prepare(settings, os.environ)
     # Most jobs have no preload rule, and need not load that room.
-    from ci_doctor.preload.job import prepare_job
+    from ci_doctor.preload.injection import prepare_job
 
     return prepare_job(settings, os.environ, dry_run=dry_run)

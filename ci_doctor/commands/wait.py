@@ -13,7 +13,7 @@ from ci_doctor.commands.run_record import WarmUp, load_record, record_environmen
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes, seconds_of
 from ci_doctor.config.loading import load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.ready import ReadinessProbe, parse_ready

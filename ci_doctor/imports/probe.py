@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports import rules
-from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.recording import FOLDER, recording
 from ci_doctor.imports.trace import End, read_traces
@@ -23,7 +23,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
-from ci_doctor.preload.race import self_replacement_race
+from ci_doctor.preload.trial import self_replacement_race
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports.trace import RecordedRun, read_traces
 from ci_doctor.preload.injection import injected
-from ci_doctor.preload.race import self_replacement_race
+from ci_doctor.preload.trial import self_replacement_race
 from ci_doctor.system import clock
 from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import Interruption, end_awaited, hand_on

@@ -19,11 +19,11 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
 
             return pipelines.RULES
         case "gate":
-            from ci_doctor.lint.python import check as python
+            from ci_doctor.lint import gates
 
-            return python.RULES
+            return gates.RULES
         case "config":
-            from ci_doctor.lint.consistency import check as consistency
+            from ci_doctor.lint import consistency
 
             return consistency.RULES
         case _:

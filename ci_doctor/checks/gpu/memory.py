@@ -180,7 +180,12 @@ def holders(context: CheckContext) -> Findings:
             unlisted.append(gpu.label)
         processes = gpu.processes or ()
         count += len(processes)
-        computing = [process for process in processes if _is_holder(process, gpu)]
+        # Whether it computes, and holds more than little, or an unknown amount.
+        computing = [
+            process
+            for process in processes
+            if ("C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)))
+        ]
         for process in computing[:_MOST]:
             yield _held(gpu, process, context)
         rest = _unnamed(gpu)
@@ -196,11 +201,6 @@ def holders(context: CheckContext) -> Findings:
         unknown=unknown if unlisted else None,
         figures={"processes": count},
     )
-
-
-def _is_holder(process: GpuProcess, gpu: Gpu) -> bool:
-    """Whether it computes, and holds more than little, or an unknown amount."""
-    return "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu))
 
 
 def _unnamed(gpu: Gpu) -> int | None:

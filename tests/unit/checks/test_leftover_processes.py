@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.leftovers.processes import (
+from ci_doctor.checks.leftovers import (
     ProcessStanding,
     Surroundings,
     held_things,

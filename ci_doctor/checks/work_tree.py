@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.checks.check import CheckResult, Cost, Findings, Need, check, problem
-from ci_doctor.checks.checkout.repository import CheckoutPlace, output_of, read_place
+from ci_doctor.checks.checkout import CheckoutPlace, output_of, read_place
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import read_processes
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about the status with which a Python program ends."""
+"""Pure. A Python program that decides in a job: rules about the status with which it ends, and what all its rules report."""
 
 import ast
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
-from ci_doctor.lint.lint_rule import Example, LintRule, Violation
-from ci_doctor.lint.python.program import (
+from ci_doctor.lint import answer_rules
+from ci_doctor.lint.lint_rule import Example, LintRule, Unreadable, Violation
+from ci_doctor.lint.python_program import (
     PythonProgram,
     caught,
     inside,
     is_broad,
     is_silent,
     is_try_again,
+    parse,
 )
+from ci_doctor.lint.source_files import CiRole, FileReading
 from ci_doctor.model.finding import Rule, Severity
+
+# Rules about the status with which a Python program ends.
 
 SWALLOWED_DECISION = LintRule(
     rule=Rule(
@@ -204,7 +211,11 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
             )
         last = node.body[-1]
         function = program.scope(node)
-        if isinstance(last, ast.Return) and _is_true(last.value) and _compares(function):
+        if (
+            isinstance(last, ast.Return)
+            and (isinstance(last.value, ast.Constant) and last.value.value is True)
+            and _compares(function)
+        ):
             yield program.violation(
                 EXIT_ZERO,
                 last,
@@ -222,22 +233,15 @@ def _compares(function: ast.AST) -> bool:
     return words[0] in {"compare", "verify", "validate", "check", "assert"}
 
 
-def _is_true(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and value.value is True
-
-
 def _only_exit(program: PythonProgram, handler: ast.ExceptHandler) -> ast.Call | None:
     """The one exit of a handler, if it is a statement of its own and under no condition."""
-    exits = [each for each in inside(handler.body) if _is_exit(program, each)]
+    exits = [
+        each
+        for each in inside(handler.body)
+        if isinstance(each, ast.Call) and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
+    ]
     statements = [each.value for each in handler.body if isinstance(each, ast.Expr)]
-    if len(exits) != 1 or exits[0] not in statements:
-        return None
-    leave = exits[0]
-    return leave if isinstance(leave, ast.Call) else None
-
-
-def _is_exit(program: PythonProgram, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and program.dotted(node.func) in {"sys.exit", "exit", "quit"}
+    return exits[0] if len(exits) == 1 and exits[0] in statements else None
 
 
 def _is_success(call: ast.Call) -> bool:
@@ -247,7 +251,45 @@ def _is_success(call: ast.Call) -> bool:
     return isinstance(status, ast.Constant) and status.value in {0, None}
 
 
-RULES: Final = (
+# A Python program that decides in a job, and what its rules report.
+
+# Folders of CI: a program in them runs in a job, and what it exits with is the job's result.
+_FOLDERS = re.compile(
+    r"\.?(?:buildkite|github|gitlab|circleci|jenkins|azure-pipelines|ci|qa)|.+[_-]ci"
+    r"|ci[_-](?:checks?|gates?|helpers|jobs?|scripts?|tests?|tools?|utils)"
+)
+
+
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[PythonProgram], Iterator[Violation]]], ...]] = (
     (SWALLOWED_DECISION, swallowed_decision),
     (EXIT_ZERO, exit_zero),
+    *answer_rules.RULES,
 )
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def is_gate(file: str) -> bool:
+    """Whether a Python file lies in a folder of CI. `file` is relative to the repository."""
+    path = PurePosixPath(file)
+    if path.suffix != ".py":
+        return False
+    return any(_FOLDERS.fullmatch(part.lower()) for part in path.parts[:-1])
+
+
+def check_python(file: str, text: str) -> FileReading:
+    """The violations of one program, by their lines. It raises for no text."""
+    try:
+        program = parse(file, text)
+    except SyntaxError as error:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        reason = f"Python {version} refuses its syntax: {error.msg}"
+        unreadable = Unreadable(file=file, line=error.lineno or 1, reason=reason)
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
+    try:
+        violations = [violation for _, check in _CHECKED for violation in check(program)]
+    except RecursionError:
+        reason = "an expression of it is nested too deeply to be read"
+        unreadable = Unreadable(file=file, line=1, reason=reason)
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
+    violations.sort(key=lambda each: each.place.line)
+    return FileReading(role=CiRole.GATE, violations=tuple(violations))

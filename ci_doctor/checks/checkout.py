@@ -307,7 +307,7 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     if variable is not None:
         return ProjectVersion(reason=f"{variable} pins the version of {project.label}")
     # Late: they load the tools of version control, which most checkouts do not need.
-    from ci_doctor.environment.version_findings import judge
+    from ci_doctor.environment.pins import judge
     from ci_doctor.environment.versions import describe_locally
 
     if shutil.which("git", path=context.environ.get("PATH")) is None:

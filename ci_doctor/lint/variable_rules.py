@@ -11,7 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.consistency.repository import (
+from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
+from ci_doctor.lint.python_program import PythonProgram
+from ci_doctor.lint.repository_files import (
     RepositoryFiles,
     VariableDefault,
     VariableValue,
@@ -23,8 +25,6 @@ from ci_doctor.lint.consistency.repository import (
     set_variables,
     values,
 )
-from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
-from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.words import nearest
 
@@ -101,7 +101,9 @@ def _files_by_variable(repository: RepositoryFiles) -> dict[str, set[str]]:
     files: dict[str, set[str]] = defaultdict(set)
     counts: Counter[str] = Counter()
     for file in repository.python:
-        package = _package(file, repository.packages)
+        package = next(
+            (part for part in PurePosixPath(file).parts[:2] if part in repository.packages), None
+        )
         if package is None or is_test(file):
             continue
         own = own_prefixes((package,))
@@ -110,10 +112,6 @@ def _files_by_variable(repository: RepositoryFiles) -> dict[str, set[str]]:
                 files[name].add(file)
                 counts[name] += 1
     return {name: reading for name, reading in files.items() if counts[name] > 1}
-
-
-def _package(file: str, packages: frozenset[str]) -> str | None:
-    return next((part for part in PurePosixPath(file).parts[:2] if part in packages), None)
 
 
 def _meaning(value: str) -> str:
@@ -373,7 +371,12 @@ def unread_variable(repository: RepositoryFiles) -> Iterator[Violation]:
     for name, places in candidates.items():
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         own = {each for each in read if each.startswith(prefix)}
-        if name in read or len(own) < _FEWEST_READ or _may_be_read(repository, name, prefix):
+        # Whether code that does not spell `name` out may read it.
+        if (
+            name in read
+            or len(own) < _FEWEST_READ
+            or (_is_computed(repository, prefix) or _is_of_dependency(repository, name))
+        ):
             continue
         near = _nearest_variable(name, own)
         remedy = f"Did you mean `{near}`?" if near is not None else "Remove the line"
@@ -413,11 +416,6 @@ def _read(repository: RepositoryFiles, prefixes: tuple[str, ...]) -> set[str]:
                 mentioned.remove(name)
         names.update(mentioned)
     return names
-
-
-def _may_be_read(repository: RepositoryFiles, name: str, prefix: str) -> bool:
-    """Whether code that does not spell `name` out may read it."""
-    return _is_computed(repository, prefix) or _is_of_dependency(repository, name)
 
 
 def _is_of_dependency(repository: RepositoryFiles, name: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
-from ci_doctor.lint.python.program import PythonProgram, parse
+from ci_doctor.lint.python_program import PythonProgram, parse
 
 _SHELL = {".sh", ".bash", ".zsh", ".env"}
 _DATA = {".yml", ".yaml"}

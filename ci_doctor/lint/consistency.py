@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Values of an option that its argparse parser refuses, in the program and in scripts."""
+"""Pure. Values of an option that its parser refuses; and all rules over several files, by file and line."""
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.lint.consistency.repository import RepositoryFiles, is_test, line_place
+from ci_doctor.lint import variable_rules
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
-from ci_doctor.lint.python.program import PythonProgram
-from ci_doctor.lint.source_files import StartedProgram, started_programs
+from ci_doctor.lint.python_program import PythonProgram
+from ci_doctor.lint.repository_files import RepositoryFiles, is_test, line_place
+from ci_doctor.lint.source_files import started_programs
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.words import nearest
+
+# Values of an option that its argparse parser refuses, in the program and in scripts.
 
 
 class OptionChoices(Struct, frozen=True, kw_only=True):
@@ -36,7 +39,12 @@ def option_choices(program: PythonProgram) -> dict[str, OptionChoices]:
             if option is not None:
                 calls[_attribute(call, option)].append(call)
     namespaces = _namespaces(program)
-    assigned = _assigned(program)
+    # Attributes that the program itself sets: they may hold what no parser accepts.
+    assigned = {
+        node.attr
+        for node in program.nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
     known: dict[str, OptionChoices] = {}
     for attribute, added in calls.items():
         accepted = _accepted(added)
@@ -115,15 +123,6 @@ def _namespaces(program: PythonProgram) -> frozenset[str]:
     return frozenset(names)
 
 
-def _assigned(program: PythonProgram) -> set[str]:
-    """Attributes that the program itself sets: they may hold what no parser accepts."""
-    return {
-        node.attr
-        for node in program.nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-
-
 _CHOICES = re.compile(r"choices\s*=")
 _PROGRAM = """\
 import argparse
@@ -185,7 +184,20 @@ def unaccepted_argument(repository: RepositoryFiles) -> Iterator[Violation]:
         if not is_test(program.file):
             yield from _compared(repository, program, choices)
     for file in repository.settings if by_name else ():
-        yield from _passed(repository, file, by_name)
+        text = repository.files[file]
+        for started in started_programs(text):
+            # Those of the one program that it can be: of two programs of one name,
+            # none is meant for sure.
+            same = [
+                each for name, each in by_name.get(started.file.name, ()) if started.may_be(name)
+            ]
+            options = same[0] if len(same) == 1 else {}
+            for known in options.values():
+                option = re.escape(known.option)
+                passed = re.compile(rf"(?<!\S){option}[= ]\s*(?:\\\r?\n\s*)?([\w.-]+)(?=\s|\\|$)")
+                for match in passed.finditer(started.arguments):
+                    place = line_place(file, text, started.offset + match.start())
+                    yield from _judged(repository, known, match[1], place, "is given")
 
 
 def _compared(
@@ -207,30 +219,6 @@ def _compared(
                 yield structs.replace(each, severity=Severity.WARNING)
 
 
-def _passed(
-    repository: RepositoryFiles,
-    file: str,
-    by_name: dict[str, list[tuple[str, dict[str, OptionChoices]]]],
-) -> Iterator[Violation]:
-    text = repository.files[file]
-    for started in started_programs(text):
-        options = _options_of(started, by_name)
-        for known in options.values():
-            option = re.escape(known.option)
-            passed = re.compile(rf"(?<!\S){option}[= ]\s*(?:\\\r?\n\s*)?([\w.-]+)(?=\s|\\|$)")
-            for match in passed.finditer(started.arguments):
-                place = line_place(file, text, started.offset + match.start())
-                yield from _judged(repository, known, match[1], place, "is given")
-
-
-def _options_of(
-    started: StartedProgram, by_name: dict[str, list[tuple[str, dict[str, OptionChoices]]]]
-) -> dict[str, OptionChoices]:
-    """Those of the one program that it can be: of two programs of one name, none is meant for sure."""
-    same = [each for name, each in by_name.get(started.file.name, ()) if started.may_be(name)]
-    return same[0] if len(same) == 1 else {}
-
-
 def _judged(
     repository: RepositoryFiles, known: OptionChoices, value: str, place: Place, verb: str
 ) -> Iterator[Violation]:
@@ -248,4 +236,23 @@ def _judged(
     )
 
 
-RULES: Final = ((UNACCEPTED_ARGUMENT, unaccepted_argument),)
+# The files of a repository, and where they contradict each other.
+
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[RepositoryFiles], Iterator[Violation]]], ...]] = (
+    *variable_rules.RULES,
+    (UNACCEPTED_ARGUMENT, unaccepted_argument),
+)
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[Violation, ...]:
+    """The violations, by file and line.
+
+    files: texts by their names, relative to the repository: Python, shell, YAML, Dockerfiles, and
+    the native sources that may read a variable. whole: whether these are all of them; if not, rules
+    that need all say nothing. It raises for no text.
+    """
+    repository = RepositoryFiles(files, whole=whole)
+    violations = [violation for _, check in _CHECKED for violation in check(repository)]
+    violations.sort(key=lambda each: (each.place.file, each.place.line))
+    return tuple(violations)

@@ -21,7 +21,7 @@ from ci_doctor.checks.check import (
     problem,
 )
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.machine.limits import LARGEST_PROCESSES
+from ci_doctor.checks.limits import LARGEST_PROCESSES
 from ci_doctor.machine.host import (
     chosen_word,
     codeset_of,

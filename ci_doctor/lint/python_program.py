@@ -187,9 +187,7 @@ def is_try_again(program: PythonProgram, node: ast.Try) -> bool:
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return False
         if isinstance(above, ast.For | ast.While | ast.AsyncFor):
-            return _leaves(above) or isinstance(above, ast.While)
+            return any(
+                isinstance(node, ast.Return | ast.Break) for node in inside(above.body)
+            ) or isinstance(above, ast.While)
     return False
-
-
-def _leaves(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
-    return any(isinstance(node, ast.Return | ast.Break) for node in inside(loop.body))
