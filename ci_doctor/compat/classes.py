@@ -67,9 +67,7 @@ class Bases:
         parent = cls.scope.parent
         if not isinstance(node, ast.ClassDef) or parent is None:
             return (cls, OpaqueBase("no class"))
-        direct: list[Ancestor] = []
-        for base in node.bases:
-            direct += self._base(base, cls)
+        direct = [ancestor for base in node.bases for ancestor in self._base(base, parent)]
         for keyword in node.keywords:
             name = ast.unparse(keyword.value).rpartition(".")[2]
             if keyword.arg == "metaclass" and name not in _PLAIN_METACLASSES:
@@ -80,14 +78,12 @@ class Bases:
         merged = _merged([*orders, direct])
         return (cls, *merged) if merged is not None else (cls, OpaqueBase("bases without an order"))
 
-    def _base(self, base: ast.expr, cls: ClassRef) -> list[Ancestor]:
-        parent = cls.scope.parent
-        assert parent is not None  # noqa: S101 - a class stands in a scope
+    def _base(self, base: ast.expr, parent: NameScope) -> list[Ancestor]:
         ref = self._evaluation.value(base, parent)
         if isinstance(ref, ClassRef):
             return [ref]
         if isinstance(base, ast.Subscript):
-            return self._base(base.value, cls)
+            return self._base(base.value, parent)
         if isinstance(ref, OutsideRef):
             return [] if ref.path in _TRANSPARENT else [OpaqueBase(ref.path)]
         detail = ref.detail if isinstance(ref, UnknownRef) else ""
@@ -142,7 +138,7 @@ _KEEPING: Final = frozenset(
 _PROPERTIES: Final = frozenset(
     {"property", "cached_property", "abstractproperty", "setter", "deleter", "getter"}
 )
-_MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
+MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
 
 
 class Shape(StrEnum):
@@ -168,11 +164,6 @@ def _word(decorator: ast.expr) -> str:
 def is_overload(node: FunctionNode) -> bool:
     """Whether the definition is for type checkers alone."""
     return "overload" in words(node)
-
-
-def makes_manager(node: FunctionNode) -> bool:
-    """Whether a call gives a context manager and not what the body returns."""
-    return bool(_MANAGERS & set(words(node)))
 
 
 def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
@@ -222,12 +213,8 @@ def _returns_same(scope: NameScope) -> bool:
     if not isinstance(node, ast.FunctionDef) or not node.args.args or not scope.returns:
         return False
     parameter = node.args.args[0].arg
-    for value, _ in scope.returns:
-        if not isinstance(value, ast.Name):
-            return False
-        if value.id != parameter and not _hands_on(scope, value.id, parameter):
-            return False
-    return True
+    names = [value.id if isinstance(value, ast.Name) else "" for value, _ in scope.returns]
+    return all(name == parameter or _hands_on(scope, name, parameter) for name in names)
 
 
 def _hands_on(scope: NameScope, name: str, parameter: str) -> bool:
@@ -349,16 +336,13 @@ class ClassMembers:
             return UnknownRef(Ignorance.BASES, "metaclass")
         ref, owner = self.lookup(order, name)
         if isinstance(ref, AbsentRef):
-            return self._absent_of_class(ref, order)
+            is_own = hasattr(type, name) or hasattr(object, name)
+            return _UNKNOWN if is_own else self._undeclared(ref, order)
         if isinstance(ref, FunctionRef) and owner is not None:
             return self._bound(ref, owner, on_class=True)
         if any(isinstance(each, OpaqueBase) and each.name in _ENUMS for each in order):
             return InstanceRef(cls)
         return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
-
-    def _absent_of_class(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
-        is_own = hasattr(type, ref.name) or hasattr(object, ref.name)
-        return _UNKNOWN if is_own else self._undeclared(ref, order)
 
     def _undeclared(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         """`ref`, unless a decorator or a field of a class above makes the name."""
@@ -373,7 +357,14 @@ class ClassMembers:
         """What `instance.name` stands for."""
         order = self.bases.order(instance.cls)
         ref, owner = self.lookup(order, name)
-        own = self._assigned_to_self(order, name)
+        assigned = [
+            self._evaluation.binding(binding, scope)
+            for each in order
+            if isinstance(each, ClassRef)
+            for scope, binding in each.scope.attributes.get(name, ())
+            if self._evaluation.runs(binding.guards, scope)
+        ]
+        own = joined(assigned) if assigned else None
         if own is not None:
             # An annotation in the body of the class says more than a value that nobody knows.
             declared = isinstance(own, UnknownRef) and isinstance(ref, InstanceRef)
@@ -389,15 +380,6 @@ class ClassMembers:
         if not isinstance(ref, InstanceRef):
             return False
         return not isinstance(self.member(ref.cls, "__get__"), AbsentRef)
-
-    def _assigned_to_self(self, order: Sequence[Ancestor], name: str) -> Ref | None:
-        refs = []
-        for ancestor in order:
-            if isinstance(ancestor, ClassRef):
-                for scope, binding in ancestor.scope.attributes.get(name, ()):
-                    if self._evaluation.runs(binding.guards, scope):
-                        refs.append(self._evaluation.binding(binding, scope))
-        return joined(refs) if refs else None
 
     def _absent_of_instance(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         if hasattr(object, ref.name):
@@ -466,10 +448,6 @@ class ClassMembers:
             "__new__",
             "__init_subclass__",
         }
-
-    def changes_result(self, scope: NameScope) -> bool:
-        """Whether a decorator makes a call give something else than the body returns."""
-        return isinstance(scope.node, FunctionNode) and makes_manager(scope.node)
 
 
 def _builtin_without(path: str, name: str) -> bool:

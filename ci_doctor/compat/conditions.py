@@ -265,7 +265,13 @@ class Conditions:
         for guard in reversed(guards):
             outcome = Caught.NOT
             if guard.kind is GuardKind.BODY and isinstance(guard.node, Except):
-                outcome = self._handled(guard.node, error)
+                matching = [
+                    (_matching(_caught_names(each), error), each) for each in guard.node.handlers
+                ]
+                first = next((each for each in matching if each[0] is not Caught.NOT), None)
+                # A handler that raises hides nothing.
+                if first and not any(isinstance(each, ast.Raise) for each in first[1].body):
+                    outcome = first[0]
             elif guard.kind is GuardKind.SUPPRESS and isinstance(guard.node, ast.Call):
                 outcome = _matching(set(map(_last_word, guard.node.args)), error)
             if outcome is not Caught.NOT:
@@ -350,7 +356,12 @@ class Conditions:
             if key not in self._branches:
                 # While a test is looked at, it is not decided for the names that it needs.
                 self._branches[key] = Life.SOMETIMES
-                self._branches[key] = self._looked_at(guard, scope)
+                if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
+                    self._branches[key] = self._branch(guard, guard.node, scope)
+                else:
+                    # A decorator is evaluated around its function.
+                    place = scope if guard.is_behind else scope.parent or scope
+                    self._branches[key] = self._mark(guard.node, place)
             return self._branches[key]
         if isinstance(guard.node, Except):
             if guard.kind is GuardKind.BODY:
@@ -361,12 +372,6 @@ class Conditions:
             if guard.kind is GuardKind.ELSE and self._imports_of(guard.node.body, scope) is False:
                 return Life.DEAD
         return Life.ALWAYS
-
-    def _looked_at(self, guard: Guard, scope: NameScope) -> Life:
-        if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
-            return self._branch(guard, guard.node, scope)
-        # A decorator is evaluated around its function.
-        return self._mark(guard.node, scope if guard.is_behind else scope.parent or scope)
 
     def _branch(self, guard: Guard, test: ast.expr, scope: NameScope) -> Life:
         if _last_word(test) == "TYPE_CHECKING":
@@ -504,17 +509,11 @@ class Conditions:
                 )
                 if binding.node is node and binding.kind in {BindingKind.IMPORT, BindingKind.FROM}
             ]
-            is_open = None in states or not states
-            self._imports[id(node)] = False if False in states else None if is_open else True
+            if False in states:
+                self._imports[id(node)] = False
+            elif states and None not in states:
+                self._imports[id(node)] = True
         return self._imports[id(node)]
-
-    def _handled(self, node: Except, error: str) -> Caught:
-        for handler in node.handlers:
-            outcome = _matching(_caught_names(handler), error)
-            if outcome is not Caught.NOT:
-                raises = any(isinstance(each, ast.Raise) for each in handler.body)
-                return Caught.NOT if raises else outcome
-        return Caught.NOT
 
 
 def _state(ref: object) -> bool | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from ci_doctor.compat.classes import ClassMembers
+from ci_doctor.compat.classes import MANAGERS, ClassMembers, words
 from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.folding import FUNCTIONS, METHODS, UndecidedError
 from ci_doctor.compat.modules import ModuleMembers
@@ -363,7 +363,8 @@ class Evaluation:
             return self.value(node.body, ref.scope)
         if isinstance(node, ast.Module | ast.ClassDef) or ref.scope.is_generator:
             return _UNKNOWN
-        if self.classes.changes_result(ref.scope):
+        # A call gives a context manager, and not what the body returns.
+        if MANAGERS & set(words(node)):
             return _UNKNOWN
         result = self._result_of_body(ref, node)
         return AwaitableRef(result) if isinstance(node, ast.AsyncFunctionDef) else result

@@ -294,13 +294,25 @@ class OverrideJudge:
 
     def _abstract(self, module: ReadModule, cls: ClassRef, order: Sequence[Ancestor]) -> None:
         classes = [each for each in order if isinstance(each, ClassRef)]
-        if len(classes) != len(order) or not any(map(_is_abstract_base, classes)):
+        nodes = [each.scope.node for each in classes if isinstance(each.scope.node, ast.ClassDef)]
+        named = [
+            ast.unparse(each)
+            for node in nodes
+            for each in (*node.bases, *(keyword.value for keyword in node.keywords))
+        ]
+        if len(classes) != len(order) or not any(map(_ABSTRACT.search, named)):
             return
         names: dict[str, ClassRef] = {}
         for each in classes:
             for name in _abstract_names(each):
                 names.setdefault(name, each)
-        missing = {name: owner for name, owner in names.items() if self._stays(order, name)}
+        missing = {}
+        for name, owner in names.items():
+            # The first definition of the name must be the abstract one.
+            inherited, first = self._evaluation.classes.lookup(order, name)
+            is_known = first is not None and not isinstance(inherited, UnknownRef)
+            if is_known and first is not None and name in _abstract_names(first):
+                missing[name] = owner
         if not missing or any(not self._is_callee(owner) for owner in missing.values()):
             return
         name, owner = min(missing.items())
@@ -324,26 +336,11 @@ class OverrideJudge:
             )
         )
 
-    def _stays(self, order: Sequence[Ancestor], name: str) -> bool:
-        """Whether the first definition of the name in `order` is the abstract one."""
-        inherited, owner = self._evaluation.classes.lookup(order, name)
-        if isinstance(inherited, UnknownRef):
-            return False
-        return owner is not None and name in _abstract_names(owner)
-
-
-def _is_abstract_base(cls: ClassRef) -> bool:
-    node = cls.scope.node
-    if not isinstance(node, ast.ClassDef):
-        return False
-    named = [ast.unparse(each) for each in (*node.bases, *(each.value for each in node.keywords))]
-    return any(_ABSTRACT.search(each) for each in named)
-
 
 def _abstract_names(cls: ClassRef) -> set[str]:
-    names = set()
-    for name, bindings in cls.scope.bindings.items():
-        for binding in bindings:
-            if isinstance(binding.node, FunctionNode) and "abstractmethod" in words(binding.node):
-                names.add(name)
-    return names
+    return {
+        name
+        for name, bindings in cls.scope.bindings.items()
+        for binding in bindings
+        if isinstance(binding.node, FunctionNode) and "abstractmethod" in words(binding.node)
+    }

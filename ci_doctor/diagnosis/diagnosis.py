@@ -40,8 +40,8 @@ from ci_doctor.diagnosis.rank import (
     examined,
     nearly_strongest,
     rank,
+    with_times,
 )
-from ci_doctor.diagnosis.times import with_times
 from ci_doctor.model.cause import OF_CHANGE, Cause, FailureClass, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.render.formatting import percent

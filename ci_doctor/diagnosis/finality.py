@@ -487,8 +487,10 @@ def _ends(
 ) -> bool:
     """Whether nothing but what follows from `first` stands `after` it in its command."""
     # A program of the job may say before a cause that a figure or a result is wrong.
+    if is_tolerated(first):
+        return False
     texts = [clean_line(line.encode()).message for line in before]
-    if is_tolerated(first) or any(map(_JUDGED.search, texts)):
+    if any(map(_JUDGED.search, texts)):
         return False
     if first.standing is ExceptionStanding.CAUSE and is_logged(before):
         return False

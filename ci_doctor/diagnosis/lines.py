@@ -209,15 +209,21 @@ def _patterns(text: str) -> tuple[str, ...]:
         return _BRACKET_DATE if text[5:6] and text[5:6] in "-/" else _BRACKET_OTHER
     if first.isdigit():
         return _DATE_FIRST if text[4:5] in "-/" else ()
-    # Those that begin with a name, of which most lines hold no sign.
-    start = text[:_LONGEST_NAME]
-    named: tuple[str, ...] = _NCCL if " NCCL " in start else _SERVICE if "|" in start else ()
-    if not named and text[3:4] == " " and text[9:10] == ":":
-        named = _MONTH
+    named = _of_name(text)
     # The name of a service or of a machine may have capitals too.
     if text[:2].isupper() and second.isalpha():
         return (*_CAPITALS, *named)
     return (*_LETTER_DIGIT, *named) if second.isdigit() and first in _LEVEL_OF_LETTER else named
+
+
+def _of_name(text: str) -> tuple[str, ...]:
+    """The prefixes that begin with a name, of which most lines hold no sign."""
+    start = text[:_LONGEST_NAME]
+    if " NCCL " in start:
+        return _NCCL
+    if "|" in start:
+        return _SERVICE
+    return _MONTH if text[3:4] == " " and text[9:10] == ":" else ()
 
 
 @cache

@@ -242,6 +242,11 @@ class RuleSet:
         return self.rules[self._first_own :]
 
     @cached_property
+    def by_id(self) -> dict[str, LogRule]:
+        """From each id to the first rule that has it."""
+        return {rule.id: rule for rule in reversed(self.rules)}
+
+    @cached_property
     def literals(self) -> tuple[bytes, ...]:
         """Every literal once, in a fixed order."""
         return tuple(self._rules_by_literal)
@@ -393,22 +398,27 @@ def check_rules(
 
 def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
     is_cause = rule.role in NAMEABLE
-    wrong = {
-        "the id is not of the form family/what-happened: use a-z, 0-9 and - only": _ID.fullmatch(
-            rule.id
-        )
-        is None,
-        "no literals: give strings of which every matching line holds one": not rule.literals,
-        "no example in match: give a line that the rule must match": not rule.match,
-        f"weight {rule.weight}: use 0 to 100": not 0 <= (rule.weight or 0) <= 100,
-        # What follows from a cause has the class of that.
-        f"no class: a rule with role {rule.role} needs one": is_cause
-        and rule.class_ is None
-        and rule.role is not Role.SYMPTOM,
-        "no explanation: say in a sentence what happened": is_cause and not rule.explanation,
-        "no remedy: say in a sentence what to do": is_cause and not rule.remedy,
-    }
-    yield from (text for text, is_wrong in wrong.items() if is_wrong)
+    # What follows from a cause has the class of that.
+    needs_class = is_cause and rule.role is not Role.SYMPTOM
+    wrong = (
+        (
+            _ID.fullmatch(rule.id) is None,
+            "the id is not of the form family/what-happened: use a-z, 0-9 and - only",
+        ),
+        (
+            not rule.literals,
+            "no literals: give strings of which every matching line holds one",
+        ),
+        (not rule.match, "no example in match: give a line that the rule must match"),
+        (not 0 <= (rule.weight or 0) <= 100, f"weight {rule.weight}: use 0 to 100"),
+        (
+            needs_class and rule.class_ is None,
+            f"no class: a rule with role {rule.role} needs one",
+        ),
+        (is_cause and not rule.explanation, "no explanation: say in a sentence what happened"),
+        (is_cause and not rule.remedy, "no remedy: say in a sentence what to do"),
+    )
+    yield from (text for is_wrong, text in wrong if is_wrong)
     for literal in rule.literals:
         yield from _literal_problems(rule, literal)
     regexes = [rule.regex, *filter(None, [rule.next_line])]

@@ -282,13 +282,12 @@ class _Scanner:
 
     def result(self) -> Scan:
         hits = []
-        for (rule, fields, clean), line in (
-            each for kept in self._kept.values() for matches in kept for each in matches
-        ):
-            # The match may be that of an earlier line with the same words, and another time.
-            has_time = _without_time(line.content) is not line.content
-            words = clean_line(line.content) if has_time else clean
-            hits.append(Hit(rule=rule, line=line, clean=words, fields=fields))
+        for first, last in self._kept.values():
+            for (rule, fields, clean), line in (*first, *last):
+                # The match may be that of an earlier line with the same words, and another time.
+                has_time = _without_time(line.content) is not line.content
+                words = clean_line(line.content) if has_time else clean
+                hits.append(Hit(rule=rule, line=line, clean=words, fields=fields))
         hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
         return Scan(hits=tuple(hits), counts=dict(self._counts))
 

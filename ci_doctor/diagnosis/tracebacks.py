@@ -446,9 +446,8 @@ def rule_of_exception(
 
     None if the rules have none for exceptions.
     """
-    by_id = {rule.id: rule for rule in reversed(rules.rules)}
     if matching is None:
-        return by_id.get(_ANY_EXCEPTION)
+        return rules.by_id.get(_ANY_EXCEPTION)
     if matching.role not in {Role.ERROR, Role.FAILURE} or matching.class_ not in _ANY_CLASS:
         return matching
     wanted = matching.id
@@ -460,4 +459,4 @@ def rule_of_exception(
         wanted = _ASSERTION
         if any(map(_TEST_FILE.search, exception.files)):
             wanted = _TEST_ASSERTION
-    return by_id.get(wanted, matching)
+    return rules.by_id.get(wanted, matching)

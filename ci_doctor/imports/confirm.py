@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import Hold, badness
+from ci_doctor.imports.crossings import Hold, badness
 from ci_doctor.imports.hazards import harms, kind_of, was_handed_out
 from ci_doctor.imports.trace import HeldImport, RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import Closeness, Hazard, RuleStanding, Standing
@@ -64,6 +64,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 
     ended_as_recorded: it ended with the same status as the run without a delay. newly_failed: the
     modules whose import failed in this run only. rule: the preload rule that held, if one was tried.
+    preloaded: what the shim wrote then.
     """
 
     number: int
@@ -74,6 +75,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     ended_as_recorded: bool = True
     newly_failed: tuple[str, ...] = ()
     rule: str | None = None
+    preloaded: str = ""
 
     @property
     def was_held(self) -> bool:
@@ -247,13 +249,6 @@ def _standing(
 _MAIN = "__main__:"
 
 
-class RuleRun(Struct, frozen=True, kw_only=True):
-    """A run with the rule and a delay; `trace` is what the shim wrote."""
-
-    held: HeldRun
-    trace: str
-
-
 def can_fire(hazard: Hazard, processes: Sequence[RecordedProcess]) -> bool:
     """Whether a shim sees the import of the module that starts the thread.
 
@@ -310,22 +305,23 @@ def holds_to_beat(judged: JudgedHazard) -> tuple[Hold, ...]:
 
 
 def judge_rule(
-    candidate: RaceCandidate, rule: PreloadRule, runs: Sequence[RuleRun], recorded: RecordedRun
+    candidate: RaceCandidate, rule: PreloadRule, runs: Sequence[HeldRun], recorded: RecordedRun
 ) -> RuleStanding:
     """What `runs` with the rule show; `recorded` is the run without it."""
-    ends = [run.held.recorded for run in runs]
+    ends = [run.recorded for run in runs]
     if not runs or any(end.received is not None or end.timed_out for end in ends):
         return RuleStanding.UNTRIED
     won = all(_wins(candidate, rule, run, recorded) for run in runs)
     return RuleStanding.WON if won else RuleStanding.LOST
 
 
-def _wins(candidate: RaceCandidate, rule: PreloadRule, run: RuleRun, recorded: RecordedRun) -> bool:
-    held = run.held
+def _wins(
+    candidate: RaceCandidate, rule: PreloadRule, held: HeldRun, recorded: RecordedRun
+) -> bool:
     processes = held.recorded.processes
     for preload in rule.preloads:
         # The trailing space: the attributes follow, or the time.
-        if f"{rule.trigger}: preloaded {preload.module} " not in run.trace:
+        if f"{rule.trigger}: preloaded {preload.module} " not in held.preloaded:
             return False
     for hazard in candidate.hazards:
         if fired(hazard, processes) or was_handed_out(hazard, processes):

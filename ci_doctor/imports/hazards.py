@@ -13,8 +13,14 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.imports.crossings import CYCLE, SUBMODULE, is_own
-from ci_doctor.imports.hazard import HazardKind, ProcessImports, badness
+from ci_doctor.imports.crossings import (
+    CYCLE,
+    SUBMODULE,
+    HazardKind,
+    ProcessImports,
+    badness,
+    is_own,
+)
 from ci_doctor.imports.locks import ComparisonBudget, Forest, ForestBuilder, Graph, History
 from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED, replaced_modules
 from ci_doctor.imports.trace import (

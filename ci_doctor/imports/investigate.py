@@ -15,7 +15,6 @@ from ci_doctor.imports.confirm import (
     HeldRun,
     Investigation,
     JudgedHazard,
-    RuleRun,
     can_fire,
     confirm,
     grouped,
@@ -24,7 +23,7 @@ from ci_doctor.imports.confirm import (
     judge_rule,
     time_limit_s,
 )
-from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.hazards import find_in_all, kind_of, newly_failed
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
 from ci_doctor.imports.remedy import rule_of
@@ -167,28 +166,19 @@ class _HeldRuns:
             return {}
         if judged.standing not in {Standing.FIRED, Standing.CONFIRMED}:
             return {}
-        tried: list[RuleRun] = []
+        tried = []
         for hold in holds_to_beat(judged):
             say(f"trying the rule {format_rule(rule)}: {hold.describe()}…")
-            number = len(self.made) + 1
-            trace = self.scratch / f"preload-{number}"
-            held = self.make(number, hold, rule, trace)
-            text = trace.read_text(errors="replace") if trace.exists() else ""
-            tried.append(RuleRun(held=held, trace=text))
+            tried.append(self.make(len(self.made) + 1, hold, rule))
         return {format_rule(rule): judge_rule(candidate, rule, tried, self.recorded)}
 
-    def make(
-        self,
-        number: int,
-        hold: Hold,
-        rule: PreloadRule | None = None,
-        preload_trace: Path | None = None,
-    ) -> HeldRun:
-        """Run the command with the delay `hold`, and with `rule`, which writes `preload_trace`."""
+    def make(self, number: int, hold: Hold, rule: PreloadRule | None = None) -> HeldRun:
+        """Run the command with the delay `hold`, and with `rule`."""
         environ = dict(self.request.environ)
+        preloads = self.scratch / f"preload-{number}"
         if rule is not None:
             environ = with_rules(environ, (rule,))
-            environ["CI_DOCTOR_PRELOAD_TRACE"] = str(preload_trace)
+            environ["CI_DOCTOR_PRELOAD_TRACE"] = str(preloads)
             environ.pop("CI_DOCTOR_PRELOAD", None)
         self.stdin.rewind()
         traces = _for_all_users(self.scratch / f"held-{number}")
@@ -213,6 +203,7 @@ class _HeldRuns:
             ended_as_recorded=_end(held) == _end(self.recorded),
             newly_failed=newly_failed(self.recorded.processes, held.processes),
             rule=None if rule is None else format_rule(rule),
+            preloaded=preloads.read_text(errors="replace") if preloads.exists() else "",
         )
         self.made.append(run)
         return run

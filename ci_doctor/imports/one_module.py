@@ -7,14 +7,17 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.imports.crossings import (
+    HazardKind,
+    ProcessImports,
     how_close,
     import_of_ask,
     import_of_node,
     margin,
+    no_delay,
     overlap,
     skips_into,
+    while_it_runs,
 )
-from ci_doctor.imports.hazard import HazardKind, ProcessImports, no_delay, while_it_runs
 from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports import rules
-from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.recording import FOLDER, recording
 from ci_doctor.imports.trace import End, read_traces

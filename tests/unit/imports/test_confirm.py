@@ -16,8 +16,7 @@ from ci_doctor.imports.confirm import (
     judge,
     time_limit_s,
 )
-from ci_doctor.imports.crossings import CYCLE, SUBMODULE
-from ci_doctor.imports.hazard import HazardKind, Hold
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE, HazardKind, Hold
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Wait
 from ci_doctor.model.facts.import_race import Closeness, Site, Standing
