@@ -43,7 +43,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert outcome.verdict is Verdict.REGRESSION
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
-    assert finding.summary == "where it differs: prompts of 136 characters or more differ"
+    assert finding.summary == "where it differs: prompts of 93 characters or more differ (90: equal)"
     assert finding.remedy_kind is RemedyKind.COMMAND
     assert finding.remedy == (
         "ci-doctor correctness --candidate 'serve {port}' --only r1 --concurrency 1 --passes 1 "
@@ -52,7 +52,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert str(finding.evidence[0].excerpt).splitlines() == [
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
-        "what fits all of this: prompts of 136 characters or more differ",
+        "what fits all of this: prompts of 93 characters or more differ (90: equal)",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
     cells = [line.split() for line in lines]
@@ -83,7 +83,7 @@ def test_where_only_some_pairs_differ_equal_may_be_chance() -> None:
 def test_programs_get_the_cause_every_trial_and_every_start() -> None:
     starts = (result("A5", "one"), result("B7", "one"))
     facts = localisation_facts(replace(LONG, starts=starts), ARGV, "out", Path("/reports"))
-    assert facts.cause == "prompts of 136 characters or more differ"
+    assert facts.cause == "prompts of 93 characters or more differ (90: equal)"
     assert facts.smallest == "r1 alone"
     assert facts.without == ("r1, first 68 of 136 characters alone",)
     _, every, *_ = facts.conditions
