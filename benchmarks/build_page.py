@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from playwright.sync_api import Browser
 from startup import RESULTS
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import html
 from tests.support.browser import a_browser
 from tests.support.build_pages import fifty_jobs, one_job, thousand_jobs

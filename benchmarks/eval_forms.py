@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ci_doctor.model.evaluation import EVALUATION, FISH_EVALUATION
+from ci_doctor.model.words import EVALUATION, FISH_EVALUATION
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 WENT_ON = "went on"

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.shim_files import shim_files
+from ci_doctor.preload.start_files import shim_files
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PRESET = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"

@@ -116,7 +116,7 @@ def explained(suite: PublicSuite, root: Path, place: Path, budget: str) -> dict[
     ran = run_limited(command, timeout_s=SUITE_LIMIT_S, cwd=root, environ=os.environ | BARE)
     path = reports / "report.json"
     if ran.exit_code is None or not path.exists():
-        raise NotTriedError(f"no report, exit code {ran.exit_code}: {ran.last_line}")
+        raise NotTriedError(f"no report, exit code {ran.exit_code}: {ran.last_words}")
     report: dict[str, Any] = json.loads(path.read_text())
     return report
 

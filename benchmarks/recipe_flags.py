@@ -27,7 +27,7 @@ FLAG_FILES = {
     "lmcache": ("lmcache/v1/multiprocess/config.py", "lmcache/v1/distributed/config.py", "lmcache/v1/mp_observability/config.py"),
     "sglang": ("sglang/srt/arg_groups/fields/",),
 }  # fmt: skip
-# What else the recipes and their stand-ins say of a package: a text that its source must hold.
+# What else the recipes say of a package: a text that its source must hold.
 TEXTS = {
     "vllm": (
         '"vllm:external_prefix_cache_hits"', '"/reset_prefix_cache"', '"VLLM_BATCH_INVARIANT"',

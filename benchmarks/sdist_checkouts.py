@@ -43,7 +43,7 @@ def run(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
     if ran.exit_code is None:
         raise NotTriedError(f"{Path(command[0]).name} was not over within {TIMEOUT_S} s")
     if ran.exit_code:
-        raise subprocess.CalledProcessError(ran.exit_code, list(command), stderr=ran.last_line)
+        raise subprocess.CalledProcessError(ran.exit_code, list(command), stderr=ran.last_words)
 
 
 def download(name: str, sdists: Path) -> Path:

@@ -30,7 +30,7 @@ def _end(number: int, _frame: object) -> None:
 def _tell_shell(code: int) -> None:
     """A shell that evaluates our output must not take an empty one for success."""
     try:
-        from ci_doctor.commands.failing_statement import print_failing_statement
+        from ci_doctor.commands.exports_output import print_failing_statement
 
         print_failing_statement(sys.argv[1:], code)
         sys.stdout.flush()
@@ -115,7 +115,7 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
     code, message, hint = _judged(error)
     # Nothing is left to catch what this raises, and 1 would say that the change is at fault.
     with contextlib.suppress(Exception):
-        from ci_doctor.commands.failing_statement import print_failing_statement
+        from ci_doctor.commands.exports_output import print_failing_statement
 
         print_failing_statement(argv, code)
     with contextlib.suppress(Exception):

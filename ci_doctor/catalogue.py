@@ -10,20 +10,20 @@ from ci_doctor.environment import rules as environment
 from ci_doctor.finished_job import after_command as finished_job
 from ci_doctor.history import outcomes as history
 from ci_doctor.imports import rules as imports
-from ci_doctor.model.rule import Rule
-from ci_doctor.preload import install, job, presets, start_files, trial, verify
+from ci_doctor.model.finding import Rule
+from ci_doctor.preload import injection, install, presets, start_files, trial, verify
 from ci_doctor.pytest_runs import explanation as explain
 from ci_doctor.pytest_runs import findings as pytest_runs
 from ci_doctor.restart import rules as restart
 from ci_doctor.services import findings as services
-from ci_doctor.session import rules as session
+from ci_doctor.session import delivery as session
 
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
     environment.RULES,
     trial.RULES,
     install.RULES,
-    job.RULES,
+    injection.RULES,
     verify.RULES,
     start_files.RULES,
     presets.RULES,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import GENERAL, option
-from ci_doctor.commands.group import Group
-from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.commands.documented import GENERAL, Group, option
+from ci_doctor.commands.listing import COMMANDS, GROUPS
 from ci_doctor.errors import Terminated
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.session.invocation import Invocation
@@ -26,8 +25,20 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+# Set by the scripts of click, which a shell evaluates to complete our command lines.
+_COMPLETE = "_CI_DOCTOR_COMPLETE"
 # In a context's `meta`: a signal ends the process at once until a command is loaded.
 _IS_GUARDED = "ci_doctor.is_guarded"
+# What a newcomer needs, in place of the whole help.
+_NEW_HERE = """\
+ci-doctor names why a CI job that tests LLM serving failed, and what to do.
+
+New here? In your repository:
+  ci-doctor diagnose LOG…   Name the root cause in the logs of a failed job.
+  ci-doctor lint            Name what will break a job, before it runs.
+  ci-doctor doctor          Check whether this machine is fit for the job.
+  ci-doctor init            Propose a configuration and a pipeline step.
+All commands: `ci-doctor --help`. One command: `ci-doctor COMMAND --help`."""
 
 
 class Root(Group):
@@ -68,7 +79,7 @@ class Root(Group):
         formatter: click.HelpFormatter,
     ) -> None:
         """Write the commands to the help text, by group."""
-        for group in ("Prepare", "Run", "Explain", "Report"):
+        for group in GROUPS:
             rows = [(name, line) for name, (of, line) in COMMANDS.items() if of == group]
             with formatter.section(group):
                 formatter.write_dl(rows)
@@ -114,10 +125,10 @@ def main(argv: Sequence[str], *, is_guarded: bool = False) -> int:
         _raise_on_signals()
     session = Session(Invocation.begin(argv))
     try:
-        if instruction := os.environ.get("_CI_DOCTOR_COMPLETE"):
-            from ci_doctor.commands.completion import complete
+        if instruction := os.environ.get(_COMPLETE):
+            from click.shell_completion import shell_complete
 
-            return complete(root, instruction)
+            return shell_complete(root, {"obj": session}, "ci-doctor", _COMPLETE, instruction)
         return _run(session, is_guarded=is_guarded)
     # Also SystemExit: a project's own code is run in here, and may raise it.
     except BaseException as error:  # noqa: BLE001
@@ -137,7 +148,8 @@ def _run(session: Session, *, is_guarded: bool) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help(), err=True)
+        shown = _NEW_HERE if error.ctx.parent is None else error.ctx.get_help()
+        click.echo(shown, err=True)
         return ExitCode.USAGE
 
 

@@ -10,12 +10,11 @@ from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.model.facts.explain import ExplainFacts
-from ci_doctor.model.meaning import Meaning
-from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
+from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.suggestion import nearest
 from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Meaning
+from ci_doctor.model.words import nearest
 
 _NOTHING = "Nothing."
 
@@ -70,7 +69,7 @@ def _with_probe(error: str, remedy: str) -> str:
 
 def explained_words() -> list[str]:
     """Every word that `explain` knows without reading a file."""
-    codes = [str(int(code)) for code in EXIT_CODES]
+    codes = [str(int(code)) for code in EXIT_CODE_MEANINGS]
     return [*sorted(all_rules()), *(verdict.value for verdict in VERDICTS), *codes]
 
 
@@ -99,7 +98,7 @@ def _verdicts_and_codes() -> dict[str, Meaning]:
     words: dict[str, Meaning] = {}
     for verdict, meaning in VERDICTS.items():
         words[verdict.value] = meaning
-    for code, meaning in EXIT_CODES.items():
+    for code, meaning in EXIT_CODE_MEANINGS.items():
         words[str(int(code))] = meaning
     return words
 
@@ -122,6 +121,6 @@ def _hint(word: str, known: Sequence[str]) -> str:
     if near is not None:
         return f"did you mean `{near}`?"
     if word.isdigit():
-        codes = ", ".join(str(int(code)) for code in EXIT_CODES)
+        codes = ", ".join(str(int(code)) for code in EXIT_CODE_MEANINGS)
         return f"ci-doctor ends with one of {codes}, or with the status of your own command"
     return "see docs/findings.md, docs/diagnose-rules.md and docs/exit-codes.md"

@@ -70,7 +70,7 @@ def wheel_problems(wheel: Path, tracked: set[str]) -> Iterator[str]:
 
 
 def module_problems(wheel: Path) -> Iterator[str]:
-    """Modules that would write the reserved home into a user's files (ci_doctor/scaffold/pipelines.py)."""
+    """Modules that would write the reserved home into a user's files (ci_doctor/scaffold/texts.py)."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if name.endswith(".py") and RESERVED_HOME.encode() in archive.read(name):

@@ -6,9 +6,9 @@ set -eu
 
 cd -- "$(dirname -- "$0")/.."
 promised='3.11 3.12 3.13'
-files='tests/unit/system/guardian tests/unit/imports/test_trace.py tests/unit/preload/test_injection.py
+files='tests/unit/system/test_guardian_wire.py tests/unit/imports/test_trace.py tests/unit/preload/test_injection.py
   tests/unit/preload/test_install.py tests/unit/preload/test_verify.py
-  tests/unit/diagnosis/test_rule_checks.py tests/integration/test_guardian.py
+  tests/unit/diagnosis/test_log_rules.py tests/integration/test_guardian.py
   tests/integration/test_import_recorder.py tests/integration/test_preload_signals.py'
 
 is_version() {

@@ -13,7 +13,7 @@ cd -- "$(dirname -- "$0")/.."
 lint() {
   ruff check . && ruff format --check . &&
     shellcheck bootstrap.sh .ci/run docs/build.sh tests/*.sh examples/tiny-llm/run.sh examples/doctor/run.sh \
-      examples/origins/*/*.sh benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
+      benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
 }
 
 set_up

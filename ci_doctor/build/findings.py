@@ -19,8 +19,7 @@ from ci_doctor.build.steps import (
     worths_of_retries,
 )
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.verdict import MISSING, is_green
 
 # --- the rules of findings about a build of several jobs ---
@@ -163,7 +162,7 @@ HID_A_FAILURE = Rule(
     ),
     remedy=(
         "Look at the cause of the first attempt. Retry the exit code of infrastructure alone: "
-        "`ci-doctor pipeline retry-rules` prints the rules."
+        "`ci-doctor config retry-rules` prints the rules."
     ),
 )
 RETRIED_IN_VAIN = Rule(
@@ -171,7 +170,7 @@ RETRIED_IN_VAIN = Rule(
     severity=Severity.NOTE,
     meaning="A failure was retried that another run does not help.",
     remedy=(
-        "Retry the exit code of infrastructure alone: `ci-doctor pipeline retry-rules` prints the "
+        "Retry the exit code of infrastructure alone: `ci-doctor config retry-rules` prints the "
         "rules."
     ),
 )

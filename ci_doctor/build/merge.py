@@ -28,10 +28,9 @@ from ci_doctor.build.steps import (
     steps_of,
 )
 from ci_doctor.model.about import About
-from ci_doctor.model.cause import Cause, for_record
+from ci_doctor.model.cause import Cause, for_record, judged_by
 from ci_doctor.model.facts.build import CauseFacts, JobFacts
-from ci_doctor.model.moment import parse_moment
-from ci_doctor.model.report_cause import judged_by
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable
 

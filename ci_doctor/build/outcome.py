@@ -23,11 +23,11 @@ from ci_doctor.build.steps import (
 )
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome, Outcome
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.table import Row, Table, row, seconds
 from ci_doctor.model.verdict import Verdict, is_green, ordered, rank
-from ci_doctor.render.build_words import another_run, counted, step_ending
+from ci_doctor.render.build_annotation import another_run, counted, step_ending
 
 # --- a merged build -> its facts ---
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
-from ci_doctor.model.earlier_attempt import EarlierAttempt
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.job_record import EarlierAttempt
 from ci_doctor.model.verdict import is_green
+from ci_doctor.model.words import shortened
 
 # --- what the attempts of a job have annotated, as the build's meta-data keeps it ---
 # An annotation outlives the job that made it. So each attempt keeps its context, and in a few words

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.model.report import Report
-from ci_doctor.model.report_cause import diagnosed_causes
+from ci_doctor.model.cause import diagnosed_causes
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import NO_VERDICT, Verdict, worst
 
 # --- the job of a Buildkite build, from the agent's variables, and names made from it ---

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.errors import UsageError
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 # --- what a step's `plugins:` say; the command sees them as the hooks do ---
 

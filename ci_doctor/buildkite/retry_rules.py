@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ci_doctor.model.facts.retry_rules import RetryRule, RetryRulesFacts, SoftFailRule
+from ci_doctor.model.facts.config import RetryRule, RetryRulesFacts, SoftFailRule
 from ci_doctor.model.verdict import Verdict
 
 # What a test run ends with by itself: pytest's own codes, and the one of pytest-rerunfailures.
@@ -48,7 +48,7 @@ _LOSSES = (
     ),
 )
 _HEAD = """\
-# For a step: what `ci-doctor pipeline retry-rules` makes of this repository's exit codes.
+# For a step: what `ci-doctor config retry-rules` makes of this repository's exit codes.
 # No rule is about {failures}: a failure of the change is never retried and never let pass.
 # One rule per signal_reason, because the published schema takes no list there. process_run_error
 # has none: the agent gives it to every exit 125, a wrong image name of docker run included.

@@ -44,7 +44,7 @@ def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
         return None
     if run.exit_code != 0:
         return None
-    return _counted(run.output)
+    return _counted(run.stdout)
 
 
 def _counted(text: str) -> dict[str, int] | None:

@@ -16,7 +16,7 @@ from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
 from ci_doctor.machine.nvidia_smi import Gpu
 from ci_doctor.machine.packages import find_package, installed, record_digest, torch_build
 from ci_doctor.machine.toolkit import read_toolkit
-from ci_doctor.system.processes.limited_runs import LimitedRun, run_limited
+from ci_doctor.system.processes.limited_runs import SeparateRun, run_limited
 
 # --- a fact that cannot be read ---
 
@@ -184,7 +184,7 @@ def _compilers(environ: Mapping[str, str]) -> Iterator[list[str]]:
 def _answer(words: list[str], environ: Mapping[str, str]) -> str:
     """The options that the driver hands to the compiler itself, which are those of this CPU."""
     run = _run(words, {**environ, "LC_ALL": "C"})
-    handed_on = [line for line in run.output.splitlines() if _HANDED_ON.search(line)]
+    handed_on = [line for line in run.stdout.splitlines() if _HANDED_ON.search(line)]
     if run.exit_code != 0 or not handed_on:
         raise UnknownFactError(f"{words[0]} does not say what -march=native stands for")
     # Directories are no part of it.
@@ -205,7 +205,7 @@ def cuda_home(environ: Mapping[str, str]) -> str:
     return NONE if toolkit is None else str(toolkit.home)
 
 
-def _run(words: list[str], environ: Mapping[str, str]) -> LimitedRun:
+def _run(words: list[str], environ: Mapping[str, str]) -> SeparateRun:
     try:
         return run_limited(words, timeout_s=_TIMEOUT_S, cwd=Path("/"), environ=environ)
     except OSError as error:
@@ -214,10 +214,10 @@ def _run(words: list[str], environ: Mapping[str, str]) -> LimitedRun:
 
 def _version(words: list[str], environ: Mapping[str, str]) -> str:
     run = _run([*words, "--version"], environ)
-    if run.exit_code != 0 or not run.output.strip():
-        raise UnknownFactError(f"{words[0]} --version ended with {run.last_line}")
-    digest = hashlib.sha256(run.output.encode()).hexdigest()[:12]
-    return f"{run.output.strip().splitlines()[0]}, output {digest}"
+    if run.exit_code != 0 or not run.stdout.strip():
+        raise UnknownFactError(f"{words[0]} --version ended with {run.last_words}")
+    digest = hashlib.sha256(run.stdout.encode()).hexdigest()[:12]
+    return f"{run.stdout.strip().splitlines()[0]}, output {digest}"
 
 
 # --- the instructions for which TorchInductor compiles CPU code, as its pick_vec_isa chooses ---

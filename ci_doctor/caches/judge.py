@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.caches.family import Family
 from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.model.facts.cache import SavedFrom
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.store.manifest import Manifest, Origin
 
 # --- the identity of a cache in three tiers ---

@@ -20,9 +20,8 @@ from ci_doctor.model.facts.cache import (
     SavedCache,
     VerifyCacheFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Row, Table, row, seconds, size, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting

@@ -19,7 +19,7 @@ from ci_doctor.caches.judge import Tiers
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.machine.interpreters import Interpreter, UnknownInterpreterError, locate_python
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.store.manifest import IdentityTier, Manifest
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 

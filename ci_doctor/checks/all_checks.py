@@ -10,8 +10,8 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import shows_gpu
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.finding import Rule
+from ci_doctor.model.words import nearest
 
 # The modules with the checks, in the order of a report; a new one adds its line here.
 TOPICS = (
@@ -20,14 +20,13 @@ TOPICS = (
     "gpu.memory",
     "gpu.xids",
     "gpu.cuda",
-    "machine.disks",
-    "machine.limits",
-    "machine.kernel",
+    "disks",
+    "limits",
+    "kernel",
     "network",
-    "leftovers.processes",
-    "leftovers.files",
-    "checkout.repository",
-    "checkout.work_tree",
+    "leftovers",
+    "checkout",
+    "work_tree",
     "python.interpreters",
     "python.paths",
     "python.packages",
@@ -38,7 +37,7 @@ TOPICS = (
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
 ON_REQUEST = {
     "imports": ("entry_points",),
-    "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
+    "gpu": ("gpu_proof",),
 }
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}

@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.checks.settings import NONE, Workload
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity
 from ci_doctor.model.table import Scalar
 
 if TYPE_CHECKING:  # the context reads files, and this module is pure

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck
 from ci_doctor.checks.settings import Workload
-from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
+from ci_doctor.model.facts.drift import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, seconds, text_table

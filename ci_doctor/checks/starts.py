@@ -30,18 +30,19 @@ from ci_doctor.machine.start_files import (
     written_by_files,
 )
 from ci_doctor.model.facts.preload import FileCondition, StartFile
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.shim_files import FILES, SiteState, read_site
 from ci_doctor.preload.start_files import (
+    FILES,
     HEAVY_US,
     SHADOWED,
     SITECUSTOMIZE_HEAVY,
     SITECUSTOMIZE_OF_THE_JOB,
     Inventory,
+    SiteState,
     describe_cost,
     inventory_of,
+    read_site,
 )
 from ci_doctor.render.formatting import amount, duration
 from ci_doctor.system.processes.limited_runs import SeparateRun

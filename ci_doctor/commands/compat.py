@@ -63,9 +63,7 @@ def compat(
     source is read and nothing of it runs. With --matrix, pip downloads the wheels of the
     versions.
     """
-    from ci_doctor.commands.telling.line import LineKind
-    from ci_doctor.commands.telling.steps import StepSource
-    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.commands.teller import LineKind, StepSource, Teller
     from ci_doctor.compat.outcome import CompatRequest, check, check_matrix, version_pair
 
     session.claim()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor config show` and `ci-doctor config schema`."""
+"""`ci-doctor config`, and the commands below it."""
 
 import json
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from msgspec import to_builtins
 
-from ci_doctor.commands.group import Group
+from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.commands.documented import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.config.decoding import DEFAULT, decode_section
-from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.config.decoding import DEFAULT, decode_section, read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.configuration import SETTINGS, configuration_schema
 from ci_doctor.model.facts.config import ConfigFacts, ConfigSchemaFacts, ConfigValue
@@ -133,3 +133,25 @@ def _exit_codes(loaded: Config) -> Values:
     for name, code in codes.items():
         values[name] = ConfigValue(value=code, origin=origins[name])
     return values
+
+
+@config.command(
+    "retry-rules",
+    examples={
+        "ci-doctor config retry-rules": "Print the rules for the codes of this repository.",
+    },
+)
+@config_option
+@output_options
+@pass_session
+def retry_rules(session: Session, config_path: Path | None) -> int:
+    """Print a step's `retry` and `soft_fail` as YAML.
+
+    They match the codes of `[exit-codes]`. A failure of the change has no rule: it is never retried and never let pass.
+    """
+    session.claim()
+    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
+    facts = rules_for(codes)
+    rules = len(facts.retry) + len(facts.soft_fail)
+    outcome = Outcome(verdict=None, summary=f"{rules} rules for a step", facts=facts)
+    return session.finish(outcome, on_stdout=True, text=facts.yaml)

@@ -2,14 +2,16 @@
 """`ci-doctor doctor`."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import GENERAL, REPORT, VERDICT, command, option
 from ci_doctor.commands.options import (
+    PATH,
     PYTHON_OPTION,
     VENV_OPTION,
     config_option,
@@ -23,6 +25,98 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.checks.context import CheckContext
     from ci_doctor.checks.outcome import DoctorRun
+    from ci_doctor.checks.settings import DoctorSettings
+    from ci_doctor.config.loading import Config
+    from ci_doctor.model.outcome import Outcome
+
+
+def read_doctor_settings(
+    session: Session,
+    config_path: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> "tuple[Config, DoctorSettings]":
+    """The configuration, and `[doctor]` of it with paths relative to the working directory.
+
+    The session gets the repository's own exit codes. Raises ConfigError.
+    """
+    from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
+    from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, environ)
+    session.policy = ExitPolicy(codes=codes)
+    settings, origins = decode_section(
+        loaded, "doctor", DoctorSettings, environ=environ, flags=flags
+    )
+
+    def place(*keys: str | int) -> str:
+        origin = origins["checks"]
+        if origin.startswith("environment "):
+            return origin
+        return loaded.where("doctor", "checks", *keys)
+
+    require_runnable(settings.checks, place)
+    require_readable(settings, origins.__getitem__)
+
+    def placed(name: str, words: list[str]) -> list[str]:
+        return [str(path_in(loaded, origins[name], word)) for word in words]
+
+    since_green = settings.since_green or None
+    if since_green is not None:
+        since_green = str(path_in(loaded, origins["since_green"], since_green))
+    settings = replace(
+        settings,
+        since_green=since_green,
+        venvs=placed("venvs", settings.venvs),
+        caches=placed("caches", settings.caches),
+    )
+    return loaded, settings
+
+
+def context_of(
+    loaded: "Config", settings: "DoctorSettings", environ: Mapping[str, str]
+) -> "CheckContext":
+    """What the checks look at. Raises ConfigError, and UsageError for a missing interpreter."""
+    from ci_doctor.checks.context import CheckContext
+    from ci_doctor.machine.interpreters import choose_targets
+    from ci_doctor.services.spec import service_specs
+
+    cwd = Path.cwd()
+    return CheckContext(
+        environ=environ,
+        cwd=cwd,
+        settings=settings,
+        services=service_specs(loaded),
+        targets=choose_targets(settings.pythons, settings.venvs, [cwd], environ, broken=True),
+    )
+
+
+def with_changes(
+    outcome: "Outcome", session: Session, context: "CheckContext", path: Path
+) -> "Outcome":
+    """`outcome` with a table of what changed since the green run at `path`, or why that is unknown."""
+    from ci_doctor.drift.green import latest_green, since_green
+    from ci_doctor.drift.reading import SnapshotRequest, take_snapshot
+    from ci_doctor.model.facts.drift import DoctorFacts
+
+    request = SnapshotRequest(
+        pythons=[target.python for target in context.targets],
+        environ=dict(os.environ),
+        cwd=context.cwd,
+        about=session.about,
+        redactor=session.redactor,
+    )
+    now = take_snapshot(request).snapshot
+    changes = since_green(latest_green(path, now.about.step), now)
+    facts = outcome.facts
+    if isinstance(facts, DoctorFacts):
+        facts = replace(facts, since_green=changes.facts)
+    return replace(outcome, tables=(*outcome.tables, changes.table), facts=facts)
+
+
 _CHECKED = "What is checked"
 
 
@@ -40,7 +134,11 @@ _CHECKED = "What is checked"
         86: "--strict, and a check that --for needs is unknown; or nothing is known at all",
     },
 )
-@click.argument("checks", nargs=-1, metavar="[CHECK]...", shell_complete=values.checks)
+@click.argument(
+    "checks",
+    nargs=-1,
+    metavar="[CHECK]...",
+)
 @option(
     "--for",
     "workload",
@@ -60,7 +158,6 @@ _CHECKED = "What is checked"
     group=_CHECKED,
     multiple=True,
     metavar="CHECK",
-    shell_complete=values.checks,
     help="Leave this check out. Repeatable.",
 )
 @option(
@@ -83,7 +180,7 @@ _CHECKED = "What is checked"
     "--since-green",
     group=_CHECKED,
     metavar="PATH",
-    shell_complete=values.files,
+    type=PATH,
     help="Name what changed since this green run: a snapshot, a report directory, or a directory "
     "of many.",
 )
@@ -128,8 +225,7 @@ def doctor(
     from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
     from ci_doctor.checks.running import DoctorRequest, run
-    from ci_doctor.commands.doctor_settings import context_of, read_doctor_settings
-    from ci_doctor.commands.telling.late import LateTeller
+    from ci_doctor.commands.teller import late_teller
 
     loaded, settings = read_doctor_settings(session, config_path, os.environ, flags)
     options = {*requested, *requested_by(checks)}
@@ -140,14 +236,12 @@ def doctor(
         return session.finish(listing_outcome(selected), on_stdout=True)
     context = context_of(loaded, settings, os.environ)
     request = DoctorRequest(checks=selected, strict=settings.strict)
-    with LateTeller() as tell:
+    with late_teller() as tell:
         ran = run(request, context, tell)
     if fixes:
         ran = _fixed(ran, context, dry_run=dry_run)
     outcome = outcome_of(ran, show_all=show_all)
     if settings.since_green is not None:
-        from ci_doctor.commands.doctor_drift import with_changes
-
         outcome = with_changes(outcome, session, context, Path(settings.since_green))
     return session.finish(outcome, on_stdout=True)
 

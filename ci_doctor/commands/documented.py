@@ -1,12 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands and options that carry their documentation: `--help`, manual and reference are made of it."""
+"""Commands, groups and options that carry their documentation: `--help` and the reference are made of it."""
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
 
-from ci_doctor.commands.help_layout import HelpLayout
+from ci_doctor.commands.listing import BELOW, commands_named
+from ci_doctor.errors import UsageError
+from ci_doctor.model.words import did_you_mean, nearest
+
+# A term that is longer gets a line of its own, and pushes nothing to the right.
+_TERM: Final = 22
+_GAP: Final = 2
+# On a narrower terminal each explanation stands below its option.
+_NARROW: Final = 70
+
+
+class HelpLayout(click.HelpFormatter):
+    """click's, with terms of one width in all sections, and headings in bold on a terminal."""
+
+    def write_heading(self, heading: str) -> None:
+        """Write the heading of a section."""
+        self.write(f"{'':>{self.current_indent}}{_bold(f'{heading}:')}\n")
+
+    def write_dl(
+        self,
+        rows: Iterable[tuple[str, str]],
+        col_max: int = _TERM,
+        col_spacing: int = _GAP,
+    ) -> None:
+        """Write terms and what they mean."""
+        listed = list(rows)
+        widest = max((len(term) for term, _ in listed), default=0)
+        self._write_terms(listed, min(widest, col_max) + col_spacing)
+
+    def write_options(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Write options: in every section their explanations begin in the same column.
+
+        On a narrow terminal they stand below, because options are longer than names of commands.
+        """
+        column = 2 * _GAP if self.width < _NARROW else _TERM + _GAP
+        self._write_terms(list(rows), column)
+
+    def write_examples(self, examples: Mapping[str, str]) -> None:
+        """Write command lines, each below the sentence that says what it does."""
+        from ci_doctor.model.words import broken_line
+
+        with self.section("Examples" if len(examples) > 1 else "Example"):
+            for line, sentence in examples.items():
+                self.write_text(sentence)
+                with self.indentation():
+                    for each in line.split("\n"):
+                        self._write_pieces(broken_line(each, self.width - self.current_indent))
+
+    def _write_pieces(self, pieces: list[str]) -> None:
+        for piece in pieces:
+            self.write(f"{'':>{self.current_indent}}{piece}\n")
+
+    def _write_terms(self, rows: list[tuple[str, str]], column: int) -> None:
+        margin = " " * self.current_indent
+        for term, meaning in rows:
+            lines = _wrapped(meaning, self.width - self.current_indent - column)
+            is_beside = lines and len(term) <= column - _GAP
+            first = f"{term:<{column}}{lines.pop(0)}" if is_beside else term
+            self.write(f"{margin}{first}\n")
+            for line in lines:
+                self.write(f"{margin}{'':>{column}}{line}\n")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return click.wrap_text(text, max(width, 10), preserve_paragraphs=True).splitlines()
+
+
+def _bold(text: str) -> str:
+    """`text` in bold if a terminal may show it; click.echo leaves colours out of all other streams."""
+    streams = (sys.stdout, sys.stderr)
+    is_shown = any(stream is not None and stream.isatty() for stream in streams)
+    # As for reports: session/delivery.py.
+    knows_none = os.environ.get("TERM", "dumb") in {"", "dumb"}
+    if not is_shown or knows_none or os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, bold=True)
+
 
 # What an option is put on: a function, or the command that it has become.
 OptionsT = TypeVar("OptionsT", bound=Callable[..., Any] | click.Command)
@@ -151,3 +229,55 @@ def _group_of(parameter: click.Option) -> str:
         return GENERAL
     group: str = getattr(parameter, "group", OPTIONS)
     return group
+
+
+class Group(Documented, click.Group):
+    """As click's, but documented, and an unknown command is an error of ours, with a hint."""
+
+    command_class = DocumentedCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The commands in the order in which they are declared."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each with its whole first sentence."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, first_sentence(each)) for name, each in named if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for a word that is no command."""
+        # Completion is asked in the middle of a word.
+        if ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        word = args[0]
+        is_unknown = self.get_command(ctx, word) is None
+        # An unknown option stays click's: it knows the nearest one.
+        if is_unknown and not word.startswith("-"):
+            raise _unknown(ctx, self, word)
+        return super().resolve_command(ctx, args)
+
+
+def first_sentence(shown: click.Command) -> str:
+    """What a command does, as a list of commands says it."""
+    paragraph = (shown.help or "").partition("\n\n")[0]
+    text = " ".join(paragraph.split())
+    sentence, stop, _ = text.partition(". ")
+    return f"{sentence}." if stop else text
+
+
+def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
+    """The error about a word that is no command here, with the commands of that name elsewhere."""
+    names = group.list_commands(ctx)
+    elsewhere = commands_named(word)
+    if not elsewhere and nearest(word, names) is None:
+        below = nearest(word, [name for each in BELOW.values() for name in each])
+        elsewhere = commands_named(below) if below is not None else []
+    hint = did_you_mean(word, names)
+    if elsewhere:
+        hint = f"did you mean {' or '.join(f'`{line}`' for line in elsewhere)}?"
+    return UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)

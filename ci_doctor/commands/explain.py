@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.explanation import explain as explanation
@@ -21,7 +20,9 @@ from ci_doctor.session.session import Session
         "ci-doctor explain \"cannot import name 'GenerationConfig'\"": "Explain an error message.",
     },
 )
-@click.argument("word", shell_complete=values.explained_words)
+@click.argument(
+    "word",
+)
 @config_option
 @output_options
 @pass_session
@@ -35,7 +36,7 @@ def explain(session: Session, word: str, config_path: Path | None) -> int:
     session.claim()
 
     def own_rules() -> tuple[Path, ...]:
-        from ci_doctor.commands.diagnose_settings import own_rule_files
+        from ci_doctor.commands.diagnose import own_rule_files
 
         return own_rule_files(config_path, os.environ)
 

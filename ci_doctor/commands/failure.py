@@ -2,16 +2,63 @@
 """Acts on files and streams: what the error boundary does with an error."""
 
 import contextlib
+import re
+from importlib import import_module
 
 import click
 
-from ci_doctor.commands.failing_statement import print_failing_statement
-from ci_doctor.commands.mistyped import option_hint, value_hint
+from ci_doctor.commands.exports_output import print_failing_statement
+from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
+from ci_doctor.model.words import nearest
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
+
+_NOT_ONE_OF = re.compile(r"'(?P<value>[^']*)' is not one of")
+
+
+def option_hint(name: str, context: click.Context | None, session: Session) -> str | None:
+    """What to do about an unknown option; None if nothing is known of it."""
+    if context is None:
+        return None
+    near = nearest(name, _names(context.command))
+    if near is not None:
+        return f"did you mean {near}?"
+    owners = [f"`ci-doctor {each}`" for each in COMMANDS if name in _names(_command(each))]
+    if owners:
+        return f"{name} is an option of {', '.join(owners)}"
+    if session.invocation.command == "run":
+        return "see `ci-doctor run --help`; what belongs to the command stands after `--`"
+    return None
+
+
+def value_hint(error: click.ClickException) -> str | None:
+    """What to do about a value that is none of those allowed."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return None
+    unknown = _NOT_ONE_OF.search(error.format_message())
+    parameter = getattr(error, "param", None)
+    if unknown is not None and parameter is not None and isinstance(parameter.type, click.Choice):
+        near = nearest(unknown["value"], map(str, parameter.type.choices))
+        return f"did you mean `{near}`?" if near is not None else None
+    return None
+
+
+def _names(command: click.Command) -> list[str]:
+    names = ["--help"]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            names += parameter.opts
+    return [name for name in names if name.startswith("--")]
+
+
+def _command(name: str) -> click.Command:
+    word = name.replace("-", "_")
+    command: click.Command = getattr(import_module(f"ci_doctor.commands.{word}"), word)
+    return command
 
 
 def fail(error: BaseException, session: Session) -> int:
@@ -44,7 +91,7 @@ def _ours(error: BaseException, session: Session) -> BaseException:
             # Click's sentences begin with a capital and end with a full stop; ours do neither.
             message = error.format_message().rstrip(".")
             first = message[:1].lower()
-            hint = value_hint(error, session) or _help(error)
+            hint = value_hint(error) or _help(error)
             return UsageError(first + message[1:], hint=hint)
         case _:
             return error

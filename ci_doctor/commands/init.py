@@ -17,7 +17,7 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.scaffold.arms import ProposedArms
-    from ci_doctor.scaffold.facts import ScaffoldFacts
+    from ci_doctor.scaffold.candidates import ScaffoldFacts
     from ci_doctor.scaffold.propose import Proposal
 
 _LINES = 45
@@ -48,8 +48,7 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     """
     session.claim()
     from ci_doctor.scaffold.arms import choose_arms
-    from ci_doctor.scaffold.files import read_files
-    from ci_doctor.scaffold.look import look
+    from ci_doctor.scaffold.look import look, read_files
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
     files = read_files(Path.cwd())
@@ -72,7 +71,7 @@ def _width() -> int:
 
 
 def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | None") -> "Proposal":
-    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.decoding import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.configuration import configuration_schema
     from ci_doctor.scaffold.propose import ProposalRequest, propose
@@ -93,7 +92,7 @@ def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | Non
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
     from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
-    from ci_doctor.scaffold.outcome import command_line
+    from ci_doctor.scaffold.propose import command_line
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]
     proposed = choose_arms(facts.servers)
@@ -113,7 +112,7 @@ def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
 def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
     """Print the diff; nothing is written."""
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.outcome import outcome_of, short_diff, whole_diff
+    from ci_doctor.scaffold.propose import outcome_of, short_diff, whole_diff
 
     why = "this is a dry run" if is_dry_run else "there is no terminal to ask on; --yes writes them"
     outcome = outcome_of(proposal, why)
@@ -129,7 +128,7 @@ def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
 def _written(session: Session, proposal: "Proposal", *, asks: bool) -> int:
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.outcome import outcome_of, short_diff
+    from ci_doctor.scaffold.propose import outcome_of, short_diff
     from ci_doctor.scaffold.write import write_files
 
     files = proposal.files

@@ -9,31 +9,27 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import REPORT, TIME, command, option
-from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
+    check_separator,
     config_option,
     dry_run_option,
     pass_session,
     run_output_options,
 )
-from ci_doctor.commands.separator import check_separator
-from ci_doctor.commands.telling.service_output import ServiceOutput
-from ci_doctor.commands.telling.services import ServiceSource
-from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config.decoding import seconds_above_zero
-from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.commands.progress import ServiceOutput, ServiceSource
+from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
+from ci_doctor.commands.teller import Teller
+from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
-from ci_doctor.services.launch.launch import client_problem, make_plan, run
-from ci_doctor.services.launch.plan import choose, with_leaks
-from ci_doctor.services.launch.report import LaunchPlan, LaunchRequest, would_do
+from ci_doctor.environment.preparation import missing_preparation
+from ci_doctor.services.launch import client_problem, make_plan, run
+from ci_doctor.services.launch_plan import choose, with_leaks
+from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
-from ci_doctor.session.log_stream import open_last_group
+from ci_doctor.session.printing import open_last_group
 from ci_doctor.session.session import Session
-from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -65,7 +61,6 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     group=_SERVICES,
     multiple=True,
     metavar="NAME[='CMD']",
-    shell_complete=values.services,
     help="Start this service: a configured one, or CMD. Repeatable. [default: all that are configured]",
 )
 @option(
@@ -73,7 +68,6 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     group=_SERVICES,
     multiple=True,
     metavar="NAME=PROBE",
-    shell_complete=values.services_with_value,
     help="Readiness check of a service. Repeatable.",
 )
 @option(
@@ -81,7 +75,6 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     group=_SERVICES,
     multiple=True,
     metavar="NAME=OTHER",
-    shell_complete=values.services_with_value,
     help="Start NAME when OTHER is ready. Repeatable.",
 )
 @option(
@@ -111,7 +104,6 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "client",
     nargs=-1,
     type=click.UNPROCESSED,
-    shell_complete=values.separator,
     metavar="[-- CLIENT…]",
 )
 @pass_session
@@ -202,7 +194,7 @@ def _perform(plan: LaunchPlan, session: Session, loaded: Config, *, follow: bool
             if outcome.command_status:
                 open_last_group()  # the client's output, which tells why it failed
         warm_up.wait()
-        from ci_doctor.commands.history_database import with_history
+        from ci_doctor.commands.run_record import with_history
 
         return session.finish(with_history(session, loaded, outcome))
 

@@ -3,14 +3,14 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import GENERAL, REPORT, command, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -18,6 +18,42 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.lint.lint_run import LintRequest, LintRun
     from ci_doctor.model.outcome import Outcome
+
+
+def lint_request(
+    names: tuple[str, ...],
+    config_path: Path | None,
+    environ: Mapping[str, str],
+    *,
+    since: str | None,
+    baseline: str | None,
+) -> "LintRequest":
+    """What the command line and the configuration ask for. Raises UsageError, ConfigError."""
+    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.lint.all_rules import rule_ids
+    from ci_doctor.lint.lint_run import LintRequest
+    from ci_doctor.lint.run import readers_of
+    from ci_doctor.lint.selection import LintSettings, check_rule_names, read_baseline
+
+    loaded = load_config(config_path, Path.cwd())
+    settings, origins = decode_section(
+        loaded, "lint", LintSettings, environ=environ, flags={"baseline": baseline}
+    )
+    check_rule_names(settings, rule_ids, loaded.where("lint"))
+    file = None
+    if settings.baseline is not None:
+        file = path_in(loaded, origins["baseline"], settings.baseline)
+    return LintRequest(
+        names=names,
+        cwd=Path.cwd(),
+        rule_ids=rule_ids,
+        readers=readers_of,
+        since=since,
+        settings=settings,
+        baseline=None if file is None else read_baseline(file),
+        baseline_file=None if file is None else str(file),
+    )
 
 
 @command(
@@ -33,7 +69,7 @@ if TYPE_CHECKING:
         86: "there was nothing to read",
     },
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=values.files)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PATH)
 @option(
     "--since",
     group="What is reported",
@@ -54,14 +90,14 @@ if TYPE_CHECKING:
     "--baseline",
     group="What is reported",
     metavar="FILE",
-    shell_complete=values.files,
+    type=PATH,
     help="Leave out the violations that this file lists. [default: that of [lint]]",
 )
 @option(
     "--write-baseline",
     group="What is reported",
     metavar="FILE",
-    shell_complete=values.files,
+    type=PATH,
     help="List all present violations in this file; report none.",
 )
 @option("--sarif", group=REPORT, is_flag=True, help="Print SARIF 2.1.0 on stdout.")
@@ -98,8 +134,6 @@ def lint(
     _check(fixes=fixes, dry_run=dry_run, since=since, write_baseline=write_baseline)
     _choose_form(session, sarif=sarif, form=form)
     session.claim()
-
-    from ci_doctor.commands.lint_settings import lint_request
 
     request = lint_request(paths, config_path, os.environ, since=since, baseline=baseline)
     if write_baseline is not None:
@@ -138,10 +172,10 @@ def _choose_form(session: Session, *, sarif: bool, form: str) -> None:
 
 
 def _run(request: "LintRequest") -> "LintRun":
-    from ci_doctor.commands.telling.late import LateTeller
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.lint.run import run
 
-    with LateTeller() as tell:
+    with late_teller() as tell:
         return run(request, tell)
 
 
@@ -149,8 +183,8 @@ def _written(request: "LintRequest", file: str) -> "Outcome":
     """What comes of writing the baseline of all present violations. Raises UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.lint.baseline import baseline_of, write_baseline
     from ci_doctor.lint.outcome import baseline_outcome, outcome_of
+    from ci_doctor.lint.selection import baseline_of, write_baseline
 
     ran = _run(replace(request, baseline=None, baseline_file=None))
     # A baseline of nothing would be taken for a clean repository.

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, each declared once."""
+"""Options that several commands share, each declared once, and the `--` in front of a command."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import GENERAL, INTERPRETERS, REPORT, command, option
+from ci_doctor.errors import UsageError
+from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
+# A shell completes it; whoever reads it says what is wrong with it.
+PATH: Final = click.Path(readable=False)
 
 
 pass_session = click.make_pass_decorator(Session)
@@ -130,7 +134,7 @@ VENV_OPTION = option(
     group=INTERPRETERS,
     multiple=True,
     metavar="DIR",
-    shell_complete=values.directories,
+    type=PATH,
     help="Target virtual environment. Repeatable.",
 )
 PYTHON_OPTION = option(
@@ -139,7 +143,7 @@ PYTHON_OPTION = option(
     group=INTERPRETERS,
     multiple=True,
     metavar="PY",
-    shell_complete=values.interpreters,
+    type=PATH,
     help="Target interpreter. Repeatable.",
 )
 _ENVIRONMENT_OPTIONS = (
@@ -162,7 +166,6 @@ _ENVIRONMENT_OPTIONS = (
         group="What is prepared",
         multiple=True,
         metavar="RULE",
-        shell_complete=values.presets,
         help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
         "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
     ),
@@ -180,7 +183,7 @@ _ENVIRONMENT_OPTIONS = (
         group="Version pins",
         multiple=True,
         metavar="DIR",
-        shell_complete=values.directories,
+        type=PATH,
         help="Project to pin. Repeatable. [default: .]",
     ),
 )
@@ -191,3 +194,26 @@ def environment_options(function: F) -> F:
     for each in _ENVIRONMENT_OPTIONS:
         function = each(function)
     return function
+
+
+def stands_behind(invocation: Invocation, words: Sequence[str]) -> bool:
+    """Whether `words` are what stands behind `--`."""
+    return tuple(words) == invocation.argv[len(invocation.own_argv) + 1 :]
+
+
+def check_separator(invocation: Invocation, words: Sequence[str]) -> None:
+    """Raises UsageError if the command `words` does not stand behind `--`.
+
+    If the `--` stands among them, they begin with a part of an option's value without its quotes.
+
+    Without it nobody could tell whose option `--json` is.
+    """
+    if not words or stands_behind(invocation, words):
+        return
+    if "--" in words:
+        raise UsageError(
+            f"`{words[0]}` belongs to no option", hint="quote a value of several words"
+        )
+    ours = invocation.argv[: -len(words)]
+    line = shlex.join(["ci-doctor", *ours, "--", *words])
+    raise UsageError("`--` is missing before the command", hint=f"write: {line}")

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import INTERPRETERS, TIME, VERDICT, command, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.commands.separator import check_separator
+from ci_doctor.commands.options import (
+    PATH,
+    check_separator,
+    config_option,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
     from ci_doctor.pytest_runs.stages import PytestRequest
+
+
 _RUNS = "Runs"
 
 
@@ -97,7 +103,7 @@ _RUNS = "Runs"
     "--python",
     group=INTERPRETERS,
     metavar="PY",
-    shell_complete=values.interpreters,
+    type=PATH,
     help="The interpreter of the tests. [default: $VIRTUAL_ENV, python on PATH]",
 )
 @config_option
@@ -106,7 +112,6 @@ _RUNS = "Runs"
     "args",
     nargs=-1,
     type=click.UNPROCESSED,
-    shell_complete=values.separator,
     metavar="[-- PYTEST-ARGUMENTS…]",
 )
 @pass_session
@@ -137,11 +142,10 @@ def pytest(
     session.junit = session.junit or "requests"
     session.claim()
 
-    from ci_doctor.commands.environment_record import record_environment
-    from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.commands.run_record import record_environment
+    from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
     from ci_doctor.config.loading import load_config
-    from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.pytest_runs.plan import chosen_interpreter
     from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
@@ -188,10 +192,8 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
 
 
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
-    from ci_doctor.commands.history_database import with_history
-    from ci_doctor.commands.telling.line import LineKind
-    from ci_doctor.commands.telling.steps import StepSource
-    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.commands.run_record import with_history
+    from ci_doctor.commands.teller import LineKind, StepSource, Teller
     from ci_doctor.pytest_runs.run import run
     from ci_doctor.system.processes.interruption import Interruption
 

@@ -10,11 +10,10 @@ from ci_doctor.commands.documented import REPORT, command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import RENDERERS, Renderer, renderer
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
-from ci_doctor.session.written import publish_all, read_reports
 
 
 @command(
@@ -54,6 +53,8 @@ def report(
 
     The exit code is 0, whatever the reports say.
     """
+    from ci_doctor.session.delivery import read_reports
+
     if publish:
         _publish(directories)
         return ExitCode.PASS
@@ -69,6 +70,9 @@ def report(
 
 def _publish(directories: tuple[Path, ...]) -> None:
     # An unreadable report is named, and the others of the job are published all the same.
+    from ci_doctor.session.delivery import read_reports
+    from ci_doctor.session.publishing import publish_all
+
     broken: list[str] = []
     reports = read_reports(directories, broken)
     for line in broken:
@@ -95,7 +99,7 @@ def _check(
 
 def _print(report: Report, form: Renderer, junit: str | None) -> None:
     from ci_doctor.session.delivery import rendered, text_for, write_data
-    from ci_doctor.session.log_stream import harmless
+    from ci_doctor.session.printing import harmless
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
     if form.name == "text" and sys.stdout is not None:

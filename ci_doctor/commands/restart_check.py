@@ -8,21 +8,20 @@ from typing import Any
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import TIME, command, option
-from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
+    PATH,
     config_option,
     dry_run_option,
     pass_session,
     run_output_options,
 )
-from ci_doctor.commands.telling.restart import RestartSource
-from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.config.decoding import decode_section, path_in
-from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.commands.progress import RestartSource
+from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
+from ci_doctor.commands.teller import Teller
+from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import make_plan, run, would_do
@@ -30,7 +29,6 @@ from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSetti
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
 _OUTAGE = "The outage"
@@ -58,14 +56,12 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "--kill",
     group=_OUTAGE,
     metavar="NAME",
-    shell_complete=values.services,
     help="The service to kill. [default: the answering one]",
 )
 @option(
     "--signal",
     group=_OUTAGE,
     metavar="NAME",
-    shell_complete=values.signals,
     help="The signal for the kill. [default: SIGKILL]",
 )
 @option(
@@ -85,7 +81,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "--requests",
     group="Client load",
     metavar="FILE",
-    shell_complete=values.files,
+    type=PATH,
     help="File of requests, as JSON lines.",
 )
 @option(
@@ -183,7 +179,7 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     plan = make_plan(request)
     # A service's variables may hold secrets that our own environment does not.
     for name in plan.order:
-        session.hide(plan.specs[name].env)
+        session.hide(plan.request.specs[name].env)
     return plan
 
 
@@ -210,6 +206,6 @@ def _perform(plan: RestartPlan, session: Session, loaded: Config) -> int:
                 on_warning=tell.warn,
             )
         warm_up.wait()
-        from ci_doctor.commands.history_database import with_history
+        from ci_doctor.commands.run_record import with_history
 
         return session.finish(with_history(session, loaded, outcome), on_stdout=True)

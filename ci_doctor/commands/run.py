@@ -1,37 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor run -- CMD`."""
+"""`ci-doctor run -- CMD`, with and without `--diagnose`."""
 
+import contextlib
 import errno
 import os
+import resource
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.options import (
+    check_separator,
     config_option,
     dry_run_option,
     environment_options,
     output_options,
     pass_session,
 )
-from ci_doctor.commands.refusal import refused
-from ci_doctor.commands.separator import check_separator
+from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import PREPARED
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
+    from ci_doctor.supervision.run import SupervisionRequest
+
+
+def refused(name: str, number: int) -> int:
+    """127 if there is no command `name` (`number` is the error of execve(2)), else 126: as a shell."""
+    if number == errno.ENOENT:
+        say(f"error: {name}: command not found\n")
+        return 127
+    say(f"error: {name}: {os.strerror(number)}\n")
+    return 126
+
+
+def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Config") -> int:
+    """Run the command beside us, report how it ended, and end as it did.
+
+    A failure goes into the history, if there is one.
+
+    Returns 126 or 127 if the system does not run it, as if we had become it.
+    """
+    # Whoever becomes the command needs none of this.
+    from ci_doctor.supervision.run import run as supervise
+    from ci_doctor.system.relay import CommandRefusedError
+
+    session.show(request.prepared)
+    try:
+        supervised = supervise(request, session.redactor)
+    except CommandRefusedError as error:
+        code = session.finish(request.prepared, text="")
+        return code or refused(request.command[0], error.errno or 0)
+    outcome, text = supervised.outcome, supervised.text
+    if supervised.is_explained:
+        # Whoever succeeds needs none of this.
+        from ci_doctor.commands.run_record import history_lines, with_history
+
+        outcome = with_history(session, loaded, outcome)
+        text += "".join(f"history: {line}\n" for line in history_lines(outcome))
+    code = session.finish(outcome, text=text)
+    if supervised.signal is not None:
+        _end_by(supervised.signal)
+    return code
+
+
+def _end_by(number: int) -> None:
+    """End this process by that signal; returns if it does not end us (the first of a container)."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    # A dump would show ci-doctor, not the command. 1 and not 0: that holds for pipes too (core(5)).
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard != 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (1, hard))
+    # SIGKILL takes no handler, and needs none.
+    with contextlib.suppress(OSError):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
 
 _CAUSE = "If CMD fails"
 
@@ -82,7 +141,6 @@ _CAUSE = "If CMD fails"
     nargs=-1,
     required=True,
     type=click.UNPROCESSED,
-    shell_complete=values.separator,
     metavar="-- CMD…",
 )
 @pass_session
@@ -115,9 +173,8 @@ def run(
     environ = {**environ, PREPARED: prepared}
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
-        from ci_doctor.commands.diagnose_settings import rule_files
-        from ci_doctor.commands.environment_record import record_environment
-        from ci_doctor.commands.supervised_run import run_supervised
+        from ci_doctor.commands.diagnose import rule_files
+        from ci_doctor.commands.run_record import record_environment
         from ci_doctor.config.loading import load_config
         from ci_doctor.supervision.run import SupervisionRequest
 
@@ -176,7 +233,7 @@ def _prepare(
         preparation = prepare(settings, os.environ)
         return {**os.environ, **preparation.exports}, preparation
     # Most jobs have no preload rule, and need not load that room.
-    from ci_doctor.preload.job import prepare_command
+    from ci_doctor.preload.injection import prepare_command
 
     return prepare_command(settings, command, os.environ)
 

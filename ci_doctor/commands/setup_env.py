@@ -2,15 +2,16 @@
 """`ci-doctor setup-env`."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from ci_doctor.commands import exports_output
 from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.environment_settings import read_job_settings
-from ci_doctor.commands.failing_statement import print_failing_statement
+from ci_doctor.commands.exports_output import print_failing_statement
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -18,12 +19,74 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.environment.expected_preparation import set_on_agent
+from ci_doctor.config.decoding import DEFAULT, decode_section, path_in, read_exit_codes
+from ci_doctor.config.loading import load_config
+from ci_doctor.environment.detection import has_project
 from ci_doctor.environment.exports import ExportFormat, render
-from ci_doctor.environment.preparation import Preparation, outcome, prepare
+from ci_doctor.environment.preparation import (
+    Preparation,
+    outcome,
+    prepare,
+    prepared_value,
+    set_on_agent,
+)
 from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.writing import write_atomically
+
+
+def read_settings(
+    session: Session,
+    config_path: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    *,
+    keeps_missing: bool = False,
+) -> SetupEnvSettings:
+    """The settings, with the paths of a file made relative to the working directory.
+
+    Without a Python project there, and without a word about projects, none is left, unless
+    `keeps_missing`. The session gets the repository's own exit codes. Raises ConfigError.
+    """
+    settings, _ = read_job_settings(
+        session, config_path, environ, flags, keeps_missing=keeps_missing
+    )
+    return settings
+
+
+def read_job_settings(
+    session: Session,
+    config_path: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    *,
+    keeps_missing: bool = False,
+) -> tuple[SetupEnvSettings, str]:
+    """The same with the value of CI_DOCTOR_PREPARED, which later commands of the job compare."""
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, environ)
+    session.policy = ExitPolicy(codes=codes)
+    settings, origins = decode_section(
+        loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
+    )
+
+    def placed(name: str, word: str) -> str:
+        # The name of an interpreter without a slash is looked up on PATH.
+        if name == "pythons" and "/" not in word:
+            return word
+        return str(path_in(loaded, origins[name], word))
+
+    projects = [placed("projects", word) for word in settings.projects]
+    if not keeps_missing and origins["projects"] == DEFAULT and not has_project(Path.cwd()):
+        projects = []  # nobody named one, and a job without a Python project needs no pin
+    venvs = [placed("venvs", word) for word in settings.venvs]
+    pythons = [placed("pythons", word) for word in settings.pythons]
+    settings = replace(
+        settings, projects=tuple(projects), venvs=tuple(venvs), pythons=tuple(pythons)
+    )
+    return settings, prepared_value(loaded, environ)
+
 
 # In the context's meta: the names of the exported variables, for a command that calls this one.
 EXPORTED = "ci_doctor.exported"
@@ -36,6 +99,7 @@ EXPORTED = "ci_doctor.exported"
         'exports=$(ci-doctor setup-env) && case $exports in\n  *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit': "In a job: prepare, or end the job, with or without `set -e`.",
         "ci-doctor setup-env --determinism strict --dry-run": "Show what would be set and changed.",
     },
+    epilog="`ci-doctor preload` shows, verifies and removes the shims that are installed.",
     exits={0: "prepared", 1: "the environment cannot be prepared as asked: nothing is exported"},
 )
 @environment_options
@@ -108,6 +172,6 @@ def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:
     if not settings.preload:
         return prepare(settings, os.environ)
     # Most jobs have no preload rule, and need not load that room.
-    from ci_doctor.preload.job import prepare_job
+    from ci_doctor.preload.injection import prepare_job
 
     return prepare_job(settings, os.environ, dry_run=dry_run)

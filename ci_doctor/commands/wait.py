@@ -7,21 +7,19 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.commands.telling.waiting import WaitSource
-from ci_doctor.config.decoding import seconds_of
-from ci_doctor.config.exit_codes import read_exit_codes
+from ci_doctor.commands.progress import WaitSource
+from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
+from ci_doctor.commands.teller import Teller
+from ci_doctor.config.decoding import read_exit_codes, seconds_of
 from ci_doctor.config.loading import load_config
-from ci_doctor.environment.expected_preparation import missing_preparation
+from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendants import DescendantPolicy
-from ci_doctor.services.probes.ready import ReadinessProbe, parse_ready
+from ci_doctor.services.ready import ReadinessProbe, parse_ready
 from ci_doctor.services.wait import WaitProgress, WaitRequest, run
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = (
@@ -136,7 +134,7 @@ def wait(
 
             outcome = run(request, interruption=interruption, on_progress=on_progress)
         warm_up.wait()
-        from ci_doctor.commands.history_database import with_history
+        from ci_doctor.commands.run_record import with_history
 
         return session.finish(with_history(session, loaded, outcome))
 

@@ -2,58 +2,34 @@
 """Pure. From breaks to findings: the caller's line, the callee's definition, the right call."""
 
 import ast
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
 
 from ci_doctor.compat import rules
-from ci_doctor.compat.calls import CallSignature, Mismatch
 from ci_doctor.compat.scopes import ReadModule
 from ci_doctor.compat.world import Caught
 from ci_doctor.model.facts.compat import BreakFact, DefinitionFact
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
-
-
-class BreakKind(StrEnum):
-    """What is broken; each is a rule."""
-
-    MODULE_GONE = "module-gone"
-    NAME_GONE = "name-gone"
-    ATTRIBUTE_GONE = "attribute-gone"
-    CALL = "call"
-    OVERRIDE = "override"
-    ABSTRACT = "abstract"
-
-
-class SourceLine(Struct, frozen=True, kw_only=True):
-    """A line of a file below its tree."""
-
-    file: str
-    line: int
-    text: str = ""
 
 
 class Breakage(Struct, frozen=True, kw_only=True):
     """A break.
 
     symbol: the dotted name of the callee's definition, or of the name that is gone. sentence: what
-    Python does there. is_certain: it happens whenever the place runs. definition: where the callee's definition stands now. call: the right call,
-    if there is only one. signature: what the definition takes now.
+    Python does there. is_certain: it happens whenever the place runs. now: where the callee's definition stands now. call: the right call,
+    if there is only one.
     """
 
-    kind: BreakKind
-    at: SourceLine
+    rule: Rule
+    at: DefinitionFact
     symbol: str
     sentence: str
     caught: Caught = Caught.NOT
     is_certain: bool = True
-    definition: SourceLine | None = None
-    signature: CallSignature | None = None
-    mismatches: tuple[Mismatch, ...] = ()
+    now: DefinitionFact | None = None
     call: str | None = None
 
     @property
@@ -75,7 +51,7 @@ class Judged(Struct, kw_only=True):
     resolved: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     guarded: int = 0
-    open_imports: list[SourceLine] = field(default_factory=list)
+    open_imports: list[DefinitionFact] = field(default_factory=list)
     files: int = 0
     unread: dict[str, str] = field(default_factory=dict)
 
@@ -107,21 +83,12 @@ class Judged(Struct, kw_only=True):
 _MOST: Final = 160
 
 
-def excerpt(module: ReadModule, node: ast.AST, line: int) -> str:
-    """The source of `node` from `line` on, at most 160 characters."""
-    end = getattr(node, "end_lineno", line) or line
-    text = " ".join(each.strip() for each in module.lines[line - 1 : end])
-    return shortened(text, _MOST)
-
-
-_RULES: Final[dict[BreakKind, Rule]] = {
-    BreakKind.MODULE_GONE: rules.MODULE_GONE,
-    BreakKind.NAME_GONE: rules.NAME_GONE,
-    BreakKind.ATTRIBUTE_GONE: rules.ATTRIBUTE_GONE,
-    BreakKind.CALL: rules.CALL,
-    BreakKind.OVERRIDE: rules.OVERRIDE,
-    BreakKind.ABSTRACT: rules.ABSTRACT,
-}
+def line_of(module: ReadModule, node: ast.AST, line: int | None = None) -> DefinitionFact:
+    """The source of `node` from its first line on, or from `line`, at most 160 characters."""
+    first = getattr(node, "lineno", 1) if line is None else line
+    end = getattr(node, "end_lineno", None) or first
+    text = " ".join(each.strip() for each in module.lines[first - 1 : end])
+    return DefinitionFact(file=module.path, line=first, text=shortened(text, _MOST))
 
 
 _MOST_IMPORTS: Final = 20
@@ -129,35 +96,29 @@ _MOST_IMPORTS: Final = 20
 
 def finding(broken: Breakage) -> Finding:
     """The finding of a break."""
-    rule = _RULES[broken.kind]
-    is_hidden = broken.caught is Caught.BROADLY
     summary = f"{broken.at.file}:{broken.at.line}: {broken.sentence}"
-    if is_hidden:
+    if broken.caught is Caught.BROADLY:
         summary = f"{summary}; a broad `except` around it hides the error"
     evidence = [Evidence(file=broken.at.file, line=broken.at.line, excerpt=broken.at.text)]
-    if broken.definition is not None:
-        place = broken.definition
-        evidence.append(Evidence(file=place.file, line=place.line, excerpt=f"now: {place.text}"))
-    remedy = rule.remedy if broken.call is None else f"call it like this: `{broken.call}`"
-    severity = rule.severity if broken.is_error else Severity.WARNING
-    return rule.finding(summary, evidence=tuple(evidence), remedy=remedy, severity=severity)
+    if broken.now is not None:
+        text = f"now: {broken.now.text}"
+        evidence.append(Evidence(file=broken.now.file, line=broken.now.line, excerpt=text))
+    remedy = broken.rule.remedy if broken.call is None else f"call it like this: `{broken.call}`"
+    severity = broken.rule.severity if broken.is_error else Severity.WARNING
+    return broken.rule.finding(summary, evidence=tuple(evidence), remedy=remedy, severity=severity)
 
 
 def break_fact(broken: Breakage) -> BreakFact:
     """The same for programs."""
-    now = None
-    if broken.definition is not None:
-        place = broken.definition
-        now = DefinitionFact(file=place.file, line=place.line, text=place.text)
     return BreakFact(
-        rule=_RULES[broken.kind].id,
+        rule=broken.rule.id,
         file=broken.at.file,
         line=broken.at.line,
         excerpt=broken.at.text,
         symbol=broken.symbol,
         sentence=broken.sentence,
         caught="broadly" if broken.caught is Caught.BROADLY else "not",
-        now=now,
+        now=broken.now,
         call=broken.call,
     )
 

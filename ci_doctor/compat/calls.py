@@ -5,6 +5,7 @@ import ast
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from ci_doctor.compat.classes import Ancestor, OpaqueBase, words
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.scopes import NameScope
 from ci_doctor.compat.world import ClassRef, FunctionRef, Ignorance, UnknownRef
+from ci_doctor.render.formatting import amount
 
 
 class ParameterKind(StrEnum):
@@ -100,21 +102,15 @@ def of_function(ref: FunctionRef, *, name: str | None = None) -> CallSignature:
     node = ref.scope.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)  # noqa: S101
     parameters = read_parameters(node.args)
-    kept: list[CallParameter] = []
-    skip = ref.skip
-    for each in parameters:
-        fills = each.kind in {ParameterKind.POSITIONAL_ONLY, ParameterKind.PLAIN}
-        if skip and fills:
-            skip -= 1
-            continue
-        kept.append(each)
+    fills = {ParameterKind.POSITIONAL_ONLY, ParameterKind.PLAIN}
+    filled = [each for each in parameters if each.kind in fills][: ref.skip]
     return CallSignature(
         name=name or ref.scope.qualified,
-        parameters=tuple(kept),
+        parameters=tuple(each for each in parameters if each not in filled),
         module=ref.scope.module,
         qualified=ref.scope.qualified,
         line=node.lineno,
-        filled=len(parameters) - len(kept),
+        filled=len(filled),
     )
 
 
@@ -122,21 +118,17 @@ def read_parameters(arguments: ast.arguments) -> list[CallParameter]:
     """The parameters of a definition."""
     plain = [*arguments.posonlyargs, *arguments.args]
     # The defaults are those of the last parameters.
-    without = len(plain) - len(arguments.defaults)
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
     read = []
-    for position, each in enumerate(plain):
-        kind = ParameterKind.PLAIN
-        if position < len(arguments.posonlyargs):
-            kind = ParameterKind.POSITIONAL_ONLY
-        default = (
-            ast.unparse(arguments.defaults[position - without]) if position >= without else None
-        )
-        read.append(CallParameter(name=each.arg, kind=kind, default=default))
+    for position, (each, value) in enumerate(zip(plain, defaults, strict=True)):
+        is_only = position < len(arguments.posonlyargs)
+        kind = ParameterKind.POSITIONAL_ONLY if is_only else ParameterKind.PLAIN
+        read.append(CallParameter(name=each.arg, kind=kind, default=_text(value)))
     if arguments.vararg is not None:
         read.append(CallParameter(name=arguments.vararg.arg, kind=ParameterKind.STAR))
     for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        default = None if value is None else ast.unparse(value)
-        read.append(CallParameter(name=each.arg, kind=ParameterKind.KEYWORD_ONLY, default=default))
+        kind = ParameterKind.KEYWORD_ONLY
+        read.append(CallParameter(name=each.arg, kind=kind, default=_text(value)))
     if arguments.kwarg is not None:
         read.append(CallParameter(name=arguments.kwarg.arg, kind=ParameterKind.STARS))
     return read
@@ -171,18 +163,10 @@ class Arguments(Struct, frozen=True, kw_only=True):
 
 def arguments_of(call: ast.Call) -> Arguments:
     """What a call passes. Only arguments before the first `*` have a certain position."""
-    count = 0
-    certain = 0
-    has_star = False
-    for argument in call.args:
-        if isinstance(argument, ast.Starred):
-            has_star = True
-        else:
-            count += 1
-            certain += not has_star
+    certain = list(takewhile(lambda each: not isinstance(each, ast.Starred), call.args))
     return Arguments(
-        positional=certain if has_star else count,
-        has_star=has_star,
+        positional=len(certain),
+        has_star=len(certain) < len(call.args),
         keywords=tuple(each.arg for each in call.keywords if each.arg is not None),
         has_stars=any(each.arg is None for each in call.keywords),
     )
@@ -254,39 +238,42 @@ class Constructors:
         if any(isinstance(each, OpaqueBase) and each.is_metaclass for each in order):
             return UnknownRef(Ignorance.BASES, "metaclass")
         found = self._through(cls, order)
-        if isinstance(found, CallSignature) and self._has_own_new(order):
+        # A `__new__` beside an `__init__`: both see the arguments.
+        bound = {
+            name for each in order if isinstance(each, ClassRef) for name in each.scope.bindings
+        }
+        if isinstance(found, CallSignature) and {"__new__", "__init__"} <= bound:
             return UnknownRef(Ignorance.GENERATED, "__new__")
         return found
 
     def _through(self, cls: ClassRef, order: Sequence[Ancestor]) -> CallSignature | UnknownRef:
         for position, each in enumerate(order):
-            found = self._of(each, order[position:], cls.scope.name)
+            if isinstance(each, OpaqueBase):
+                return UnknownRef(Ignorance.BASES, each.name)
+            unknown = self._evaluation.classes.decorated(each)
+            found = unknown or self._of_class(each, order[position:], cls.scope.name)
             if found is not None:
                 return found
-        if any("__new__" in each.scope.bindings for each in order if isinstance(each, ClassRef)):
-            return self._new(cls)
-        return CallSignature(
-            name=cls.scope.qualified,
-            parameters=(),
-            module=cls.scope.module,
-            qualified=cls.scope.qualified,
-            line=getattr(cls.scope.node, "lineno", 1),
-        )
-
-    def _of(
-        self, each: Ancestor, rest: Sequence[Ancestor], name: str
-    ) -> CallSignature | UnknownRef | None:
-        """What this class says of the call; None if it says nothing."""
-        if isinstance(each, OpaqueBase):
-            return UnknownRef(Ignorance.BASES, each.name)
-        unknown = self._evaluation.classes.decorated(each)
-        return unknown if unknown is not None else self._of_class(each, rest, name)
+        if not any(
+            "__new__" in each.scope.bindings for each in order if isinstance(each, ClassRef)
+        ):
+            return _generated(cls, cls.scope.qualified, [], filled=0)
+        ref = self._evaluation.classes.member(cls, "__new__")
+        if isinstance(ref, FunctionRef):
+            return of_function(FunctionRef(ref.scope, skip=1), name=cls.scope.name)
+        return UnknownRef(Ignorance.GENERATED, "__new__")
 
     def _of_class(
         self, each: ClassRef, rest: Sequence[Ancestor], name: str
     ) -> CallSignature | UnknownRef | None:
-        if _is_named_tuple(rest):
-            return self._fields_of_tuple(each)
+        """What this class says of the call; None if it says nothing."""
+        base = rest[1] if len(rest) > 1 else None
+        if isinstance(base, OpaqueBase) and base.name in _NAMED_TUPLES:
+            fields = [
+                CallParameter(name=field, kind=ParameterKind.PLAIN, default=_text(node.value))
+                for field, node in _annotated(each.scope)
+            ]
+            return _generated(each, each.scope.name, fields)
         if "__init__" in each.scope.bindings:
             ref = self._evaluation.bound("__init__", each.scope)
             if isinstance(ref, FunctionRef):
@@ -295,22 +282,6 @@ class Constructors:
         if _has_generated_constructor(each):
             return self._dataclass(each, rest, name)
         return None
-
-    def _new(self, cls: ClassRef) -> CallSignature | UnknownRef:
-        ref = self._evaluation.classes.member(cls, "__new__")
-        if isinstance(ref, FunctionRef):
-            return of_function(FunctionRef(ref.scope, skip=1), name=cls.scope.name)
-        return UnknownRef(Ignorance.GENERATED, "__new__")
-
-    def _has_own_new(self, order: Sequence[Ancestor]) -> bool:
-        """Whether a `__new__` stands beside an `__init__`: both see the arguments."""
-        classes = [each for each in order if isinstance(each, ClassRef)]
-        has_new = any("__new__" in each.scope.bindings for each in classes)
-        return has_new and any("__init__" in each.scope.bindings for each in classes)
-
-    def _fields_of_tuple(self, cls: ClassRef) -> CallSignature:
-        fields = [_field(name, node) for name, node in _annotated(cls.scope)]
-        return _generated(cls, cls.scope.name, fields)
 
     def _dataclass(
         self, cls: ClassRef, rest: Sequence[Ancestor], name: str
@@ -349,10 +320,6 @@ class Constructors:
             if made is not None:
                 fields[name] = made
         return fields
-
-
-def _is_named_tuple(rest: Sequence[Ancestor]) -> bool:
-    return len(rest) > 1 and isinstance(rest[1], OpaqueBase) and rest[1].name in _NAMED_TUPLES
 
 
 def _has_generated_constructor(cls: ClassRef) -> bool:
@@ -399,15 +366,10 @@ def _annotated(scope: NameScope) -> list[tuple[str, ast.AnnAssign]]:
     return sorted(found.items(), key=lambda each: each[1].lineno)
 
 
-def _field(name: str, node: ast.AnnAssign) -> CallParameter:
-    default = None if node.value is None else ast.unparse(node.value)
-    return CallParameter(name=name, kind=ParameterKind.PLAIN, default=default)
-
-
 def _dataclass_field(name: str, node: ast.AnnAssign, *, keyword_only: bool) -> CallParameter | None:
     """The parameter that a field becomes; None if the constructor does not take it."""
     value = node.value
-    default = None if value is None else ast.unparse(value)
+    default = _text(value)
     if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field":
         if not _flag(value, "init", default=True):
             return None
@@ -418,17 +380,21 @@ def _dataclass_field(name: str, node: ast.AnnAssign, *, keyword_only: bool) -> C
     return CallParameter(name=name, kind=kind, default=default)
 
 
-def _generated(cls: ClassRef, name: str, fields: list[CallParameter]) -> CallSignature:
-    plain = [each for each in fields if each.kind is ParameterKind.PLAIN]
-    rest = [each for each in fields if each.kind is not ParameterKind.PLAIN]
+def _generated(
+    cls: ClassRef, name: str, fields: list[CallParameter], *, filled: int = 1
+) -> CallSignature:
     return CallSignature(
         name=name,
-        parameters=(*plain, *rest),
+        parameters=tuple(sorted(fields, key=lambda each: each.kind is not ParameterKind.PLAIN)),
         module=cls.scope.module,
         qualified=cls.scope.qualified,
         line=getattr(cls.scope.node, "lineno", 1),
-        filled=1,
+        filled=filled,
     )
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return None if node is None else ast.unparse(node)
 
 
 def sentence(signature: CallSignature, mismatch: Mismatch) -> str:
@@ -437,31 +403,18 @@ def sentence(signature: CallSignature, mismatch: Mismatch) -> str:
     names = ", ".join(f"`{each}`" for each in mismatch.names)
     match mismatch.misfit:
         case Misfit.TOO_MANY:
-            return f"{name} takes {_taken(signature, mismatch)}, and {_given(signature, mismatch)}"
+            # Python counts `self` too.
+            least = sum(each.default is None for each in signature.positional()) + signature.filled
+            most = mismatch.taken + signature.filled
+            taken = f"{f'from {least} to ' if least < most else ''}{amount(most, 'positional argument')}"
+            given = mismatch.given + signature.filled
+            return f"{name} takes {taken}, and {given} {'was' if given == 1 else 'were'} given"
         case Misfit.TWICE:
             return f"{name} gets multiple values for {names}: by position and by keyword"
         case Misfit.UNKNOWN_KEYWORD:
             return f"{name} takes no keyword {names}"
         case Misfit.MISSING:
             return f"{name} needs {names}, which the call does not give"
-
-
-def _taken(signature: CallSignature, mismatch: Mismatch) -> str:
-    """How many positional arguments Python says that the definition takes: it counts `self` too."""
-    least = sum(each.default is None for each in signature.positional()) + signature.filled
-    most = mismatch.taken + signature.filled
-    if least < most:
-        return f"from {least} to {_amount(most, 'positional argument')}"
-    return _amount(most, "positional argument")
-
-
-def _given(signature: CallSignature, mismatch: Mismatch) -> str:
-    count = mismatch.given + signature.filled
-    return f"{count} was given" if count == 1 else f"{count} were given"
-
-
-def _amount(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def right_call(call: ast.Call, signature: CallSignature, mismatches: list[Mismatch]) -> str | None:
@@ -497,26 +450,20 @@ def _by_keyword(call: ast.Call, signature: CallSignature, taken: int) -> str | N
 
 def _renamed(call: ast.Call, signature: CallSignature, mismatch: Mismatch) -> str | None:
     """One unknown keyword, and one required parameter that nothing fills: it was renamed."""
-    if len(mismatch.names) != 1:
-        return None
     keywords = {each.arg for each in call.keywords}
     filled = {each.name for each in signature.positional()[: len(call.args)]}
     free = [
-        each
+        each.name
         for each in signature.keywords().values()
         if each.default is None and each.name not in keywords | filled
     ]
-    if len(free) != 1 or not _alike(free[0], mismatch.names[0]):
+    if len(mismatch.names) != 1 or len(free) != 1:
         return None
-    return _rendered(
-        call, [ast.unparse(each) for each in call.args], {mismatch.names[0]: free[0].name}
-    )
-
-
-def _alike(parameter: CallParameter, name: str) -> bool:
-    """Whether two names share a word, so that one may be the other's new name."""
-    words = {word for word in name.split("_") if len(word) > 2}
-    return bool(words & set(parameter.name.split("_")))
+    # Two names share a word, so that one may be the other's new name.
+    words = {word for word in mismatch.names[0].split("_") if len(word) > 2}
+    if not words & set(free[0].split("_")):
+        return None
+    return _rendered(call, [ast.unparse(each) for each in call.args], {mismatch.names[0]: free[0]})
 
 
 def _rendered(call: ast.Call, positional: list[str], renamed: dict[str, str] | None = None) -> str:

@@ -67,9 +67,7 @@ class Bases:
         parent = cls.scope.parent
         if not isinstance(node, ast.ClassDef) or parent is None:
             return (cls, OpaqueBase("no class"))
-        direct: list[Ancestor] = []
-        for base in node.bases:
-            direct += self._base(base, cls)
+        direct = [ancestor for base in node.bases for ancestor in self._base(base, parent)]
         for keyword in node.keywords:
             name = ast.unparse(keyword.value).rpartition(".")[2]
             if keyword.arg == "metaclass" and name not in _PLAIN_METACLASSES:
@@ -80,14 +78,12 @@ class Bases:
         merged = _merged([*orders, direct])
         return (cls, *merged) if merged is not None else (cls, OpaqueBase("bases without an order"))
 
-    def _base(self, base: ast.expr, cls: ClassRef) -> list[Ancestor]:
-        parent = cls.scope.parent
-        assert parent is not None  # noqa: S101 - a class stands in a scope
+    def _base(self, base: ast.expr, parent: NameScope) -> list[Ancestor]:
         ref = self._evaluation.value(base, parent)
         if isinstance(ref, ClassRef):
             return [ref]
         if isinstance(base, ast.Subscript):
-            return self._base(base.value, cls)
+            return self._base(base.value, parent)
         if isinstance(ref, OutsideRef):
             return [] if ref.path in _TRANSPARENT else [OpaqueBase(ref.path)]
         detail = ref.detail if isinstance(ref, UnknownRef) else ""
@@ -142,7 +138,7 @@ _KEEPING: Final = frozenset(
 _PROPERTIES: Final = frozenset(
     {"property", "cached_property", "abstractproperty", "setter", "deleter", "getter"}
 )
-_MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
+MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
 
 
 class Shape(StrEnum):
@@ -168,11 +164,6 @@ def _word(decorator: ast.expr) -> str:
 def is_overload(node: FunctionNode) -> bool:
     """Whether the definition is for type checkers alone."""
     return "overload" in words(node)
-
-
-def makes_manager(node: FunctionNode) -> bool:
-    """Whether a call gives a context manager and not what the body returns."""
-    return bool(_MANAGERS & set(words(node)))
 
 
 def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
@@ -222,12 +213,8 @@ def _returns_same(scope: NameScope) -> bool:
     if not isinstance(node, ast.FunctionDef) or not node.args.args or not scope.returns:
         return False
     parameter = node.args.args[0].arg
-    for value, _ in scope.returns:
-        if not isinstance(value, ast.Name):
-            return False
-        if value.id != parameter and not _hands_on(scope, value.id, parameter):
-            return False
-    return True
+    names = [value.id if isinstance(value, ast.Name) else "" for value, _ in scope.returns]
+    return all(name == parameter or _hands_on(scope, name, parameter) for name in names)
 
 
 def _hands_on(scope: NameScope, name: str, parameter: str) -> bool:
@@ -290,10 +277,11 @@ class ClassMembers:
             return UnknownRef(Ignorance.DECORATED, word)
         return None
 
-    def function(self, binding: Binding, scope: NameScope) -> Ref:
-        """What a `def` binds: the function, or a reason why its decorators make it unknown."""
+    def defined(self, binding: Binding, scope: NameScope) -> Ref:
+        """What a `class` or a `def` binds, or a reason why its decorators make a function unknown."""
         node = binding.node
-        assert isinstance(node, FunctionNode)  # noqa: S101 - that is what the kind says
+        if not isinstance(node, FunctionNode):
+            return ClassRef(scope.children[id(node)])
         if is_overload(node):
             return UnknownRef(Ignorance.DECORATED, "overload")
         if shape(node, scope, self._evaluation) is Shape.UNKNOWN:
@@ -310,36 +298,36 @@ class ClassMembers:
         vague: UnknownRef | None = None
         for ancestor in order:
             if isinstance(ancestor, OpaqueBase):
-                known = _builtin_without(ancestor.name, name)
-                if not known:
+                if not _builtin_without(ancestor.name, name):
                     return UnknownRef(Ignorance.BASES, ancestor.name), None
                 continue
             ref = self._own(ancestor, name)
             if ref is not None:
-                return (ref if vague is None else vague), ancestor
+                return vague or ref, ancestor
             if ancestor.scope.is_dynamic:
                 vague = vague or UnknownRef(Ignorance.DYNAMIC, ancestor.name)
-        if vague is not None:
-            return vague, None
         first = next((each for each in order if isinstance(each, ClassRef)), None)
-        place = first.name if first is not None else ""
-        scope = first.scope if first is not None else None
-        return AbsentRef(place, name, scope=scope), None
+        if first is None:
+            return vague or AbsentRef("", name), None
+        return vague or AbsentRef(first.name, name, scope=first.scope), None
 
     def _own(self, cls: ClassRef, name: str) -> Ref | None:
-        bindings = cls.scope.bindings.get(name)
-        if not bindings:
+        nodes = [each.node for each in cls.scope.bindings.get(name, ())]
+        if not nodes:
             return None
-        real = [
-            each
-            for each in bindings
-            if not (isinstance(each.node, FunctionNode) and is_overload(each.node))
-        ]
-        if not real:
+        if all(isinstance(node, FunctionNode) and is_overload(node) for node in nodes):
             return UnknownRef(Ignorance.DECORATED, "overload")
         return self._evaluation.bound(name, cls.scope)
 
-    def class_attribute(self, cls: ClassRef, name: str) -> Ref:
+    def attribute(self, ref: ClassRef | InstanceRef | SuperRef, name: str) -> Ref:
+        """What an attribute of a class, of an instance or of `super()` stands for."""
+        if isinstance(ref, ClassRef):
+            return self._class_attribute(ref, name)
+        if isinstance(ref, InstanceRef):
+            return self._instance_attribute(ref, name)
+        return self._super_attribute(ref, name)
+
+    def _class_attribute(self, cls: ClassRef, name: str) -> Ref:
         """What `Class.name` stands for."""
         if name == "__init__":
             return _UNKNOWN
@@ -348,38 +336,35 @@ class ClassMembers:
             return UnknownRef(Ignorance.BASES, "metaclass")
         ref, owner = self.lookup(order, name)
         if isinstance(ref, AbsentRef):
-            return self._absent_of_class(ref, order)
+            is_own = hasattr(type, name) or hasattr(object, name)
+            return _UNKNOWN if is_own else self._undeclared(ref, order)
         if isinstance(ref, FunctionRef) and owner is not None:
             return self._bound(ref, owner, on_class=True)
         if any(isinstance(each, OpaqueBase) and each.name in _ENUMS for each in order):
             return InstanceRef(cls)
         return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
 
-    def _absent_of_class(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
-        if hasattr(type, ref.name) or hasattr(object, ref.name):
-            return _UNKNOWN
-        decorated = self._any_decorated(order)
-        if decorated is not None:
-            return decorated
+    def _undeclared(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
+        """`ref`, unless a decorator or a field of a class above makes the name."""
+        classes = [each for each in order if isinstance(each, ClassRef)]
+        decorated = [unknown for each in classes if (unknown := self.decorated(each)) is not None]
+        if decorated:
+            return decorated[0]
         # A dataclass keeps fields without a default from its class; an instance has them.
-        return ref if not self._declares(order, ref.name) else _UNKNOWN
+        return _UNKNOWN if any(ref.name in each.scope.attributes for each in classes) else ref
 
-    def _any_decorated(self, order: Sequence[Ancestor]) -> UnknownRef | None:
-        for ancestor in order:
-            if isinstance(ancestor, ClassRef):
-                unknown = self.decorated(ancestor)
-                if unknown is not None:
-                    return unknown
-        return None
-
-    def _declares(self, order: Sequence[Ancestor], name: str) -> bool:
-        return any(isinstance(each, ClassRef) and name in each.scope.attributes for each in order)
-
-    def instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
+    def _instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
         """What `instance.name` stands for."""
         order = self.bases.order(instance.cls)
         ref, owner = self.lookup(order, name)
-        own = self._assigned_to_self(order, name)
+        assigned = [
+            self._evaluation.binding(binding, scope)
+            for each in order
+            if isinstance(each, ClassRef)
+            for scope, binding in each.scope.attributes.get(name, ())
+            if self._evaluation.runs(binding.guards, scope)
+        ]
+        own = joined(assigned) if assigned else None
         if own is not None:
             # An annotation in the body of the class says more than a value that nobody knows.
             declared = isinstance(own, UnknownRef) and isinstance(ref, InstanceRef)
@@ -396,27 +381,15 @@ class ClassMembers:
             return False
         return not isinstance(self.member(ref.cls, "__get__"), AbsentRef)
 
-    def _assigned_to_self(self, order: Sequence[Ancestor], name: str) -> Ref | None:
-        refs = []
-        for ancestor in order:
-            if isinstance(ancestor, ClassRef):
-                for scope, binding in ancestor.scope.attributes.get(name, ()):
-                    if self._evaluation.runs(binding.guards, scope):
-                        refs.append(self._evaluation.binding(binding, scope))
-        return joined(refs) if refs else None
-
     def _absent_of_instance(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         if hasattr(object, ref.name):
             return _UNKNOWN
         for hook in _ATTRIBUTE_HOOKS:
             if not isinstance(self.lookup(order, hook)[0], AbsentRef):
                 return UnknownRef(Ignorance.DYNAMIC, hook)
-        decorated = self._any_decorated(order)
-        if decorated is not None:
-            return decorated
-        return ref if not self._declares(order, ref.name) else _UNKNOWN
+        return self._undeclared(ref, order)
 
-    def super_attribute(self, ref: SuperRef, name: str) -> Ref:
+    def _super_attribute(self, ref: SuperRef, name: str) -> Ref:
         """What `super().name` stands for in a method of the class."""
         order = self.bases.order(ref.cls)[1:]
         if not order:
@@ -475,10 +448,6 @@ class ClassMembers:
             "__new__",
             "__init_subclass__",
         }
-
-    def changes_result(self, scope: NameScope) -> bool:
-        """Whether a decorator makes a call give something else than the body returns."""
-        return isinstance(scope.node, FunctionNode) and makes_manager(scope.node)
 
 
 def _builtin_without(path: str, name: str) -> bool:

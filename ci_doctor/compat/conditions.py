@@ -2,6 +2,7 @@
 """Pure. Whether a statement runs: what versions, imports and constants decide about its guards."""
 
 import ast
+import contextlib
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -84,10 +85,9 @@ class Decisions:
                 return self._folded(test, scope, names)
 
     def _folded(self, test: ast.expr, scope: NameScope, names: Environment) -> bool | None:
-        try:
+        with contextlib.suppress(UndecidedError):
             return bool(self.folding.value(test, scope, names))
-        except UndecidedError:
-            return None
+        return None
 
     def _comparisons(self, test: ast.Compare, scope: NameScope, names: Environment) -> bool | None:
         """`a < b < c` is true if each of its comparisons is."""
@@ -113,8 +113,9 @@ class Decisions:
     ) -> bool | None:
         if isinstance(op, ast.In | ast.NotIn):
             held = self._in_signature(left, right, scope)
-            if held is None:
-                held = self._held(left, right, scope, names)
+            with contextlib.suppress(UndecidedError):
+                if held is None:
+                    held = self.folding.contains(left, right, scope, names)
             return held if held is None or isinstance(op, ast.In) else not held
         if isinstance(op, ast.Is | ast.IsNot):
             same = self._is_none(left, right, scope)
@@ -125,14 +126,6 @@ class Decisions:
         except UndecidedError:
             return None
         return _compared(first, op, second)
-
-    def _held(
-        self, left: ast.expr, right: ast.expr, scope: NameScope, names: Environment
-    ) -> bool | None:
-        try:
-            return self.folding.contains(left, right, scope, names)
-        except UndecidedError:
-            return None
 
     def _is_none(self, left: ast.expr, right: ast.expr, scope: NameScope) -> bool | None:
         if not isinstance(right, ast.Constant) or right.value is not None:
@@ -214,17 +207,10 @@ def is_of_module(name: str, scope: NameScope) -> bool:
         around = around.parent
     if around is None or around.parent is not None:
         return False
-    return not any(name in each.outer for each in _below(around))
-
-
-def _below(scope: NameScope) -> list[NameScope]:
-    scopes = []
-    todo = [scope]
-    while todo:
-        each = todo.pop()
-        scopes.append(each)
-        todo += each.children.values()
-    return scopes
+    below = [around]
+    for each in below:
+        below += each.children.values()
+    return not any(name in each.outer for each in below)
 
 
 def _compared(first: Any, op: ast.cmpop, second: Any) -> bool | None:
@@ -233,17 +219,13 @@ def _compared(first: Any, op: ast.cmpop, second: Any) -> bool | None:
         return None
     if isinstance(first, Version) != isinstance(second, Version):
         try:
-            first, second = _version(first), _version(second)
+            first, second = Version(str(first)), Version(str(second))
         except InvalidVersion:
             return None
     try:
         return bool(compare(first, second))
     except TypeError:
         return None
-
-
-def _version(value: Any) -> Version:
-    return value if isinstance(value, Version) else Version(str(value))
 
 
 # A test of these words may be about what the callee has. If it is not decided, nothing under it is certain.
@@ -283,7 +265,13 @@ class Conditions:
         for guard in reversed(guards):
             outcome = Caught.NOT
             if guard.kind is GuardKind.BODY and isinstance(guard.node, Except):
-                outcome = self._handled(guard.node, error)
+                matching = [
+                    (_matching(_caught_names(each), error), each) for each in guard.node.handlers
+                ]
+                first = next((each for each in matching if each[0] is not Caught.NOT), None)
+                # A handler that raises hides nothing.
+                if first and not any(isinstance(each, ast.Raise) for each in first[1].body):
+                    outcome = first[0]
             elif guard.kind is GuardKind.SUPPRESS and isinstance(guard.node, ast.Call):
                 outcome = _matching(set(map(_last_word, guard.node.args)), error)
             if outcome is not Caught.NOT:
@@ -368,22 +356,22 @@ class Conditions:
             if key not in self._branches:
                 # While a test is looked at, it is not decided for the names that it needs.
                 self._branches[key] = Life.SOMETIMES
-                self._branches[key] = self._looked_at(guard, scope)
+                if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
+                    self._branches[key] = self._branch(guard, guard.node, scope)
+                else:
+                    # A decorator is evaluated around its function.
+                    place = scope if guard.is_behind else scope.parent or scope
+                    self._branches[key] = self._mark(guard.node, place)
             return self._branches[key]
         if isinstance(guard.node, Except):
             if guard.kind is GuardKind.BODY:
-                return self._body(guard.node, guard.index, scope)
+                before = guard.node.body[: guard.index]
+                return Life.DEAD if self._imports_of(before, scope) is False else Life.ALWAYS
             if guard.kind is GuardKind.HANDLER:
                 return self._handler(guard.node, guard.index, scope)
-            if guard.kind is GuardKind.ELSE and self._fails(guard.node.body, scope):
+            if guard.kind is GuardKind.ELSE and self._imports_of(guard.node.body, scope) is False:
                 return Life.DEAD
         return Life.ALWAYS
-
-    def _looked_at(self, guard: Guard, scope: NameScope) -> Life:
-        if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
-            return self._branch(guard, guard.node, scope)
-        # A decorator is evaluated around its function.
-        return self._mark(guard.node, scope if guard.is_behind else scope.parent or scope)
 
     def _branch(self, guard: Guard, test: ast.expr, scope: NameScope) -> Life:
         if _last_word(test) == "TYPE_CHECKING":
@@ -448,23 +436,26 @@ class Conditions:
 
     def _asks_a_flag(self, test: ast.expr, scope: NameScope) -> bool:
         """Whether the test names a flag of a module that is true or false, as some branch there decides."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Name) and is_of_module(node.id, scope):
-                ref = self._evaluation.value(node, scope)
-                options = ref.options if isinstance(ref, UnionRef) else ()
-                if options and all(_is_flag(each) for each in options):
-                    return True
-        return False
-
-    def _body(self, node: Except, index: int, scope: NameScope) -> Life:
-        before = node.body[:index]
-        if self._fails(before, scope):
-            return Life.DEAD
-        return Life.ALWAYS
+        names = [node for node in ast.walk(test) if isinstance(node, ast.Name)]
+        refs = [
+            self._evaluation.value(each, scope) for each in names if is_of_module(each.id, scope)
+        ]
+        return any(
+            isinstance(ref, UnionRef)
+            and all(
+                isinstance(each, ConstantRef) and isinstance(each.value, bool)
+                for each in ref.options
+            )
+            for ref in refs
+        )
 
     def _handler(self, node: Except, index: int, scope: NameScope) -> Life:
         names = _caught_names(node.handlers[index])
-        if names & (_IMPORT_ERRORS | _BROAD) and any(map(_has_import, node.body)):
+        if names & (_IMPORT_ERRORS | _BROAD) and any(
+            isinstance(each, ast.Import | ast.ImportFrom)
+            for statement in node.body
+            for each in ast.walk(statement)
+        ):
             imported = self._imports_of(node.body, scope)
             if imported is False:
                 return Life.ALWAYS
@@ -475,10 +466,6 @@ class Conditions:
             return Life.GUARDED
         return Life.SOMETIMES
 
-    def _fails(self, body: list[ast.stmt], scope: NameScope) -> bool:
-        """Whether an import among these statements surely fails."""
-        return self._imports_of(body, scope) is False
-
     def _imports_of(self, body: Sequence[ast.stmt], scope: NameScope) -> bool | None:
         """Whether all imports in these statements succeed, or are got over there; None if nobody knows."""
         states = [self._imports_in(each, scope) for each in body]
@@ -487,7 +474,7 @@ class Conditions:
         return None if None in states else True
 
     def _imports_in(self, node: ast.stmt, scope: NameScope) -> bool | None:
-        if _is_import(node):
+        if isinstance(node, ast.Import | ast.ImportFrom):
             return self._import(node, scope)
         if not isinstance(node, ast.Try | ast.TryStar):
             # A call may import something when it runs.
@@ -513,28 +500,20 @@ class Conditions:
         """Whether an import statement succeeds; None if nobody knows."""
         if id(node) not in self._imports:
             self._imports[id(node)] = None  # an import that evaluation for itself
-            self._imports[id(node)] = self._import_now(node, scope)
+            states = [
+                _state(self._evaluation.binding(binding, known))
+                for known in (scope, scope.root())
+                for binding in (
+                    *(each for group in known.bindings.values() for each in group),
+                    *known.stars,
+                )
+                if binding.node is node and binding.kind in {BindingKind.IMPORT, BindingKind.FROM}
+            ]
+            if False in states:
+                self._imports[id(node)] = False
+            elif states and None not in states:
+                self._imports[id(node)] = True
         return self._imports[id(node)]
-
-    def _import_now(self, node: ast.stmt, scope: NameScope) -> bool | None:
-        states: list[bool | None] = []
-        for known in (scope, scope.root()):
-            bindings = [each for group in known.bindings.values() for each in group]
-            for binding in (*bindings, *known.stars):
-                if binding.node is node and binding.kind in {BindingKind.IMPORT, BindingKind.FROM}:
-                    ref = self._evaluation.binding(binding, known)
-                    states.append(_state(ref))
-        if False in states:
-            return False
-        return None if None in states or not states else True
-
-    def _handled(self, node: Except, error: str) -> Caught:
-        for handler in node.handlers:
-            outcome = _matching(_caught_names(handler), error)
-            if outcome is not Caught.NOT:
-                raises = any(isinstance(each, ast.Raise) for each in handler.body)
-                return Caught.NOT if raises else outcome
-        return Caught.NOT
 
 
 def _state(ref: object) -> bool | None:
@@ -545,25 +524,13 @@ def _state(ref: object) -> bool | None:
     return None if isinstance(ref, OutsideRef) else True
 
 
-def _is_flag(ref: object) -> bool:
-    return isinstance(ref, ConstantRef) and isinstance(ref.value, bool)
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def _has_import(node: ast.stmt) -> bool:
-    return any(isinstance(each, ast.Import | ast.ImportFrom) for each in ast.walk(node))
-
-
 def _cannot_fail(node: ast.stmt) -> bool:
     """Whether the statement is an import, or only gives a name a constant, such as `has_feature = True`."""
     if isinstance(node, ast.Try | ast.TryStar):
         parts = [*node.body, *node.orelse, *node.finalbody]
         parts += [each for handler in node.handlers for each in handler.body]
         return all(map(_cannot_fail, parts))
-    return _is_import(node) or (
+    return isinstance(node, ast.Import | ast.ImportFrom) or (
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
         and all(isinstance(each, ast.Name) for each in node.targets)

@@ -2,14 +2,15 @@
 """Pure. The values of expressions that the source states: numbers, strings, versions, collections."""
 
 import ast
+import contextlib
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from packaging.version import Version
 
 from ci_doctor.compat.scopes import Binding, BindingKind, NameScope
-from ci_doctor.compat.world import Asks, ConstantRef, Life, ModuleRef
+from ci_doctor.compat.world import Asks, ConstantRef, Life, ModuleRef, Ref
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "all": all,
@@ -155,39 +156,36 @@ class Folding:
             case _:
                 raise UndecidedError
 
-    def _each(self, nodes: list[ast.expr], scope: NameScope, names: Environment) -> list[Any]:
+    def _each(self, nodes: Sequence[ast.expr], scope: NameScope, names: Environment) -> list[Any]:
         values: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
                 values.extend(self._value(node.value, scope, names))
-                continue
-            try:
-                values.append(self._value(node, scope, names))
-            except UndecidedError:
-                values.append(_UNSTATED)
+            else:
+                values.append(self._or_unstated(node, scope, names))
         return values
+
+    def _or_unstated(self, node: ast.expr, scope: NameScope, names: Environment) -> Any:
+        with contextlib.suppress(UndecidedError):
+            return self._value(node, scope, names)
+        return _UNSTATED
 
     def _table(self, node: ast.Dict, scope: NameScope, names: Environment) -> dict[Any, Any]:
         table: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 table.update(self._value(value, scope, names))
-                continue
-            name = self._value(key, scope, names)
-            try:
-                table[name] = self._value(value, scope, names)
-            except UndecidedError:
-                table[name] = _UNSTATED
+            else:
+                name = self._value(key, scope, names)
+                table[name] = self._or_unstated(value, scope, names)
         return table
 
     def _rounds(
         self, generators: list[ast.comprehension], scope: NameScope, names: Environment
     ) -> Iterator[Environment]:
         first, *others = generators
-        if others or first.ifs or first.is_async:
-            raise UndecidedError
         items = self._value(first.iter, scope, names)
-        if len(items) > _LONGEST:
+        if others or first.ifs or first.is_async or len(items) > _LONGEST:
             raise UndecidedError
         for item in items:
             inner = dict(names)
@@ -224,10 +222,7 @@ class Folding:
             if not isinstance(held, str):
                 raise UndecidedError
             return getattr(held, func.attr)(*self._each(node.args, scope, names))
-        ref = self._evaluation.value(node, scope)
-        if isinstance(ref, ConstantRef):
-            return ref.value
-        raise UndecidedError
+        return _constant(self._evaluation.value(node, scope))
 
     def _named(self, node: ast.Name, scope: NameScope) -> Any:
         stated = self.source(node, scope)
@@ -236,10 +231,8 @@ class Folding:
             if isinstance(value, ast.List | ast.Set | ast.Dict | ast.ListComp | ast.DictComp):
                 return self._whole(node.id, value, place)
         ref = self._evaluation.value(node, scope)
-        if isinstance(ref, ConstantRef):
-            return ref.value
-        if stated is None:
-            raise UndecidedError
+        if stated is None or isinstance(ref, ConstantRef):
+            return _constant(ref)
         return self._value(*stated, NOTHING)
 
     def _whole(self, name: str, node: ast.expr, scope: NameScope) -> Any:
@@ -259,11 +252,9 @@ class Folding:
 
     def _attribute(self, node: ast.Attribute, scope: NameScope) -> Any:
         ref = self._evaluation.value(node, scope)
-        if isinstance(ref, ConstantRef):
-            return ref.value
-        stated = self.source(node, scope)
-        if stated is None:
-            raise UndecidedError
+        stated = None if isinstance(ref, ConstantRef) else self.source(node, scope)
+        if isinstance(ref, ConstantRef) or stated is None:
+            return _constant(ref)
         return self.value(*stated)
 
     def source(self, node: ast.expr, scope: NameScope) -> tuple[ast.expr, NameScope] | None:
@@ -337,6 +328,12 @@ class Folding:
             return self._in_module(module, binding.name)
         finally:
             self._depth -= 1
+
+
+def _constant(ref: Ref) -> Any:
+    if isinstance(ref, ConstantRef):
+        return ref.value
+    raise UndecidedError
 
 
 def _is_plain(value: Any) -> bool:

@@ -2,12 +2,14 @@
 """Reads a caller and its callees: which places of the caller break, and what nobody can judge."""
 
 import ast
-import contextlib
 import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from ci_doctor.compat.breaks import Breakage, BreakKind, Judged, SourceLine, excerpt
+from msgspec import structs
+
+from ci_doctor.compat import rules
+from ci_doctor.compat.breaks import Breakage, Judged, line_of
 from ci_doctor.compat.calls import (
     CallSignature,
     Constructors,
@@ -18,7 +20,7 @@ from ci_doctor.compat.calls import (
     sentence,
 )
 from ci_doctor.compat.evaluation import Evaluation
-from ci_doctor.compat.overrides import CalleeCalls, DoubtCheck, OverrideJudge
+from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
 from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseKind, UseSite
 from ci_doctor.compat.world import (
     AbsentRef,
@@ -77,29 +79,27 @@ class SiteJudge:
         if binding is None:
             return
         ref = self._evaluation.binding(binding, site.scope)
-        target = binding.target
-        if binding.level or not self._world.is_callee(target):
+        if binding.level or not self._world.is_callee(binding.target):
             return
         if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
             self.judged.miss(Ignorance.PATCHED)
         elif isinstance(ref, AbsentRef):
-            kind = BreakKind.MODULE_GONE if ref.is_module else BreakKind.NAME_GONE
-            gone = _gone_sentence(ref)
-            symbol = ref.name if ref.is_module else f"{ref.place}.{ref.name}"
+            broken = Breakage(
+                rule=rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
+                at=line_of(module, site.node),
+                symbol=ref.name if ref.is_module else f"{ref.place}.{ref.name}",
+                sentence=ref.sentence,
+            )
             error = "ModuleNotFoundError" if ref.is_module else "ImportError"
-            broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=gone)
             self._keep(broken, site, life, error)
         elif isinstance(ref, UnknownRef) and not ref.is_there:
             self.judged.miss(ref.why)
-            self._leave_open(module, site, life)
+            # Such an import, if it runs when its module is imported and nothing handles it.
+            caught = self._evaluation.conditions.caught(site.guards, "ImportError")
+            if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
+                self.judged.open_imports.append(line_of(module, site.node))
         else:
             self.judged.count("imports")
-
-    def _leave_open(self, module: ReadModule, site: UseSite, life: Life) -> None:
-        """Keep an import that nobody can judge, if it runs when its module is imported and nothing handles it."""
-        caught = self._evaluation.conditions.caught(site.guards, "ImportError")
-        if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
-            self.judged.open_imports.append(self._line(module, site))
 
     def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
         node = site.node
@@ -121,22 +121,20 @@ class SiteJudge:
         self, module: ReadModule, site: UseSite, life: Life, owner: Ref, ref: AbsentRef
     ) -> None:
         """Judge an attribute that no line gives its owner."""
-        if ref.scope is not None and not self._world.is_callee(ref.scope.module):
-            # A class of the caller's own, below one of the callee.
-            own = self._doubts.is_named_in_caller(ref.name)
-            if own:
-                self.judged.miss(Ignorance.SEVERAL)
-                return
+        is_own = ref.scope is not None and not self._world.is_callee(ref.scope.module)
+        # A class of the caller's own, below one of the callee.
+        if is_own and self._doubts.is_named_in_caller(ref.name):
+            self.judged.miss(Ignorance.SEVERAL)
+            return
         if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
             self.judged.miss(Ignorance.PATCHED)
             return
-        place = self._class_line(ref.scope) if ref.scope is not None else None
         broken = Breakage(
-            kind=BreakKind.ATTRIBUTE_GONE,
-            at=self._line(module, site),
+            rule=rules.ATTRIBUTE_GONE,
+            at=line_of(module, site.node, getattr(site.node, "end_lineno", None)),
             symbol=f"{ref.place}.{ref.name}",
-            sentence=_gone_sentence(ref),
-            definition=place,
+            sentence=ref.sentence,
+            now=None if ref.scope is None else self._world.class_line(ref.scope),
         )
         self._keep(broken, site, life, "AttributeError")
 
@@ -162,13 +160,11 @@ class SiteJudge:
             return
         self.judged.count("calls")
         broken = Breakage(
-            kind=BreakKind.CALL,
-            at=self._line(module, site),
+            rule=rules.CALL,
+            at=line_of(module, node),
             symbol=f"{signature.module}.{signature.qualified}",
             sentence="; ".join(sentence(signature, each) for each in misfits),
-            definition=self._definition(signature),
-            signature=signature,
-            mismatches=tuple(misfits),
+            now=self._world.definition(signature.module, signature.line, signature.text),
             call=right_call(node, signature, misfits),
         )
         self._keep(broken, site, life, "TypeError")
@@ -234,36 +230,7 @@ class SiteJudge:
         if life is Life.GUARDED or caught is Caught.BY_NAME:
             self.judged.guarded += 1
             return
-        import msgspec
-
-        self.judged.breaks.append(msgspec.structs.replace(broken, caught=caught))
-
-    def _line(self, module: ReadModule, site: UseSite) -> SourceLine:
-        line = getattr(site.node, "lineno", 1)
-        if site.kind is UseKind.ATTRIBUTE:
-            line = getattr(site.node, "end_lineno", line)
-        return SourceLine(file=module.path, line=line, text=excerpt(module, site.node, line))
-
-    def _definition(self, signature: CallSignature) -> SourceLine | None:
-        read = self._world.module(signature.module)
-        if read is None:
-            return None
-        return SourceLine(file=read.path, line=signature.line, text=signature.text)
-
-    def _class_line(self, scope: NameScope) -> SourceLine | None:
-        read = self._world.module(scope.module)
-        if read is None:
-            return None
-        line = getattr(scope.node, "lineno", 1)
-        return SourceLine(file=read.path, line=line, text=f"class {scope.qualified}")
-
-
-def _gone_sentence(ref: AbsentRef) -> str:
-    if ref.is_module:
-        return f"there is no module {ref.name}"
-    if ref.scope is not None:
-        return f"class {ref.place} has no attribute `{ref.name}`"
-    return f"module {ref.place} has no name `{ref.name}`"
+        self.judged.breaks.append(structs.replace(broken, caught=caught))
 
 
 def judge(
@@ -277,56 +244,36 @@ def judge(
 
     `python` is the version that `sys.version_info` guards are decided by.
     """
-    with _without_collector():
-        return _judge(caller, callees, python, tell)
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Syntax trees live until the end: the collector goes through millions of nodes and frees none.
-
-    It took half of the time on vllm and transformers.
-    """
     was_enabled = gc.isenabled()
+    # Syntax trees live until the end: the collector goes through millions of nodes and frees none.
+    # It took half of the time on vllm and transformers.
     gc.disable()
     try:
-        yield
+        world = World(side_of(caller, is_caller=True), [side_of(each) for each in callees], python)
+        tell(f"reading {caller.label}")
+        return _judge(Evaluation(world), concerned_modules(world))
     finally:
         if was_enabled:
             gc.enable()
 
 
-def _judge(
-    caller: CodeTree,
-    callees: Sequence[CodeTree],
-    python: tuple[int, int],
-    tell: Callable[[str], None],
-) -> Judged:
-    world = World(side_of(caller, is_caller=True), [side_of(each) for each in callees], python)
-    evaluation = Evaluation(world)
-    tell(f"reading {caller.label}")
-    modules = concerned_modules(world)
+def _judge(evaluation: Evaluation, modules: Sequence[ReadModule]) -> Judged:
     doubts = DoubtCheck(evaluation, modules)
     judging = SiteJudge(evaluation, doubts)
     for module in modules:
         judging.module(module)
-    calls = CalleeCalls(evaluation, doubts)
-    overrides = OverrideJudge(evaluation, calls, judging.judged)
-    parents = _parents(modules)
+    overrides = OverrideJudge(evaluation, doubts, judging.judged)
+    # The last words of all bases of the caller's classes.
+    parents = {
+        ast.unparse(base).partition("[")[0].rpartition(".")[2]
+        for module in modules
+        for scope in module.classes
+        for base in getattr(scope.node, "bases", ())
+    }
     for module in modules:
         overrides.module(module, parents)
-    judging.judged.unread = world.unread
+    judging.judged.unread = evaluation.world.unread
     return judging.judged
-
-
-def _parents(modules: Sequence[ReadModule]) -> frozenset[str]:
-    """The last words of all bases of the caller's classes."""
-    names = set()
-    for module in modules:
-        for scope in module.classes:
-            for base in getattr(scope.node, "bases", ()):
-                names.add(ast.unparse(base).partition("[")[0].rpartition(".")[2])
-    return frozenset(names)
 
 
 def concerned_modules(world: World) -> list[ReadModule]:

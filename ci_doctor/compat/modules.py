@@ -2,6 +2,7 @@
 """Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
 
 import ast
+import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
@@ -102,19 +103,14 @@ class ModuleGetattr:
         value = first.value if isinstance(first, ast.Assign | ast.Return) else None
         held: bool | None = None
         if isinstance(value, ast.Subscript):
-            try:
+            with contextlib.suppress(UndecidedError):
                 held = self._folding.contains(value.slice, value.value, scope, names)
-            except UndecidedError:
-                held = None
         ways: set[Answer] = set()
         if held is not False:
             ways |= self._block([*node.body, *node.orelse], scope, names)
         if held is not True:
-            for handler in node.handlers:
-                ways |= self._block(handler.body, scope, names)
-        if held is None and Answer.GIVES in ways:
-            ways = ways - {Answer.GIVES} | _OPEN
-        return frozenset(ways)
+            ways = ways.union(*(self._block(each.body, scope, names) for each in node.handlers))
+        return _ways(held, ways)
 
     def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
         decided = self._decisions.decide(node.test, scope, names)
@@ -125,9 +121,7 @@ class ModuleGetattr:
         self._refuses = self._refuses or (decided is True and Answer.RAISES in ways)
         if decided is not True:
             ways |= self._block(node.orelse, scope, names)
-        if decided is None and Answer.GIVES in ways:
-            ways = ways - {Answer.GIVES} | _OPEN
-        return frozenset(ways)
+        return _ways(decided, ways)
 
     def _returned(self, value: ast.expr | None, scope: NameScope, names: dict[str, str]) -> Answer:
         if not isinstance(value, ast.Call) or last_word(value.func) != "getattr":
@@ -143,6 +137,13 @@ class ModuleGetattr:
             return Answer.UNDECIDED
         is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
         return Answer.RAISES if is_absent else Answer.UNDECIDED
+
+
+def _ways(decided: bool | None, ways: set[Answer]) -> frozenset[Answer]:
+    """The ways through a statement with branches: one that gives a value is open if nobody knows which runs."""
+    if decided is None and Answer.GIVES in ways:
+        return frozenset(ways - {Answer.GIVES} | _OPEN)
+    return frozenset(ways)
 
 
 # What the import system gives every module.
@@ -189,12 +190,14 @@ class ModuleMembers:
         parts = name.split(".")
         for length in range(2, len(parts) + 1):
             part = ".".join(parts[:length])
-            if self._world.file(part) is None:
-                if self._world.may_be_built(part):
-                    return UnknownRef(Ignorance.BUILD, part)
-                if self._is_compiled_or_dynamic(".".join(parts[: length - 1])):
-                    return UnknownRef(Ignorance.NO_SOURCE, part)
-                return AbsentRef(".".join(parts[: length - 1]), part, is_module=True)
+            above = ".".join(parts[: length - 1])
+            if self._world.file(part) is not None:
+                continue
+            if self._world.may_be_built(part):
+                return UnknownRef(Ignorance.BUILD, part)
+            if self._is_compiled_or_dynamic(above):
+                return UnknownRef(Ignorance.NO_SOURCE, part)
+            return AbsentRef(above, part, is_module=True)
         return ModuleRef(name)
 
     def imported_from(self, binding: Binding, scope: NameScope) -> Ref:
@@ -400,12 +403,11 @@ def _is_attached(read: ReadModule) -> bool:
     call = bindings[0].value if len(bindings) == 1 else None
     if not isinstance(call, ast.Call) or last_word(call.func) not in {"attach", "_attach"}:
         return False
-    given = [*call.args, *(each.value for each in call.keywords)]
     literal = (ast.Dict, ast.List, ast.Set, ast.Tuple, ast.Constant)
-    for each in given:
+    for each in (*call.args, *(keyword.value for keyword in call.keywords)):
         stated = [binding.value for binding in read.scope.bindings.get(last_word(each), [])]
-        is_stated = len(stated) == 1 and isinstance(stated[0], literal)
-        if not (isinstance(each, literal) or is_stated or last_word(each) == "__name__"):
+        values = stated if len(stated) == 1 else [each]
+        if not isinstance(values[0], literal) and last_word(each) != "__name__":
             return False
     return True
 
@@ -428,9 +430,6 @@ def exported_names(read: ReadModule) -> frozenset[str] | None:
     bindings = read.scope.bindings.get("__all__", [])
     if len(bindings) != 1 or not isinstance(bindings[0].value, ast.List | ast.Tuple):
         return None
-    names = set()
-    for element in bindings[0].value.elts:
-        if not isinstance(element, ast.Constant) or not isinstance(element.value, str):
-            return None
-        names.add(element.value)
-    return frozenset(names)
+    names = [getattr(each, "value", None) for each in bindings[0].value.elts]
+    texts = [name for name in names if isinstance(name, str)]
+    return frozenset(texts) if len(texts) == len(names) else None

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.compat.breaks import Breakage, Judged, break_fact, finding, other_findings
+from ci_doctor.compat.breaks import Judged, break_fact, finding, other_findings
 from ci_doctor.compat.judge import judge
 from ci_doctor.compat.sources import open_source
 from ci_doctor.compat.world import CodeTree
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts, DefinitionFact
+from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
@@ -64,16 +64,19 @@ def check_matrix(
     from ci_doctor.compat.matrix import MatrixRun, matrix_outcome, with_versions
     from ci_doctor.compat.releases import Releases, cache_directory
 
-    cache = cache_directory()
-    releases = Releases(cache, request.python_version)
-    run = MatrixRun(releases, cache, request.python_version, tell)
+    releases = Releases(cache_directory(), request.python_version)
+    run = MatrixRun(releases, request.python_version, tell)
     operands = [run.operand(each) for each in (request.caller, *request.callees)]
-    return matrix_outcome(with_versions(tuple(run.pairs(operands)), operands))
+    return matrix_outcome(with_versions(tuple(run.pairs(operands))))
 
 
 def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> Outcome:
     """The outcome of what was judged."""
-    breaks = sorted(judged.breaks, key=_urgent_first)
+    breaks = sorted(judged.breaks, key=lambda each: (not each.is_error, each.at.file, each.at.line))
+    facts = [
+        CodeTreeFact(label=each.label, distribution=each.distribution, version=each.version)
+        for each in (caller, *callees)
+    ]
     findings = [finding(broken) for broken in breaks]
     findings += other_findings(judged)
     return Outcome(
@@ -82,17 +85,14 @@ def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged
         findings=tuple(findings),
         tables=tuple(_tables(caller, callees, judged)),
         facts=CompatFacts(
-            caller=_tree_fact(caller),
-            callees=tuple(map(_tree_fact, callees)),
+            caller=facts[0],
+            callees=tuple(facts[1:]),
             files=judged.files,
             resolved=judged.resolved,
             unknown=dict(sorted(judged.unknown.items())),
             guarded=judged.guarded,
             share=judged.share,
-            open_imports=tuple(
-                DefinitionFact(file=each.file, line=each.line, text=each.text)
-                for each in judged.open_imports
-            ),
+            open_imports=tuple(judged.open_imports),
             unread=judged.unread,
             breaks=tuple(map(break_fact, breaks)),
         ),
@@ -108,10 +108,6 @@ def verdict_of(judged: Judged) -> Verdict:
         return Verdict.FAILED
     is_judged = judged.total and not judged.open_imports
     return Verdict.PASS if is_judged else Verdict.INCONCLUSIVE
-
-
-def _urgent_first(broken: Breakage) -> tuple[int, str, int]:
-    return (not broken.is_error, broken.at.file, broken.at.line)
 
 
 def _summary(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> str:
@@ -148,16 +144,7 @@ def _tables(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> li
     rows.append(row("protected by a handler or an undecided version guard", judged.guarded))
     tables = [Table(title="What was judged", rows=tuple(rows))]
     if judged.unknown:
-        tables.append(
-            Table(title="Not judged, by reason", rows=tuple(_unknown_rows(judged)), is_aside=True)
-        )
+        by_count = sorted(judged.unknown.items(), key=lambda each: (-each[1], each[0]))
+        unknown = tuple(row(reason, count) for reason, count in by_count)
+        tables.append(Table(title="Not judged, by reason", rows=unknown, is_aside=True))
     return tables
-
-
-def _unknown_rows(judged: Judged) -> list[Row]:
-    by_count = sorted(judged.unknown.items(), key=lambda each: (-each[1], each[0]))
-    return [row(reason, count) for reason, count in by_count]
-
-
-def _tree_fact(tree: CodeTree) -> CodeTreeFact:
-    return CodeTreeFact(label=tree.label, distribution=tree.distribution, version=tree.version)

@@ -4,11 +4,11 @@
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
-from msgspec import Struct
-
-from ci_doctor.compat.breaks import Breakage, BreakKind, Judged, SourceLine, excerpt
+from ci_doctor.compat import rules
+from ci_doctor.compat.breaks import Breakage, Judged, line_of
 from ci_doctor.compat.calls import CallSignature, arguments_of, mismatches, of_function, sentence
 from ci_doctor.compat.classes import Ancestor, Shape, shape, words
 from ci_doctor.compat.evaluation import Evaluation
@@ -25,6 +25,7 @@ from ci_doctor.compat.world import (
     Side,
     UnknownRef,
 )
+from ci_doctor.model.facts.compat import DefinitionFact
 
 _METHOD_CALL: Final = re.compile(r"\.(\w+)\(")
 
@@ -173,58 +174,6 @@ _LONGEST_CALL: Final = 4_000
 _MOST_FILES: Final = 30
 
 
-class CalleeCall(Struct, frozen=True, kw_only=True, eq=False):
-    """A call of a method in the callee's own code."""
-
-    node: ast.Call
-    at: SourceLine
-
-
-class CalleeCalls:
-    """Finds calls that do not fit an override, on receivers that may surely be one."""
-
-    def __init__(self, evaluation: Evaluation, doubts: DoubtCheck) -> None:
-        self._evaluation = evaluation
-        self._doubts = doubts
-
-    def misfits(
-        self, own: CallSignature, above: Sequence[Ancestor], name: str
-    ) -> list[CalleeCall] | None:
-        """The calls of `name` on classes in `above` that `own` does not take; None if nobody knows.
-
-        The text of each call decides first whether its file is worth parsing.
-        """
-        modules = self._doubts.modules_that_call(
-            name, lambda text: _may_misfit(text, name, own), most=_MOST_FILES
-        )
-        if modules is None:
-            return None
-        calls = [call for module in modules for call in self._calls(module, above, name)]
-        return [call for call in calls if mismatches(own, arguments_of(call.node))]
-
-    def _calls(
-        self, module: ReadModule, above: Sequence[Ancestor], name: str
-    ) -> Iterator[CalleeCall]:
-        for site in module.sites:
-            node = site.node
-            if site.kind is not UseKind.CALL or not isinstance(node, ast.Call):
-                continue
-            if not isinstance(node.func, ast.Attribute) or node.func.attr != name:
-                continue
-            receiver = self._evaluation.value(node.func.value, site.scope)
-            if not isinstance(receiver, InstanceRef) or receiver.is_exact:
-                continue
-            if receiver.cls not in above:
-                continue
-            if self._evaluation.conditions.runs(site.guards, site.scope) < Life.SOMETIMES:
-                continue
-            if self._evaluation.conditions.caught(site.guards, "TypeError") is not Caught.NOT:
-                continue
-            line = node.lineno
-            at = SourceLine(file=module.path, line=line, text=excerpt(module, node, line))
-            yield CalleeCall(node=node, at=at)
-
-
 def _may_misfit(text: str, name: str, own: CallSignature) -> bool:
     """Whether a call of the method in this text does not fit, or cannot be cut out of it."""
     start = text.find(f".{name}(")
@@ -256,13 +205,13 @@ _ABSTRACT: Final = re.compile(r"\bABC\b|\bABCMeta\b|\bProtocol\b")
 class OverrideJudge:
     """Judges the classes of the caller, one module after the other."""
 
-    def __init__(self, evaluation: Evaluation, calls: CalleeCalls, judged: Judged) -> None:
+    def __init__(self, evaluation: Evaluation, doubts: DoubtCheck, judged: Judged) -> None:
         self._evaluation = evaluation
         self._world = evaluation.world
-        self._calls = calls
+        self._doubts = doubts
         self._judged = judged
 
-    def module(self, module: ReadModule, parents: frozenset[str]) -> None:
+    def module(self, module: ReadModule, parents: AbstractSet[str]) -> None:
         """Judge the classes of a module. `parents`: names of classes that others of the caller extend."""
         for scope in module.classes:
             cls = ClassRef(scope)
@@ -295,98 +244,103 @@ class OverrideJudge:
         if owner is None or not self._is_callee(owner) or not isinstance(inherited, FunctionRef):
             return
         own = of_function(FunctionRef(cls.scope.children[id(node)], skip=1))
-        calls = self._calls.misfits(own, above, node.name)
-        if calls is None:
+        # The text of each call decides first whether its file is worth parsing.
+        modules = self._doubts.modules_that_call(
+            node.name, lambda text: _may_misfit(text, node.name, own), most=_MOST_FILES
+        )
+        if modules is None:
             self._judged.miss(Ignorance.COMMON)
             return
         self._judged.count("overrides")
-        for call in calls:
-            wrong = mismatches(own, arguments_of(call.node))
+        calls = [(at, call) for at in modules for call in self._calls(at, above, node.name)]
+        for at, call in calls:
+            wrong = mismatches(own, arguments_of(call))
+            if not wrong:
+                continue
+            place = line_of(at, call)
+            text = f"def {own.text.rpartition('.')[2]}"
             broken = Breakage(
-                kind=BreakKind.OVERRIDE,
-                at=SourceLine(
-                    file=module.path, line=node.lineno, text=f"def {own.text.rpartition('.')[2]}"
-                ),
+                rule=rules.OVERRIDE,
+                at=DefinitionFact(file=module.path, line=node.lineno, text=text),
                 symbol=f"{owner.name}.{node.name}",
                 sentence=(
                     f"{owner.scope.module.partition('.')[0]} calls {node.name}() of "
-                    f"{owner.scope.name} at {call.at.file}:{call.at.line}, and "
+                    f"{owner.scope.name} at {place.file}:{place.line}, and "
                     + "; ".join(sentence(own, each) for each in wrong)
                 ),
-                definition=SourceLine(
-                    file=call.at.file, line=call.at.line, text=f"calls {call.at.text}"
-                ),
-                signature=of_function(FunctionRef(inherited.scope, skip=1)),
-                mismatches=tuple(wrong),
+                now=DefinitionFact(file=place.file, line=place.line, text=f"calls {place.text}"),
             )
             self._judged.breaks.append(broken)
             return
 
+    def _calls(
+        self, module: ReadModule, above: Sequence[Ancestor], name: str
+    ) -> Iterator[ast.Call]:
+        """The calls of `name` that run, on receivers that may surely be one of the classes `above`."""
+        conditions = self._evaluation.conditions
+        for site in module.sites:
+            node = site.node
+            if site.kind is not UseKind.CALL or not isinstance(node, ast.Call):
+                continue
+            if not isinstance(node.func, ast.Attribute) or node.func.attr != name:
+                continue
+            receiver = self._evaluation.value(node.func.value, site.scope)
+            if not isinstance(receiver, InstanceRef) or receiver.is_exact:
+                continue
+            is_caught = conditions.caught(site.guards, "TypeError") is not Caught.NOT
+            is_run = conditions.runs(site.guards, site.scope) >= Life.SOMETIMES
+            if receiver.cls in above and is_run and not is_caught:
+                yield node
+
     def _abstract(self, module: ReadModule, cls: ClassRef, order: Sequence[Ancestor]) -> None:
         classes = [each for each in order if isinstance(each, ClassRef)]
-        if len(classes) != len(order) or not any(map(_is_abstract_base, classes)):
+        nodes = [each.scope.node for each in classes if isinstance(each.scope.node, ast.ClassDef)]
+        named = [
+            ast.unparse(each)
+            for node in nodes
+            for each in (*node.bases, *(keyword.value for keyword in node.keywords))
+        ]
+        if len(classes) != len(order) or not any(map(_ABSTRACT.search, named)):
             return
         names: dict[str, ClassRef] = {}
         for each in classes:
             for name in _abstract_names(each):
                 names.setdefault(name, each)
-        missing = {name: owner for name, owner in names.items() if self._stays(order, name)}
+        missing = {}
+        for name, owner in names.items():
+            # The first definition of the name must be the abstract one.
+            inherited, first = self._evaluation.classes.lookup(order, name)
+            is_known = first is not None and not isinstance(inherited, UnknownRef)
+            if is_known and first is not None and name in _abstract_names(first):
+                missing[name] = owner
         if not missing or any(not self._is_callee(owner) for owner in missing.values()):
             return
         name, owner = min(missing.items())
-        site = self._instance_of(module, cls)
+        made = [
+            site.node
+            for site in module.sites
+            if isinstance(site.node, ast.Call)
+            and self._evaluation.value(site.node.func, site.scope) == cls
+        ]
         line = getattr(cls.scope.node, "lineno", 1)
-        read = self._world.module(owner.scope.module)
-        at = site or SourceLine(file=module.path, line=line, text=f"class {cls.scope.name}")
-        where = "is made here" if site is not None else "cannot be made by anybody"
+        at = DefinitionFact(file=module.path, line=line, text=f"class {cls.scope.name}")
+        where = "is made here" if made else "cannot be made by anybody"
         self._judged.breaks.append(
             Breakage(
-                kind=BreakKind.ABSTRACT,
-                at=at,
+                rule=rules.ABSTRACT,
+                at=line_of(module, made[0]) if made else at,
                 symbol=f"{owner.name}.{name}",
                 sentence=f"{cls.scope.name} {where}: it lacks the abstract method `{name}` of {owner.name}",
-                is_certain=site is not None,
-                definition=None
-                if read is None
-                else SourceLine(
-                    file=read.path,
-                    line=getattr(owner.scope.node, "lineno", 1),
-                    text=f"class {owner.scope.qualified}",
-                ),
+                is_certain=bool(made),
+                now=self._world.class_line(owner.scope),
             )
         )
 
-    def _stays(self, order: Sequence[Ancestor], name: str) -> bool:
-        """Whether the first definition of the name in `order` is the abstract one."""
-        inherited, owner = self._evaluation.classes.lookup(order, name)
-        if isinstance(inherited, UnknownRef):
-            return False
-        return owner is not None and name in _abstract_names(owner)
-
-    def _instance_of(self, module: ReadModule, cls: ClassRef) -> SourceLine | None:
-        for site in module.sites:
-            if not isinstance(site.node, ast.Call):
-                continue
-            if self._evaluation.value(site.node.func, site.scope) == cls:
-                line = site.node.lineno
-                return SourceLine(
-                    file=module.path, line=line, text=excerpt(module, site.node, line)
-                )
-        return None
-
-
-def _is_abstract_base(cls: ClassRef) -> bool:
-    node = cls.scope.node
-    if not isinstance(node, ast.ClassDef):
-        return False
-    named = [ast.unparse(each) for each in (*node.bases, *(each.value for each in node.keywords))]
-    return any(_ABSTRACT.search(each) for each in named)
-
 
 def _abstract_names(cls: ClassRef) -> set[str]:
-    names = set()
-    for name, bindings in cls.scope.bindings.items():
-        for binding in bindings:
-            if isinstance(binding.node, FunctionNode) and "abstractmethod" in words(binding.node):
-                names.add(name)
-    return names
+    return {
+        name
+        for name, bindings in cls.scope.bindings.items()
+        for binding in bindings
+        if isinstance(binding.node, FunctionNode) and "abstractmethod" in words(binding.node)
+    }

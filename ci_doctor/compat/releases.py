@@ -2,7 +2,6 @@
 """Acts on processes and on the user's cache: releases of packages, which pip lists and downloads."""
 
 import fnmatch
-import hashlib
 import importlib.util
 import io
 import os
@@ -118,16 +117,14 @@ class Releases:
         if not kept:
             with own_directory("compat") as directory:
                 wheel = self._download(f"{name}=={version}", Path(directory))
-                with wheel.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                kept = [folder / f"{digest}-{wheel.name}"]
+                kept = [folder / wheel.name]
                 try:
                     write_atomically(kept[0], _source_alone(wheel))
                 except (OSError, zipfile.BadZipFile) as error:
                     raise InfraError(
                         f"{label}: {error}", hint="try again, or name a local file"
                     ) from error
-        return wheel_tree(kept[0], label, digest=kept[0].name.partition("-")[0])
+        return wheel_tree(kept[0], label)
 
     def _download(self, requirement: str, directory: Path) -> Path:
         words = ("download", "--no-deps", "--only-binary", ":all:", "--ignore-requires-python")

@@ -3,8 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 
 MODULE_GONE: Final = Rule(
     id="compat/module-gone",

@@ -3,7 +3,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ci_doctor.compat.scopes import (
     Binding,
@@ -31,10 +31,10 @@ def afterwards(statement: ast.stmt) -> Guards:
         if isinstance(call, ast.Call) and last_word(call.func) == "importorskip":
             return (Guard(kind=GuardKind.MARK, node=call, is_behind=True),)
         return ()
-    if statement.body and _never_ends(statement.body):
-        return (Guard(kind=GuardKind.TEST, node=statement.test, holds=False, is_behind=True),)
-    if statement.orelse and _never_ends(statement.orelse):
-        return (Guard(kind=GuardKind.TEST, node=statement.test, is_behind=True),)
+    for branch, holds in ((statement.body, False), (statement.orelse, True)):
+        if branch and _never_ends(branch):
+            test = statement.test
+            return (Guard(kind=GuardKind.TEST, node=test, holds=holds, is_behind=True),)
     return ()
 
 
@@ -100,171 +100,6 @@ def calls_globals(node: ast.expr) -> bool:
     )
 
 
-def _is_read_of_globals(node: ast.Attribute) -> bool:
-    """`globals().get` and its like give a module no name."""
-    return node.attr in {"get", "keys", "values", "items", "copy"} and calls_globals(node.value)
-
-
-class LambdaScope(Protocol):
-    """Makes the reader of a lambda's body."""
-
-    def __call__(self, node: ast.Lambda, guards: Guards, /) -> "ExpressionReader":
-        """Return a reader whose scope has the lambda's parameters."""
-        ...
-
-
-class ExpressionReader:
-    """Appends the uses in the expressions of one scope to `sites`."""
-
-    def __init__(self, scope: NameScope, sites: list[UseSite], lambda_scope: LambdaScope) -> None:
-        self._scope = scope
-        self._sites = sites
-        self._lambda_scope = lambda_scope
-        self._readers: dict[type[ast.AST], Callable[[Any, Guards], None]] = {
-            ast.Call: self._call,
-            ast.Attribute: self._attribute,
-            ast.IfExp: self._choice,
-            ast.Compare: self._compare,
-            ast.BoolOp: self._chain,
-            ast.Lambda: self._lambda,
-            ast.Subscript: self._subscript,
-            ast.NamedExpr: self._named,
-            ast.ListComp: self._comprehension,
-            ast.SetComp: self._comprehension,
-            ast.DictComp: self._comprehension,
-            ast.GeneratorExp: self._comprehension,
-            ast.Yield: self._yield,
-            ast.YieldFrom: self._yield,
-        }
-
-    def read(self, node: ast.expr, guards: Guards) -> None:
-        """Read one expression that runs under `guards`."""
-        reader = self._readers.get(type(node))
-        if reader is None:
-            self._children(node, guards)
-        else:
-            reader(node, guards)
-
-    def _children(self, node: ast.AST, guards: Guards) -> None:
-        # As `ast.iter_child_nodes`, but past the leaves: half of all reading is here.
-        for field in node._fields:
-            value = getattr(node, field, None)
-            children = value if isinstance(value, list) else (value,)
-            for child in children:
-                kind = type(child)
-                if kind in _LEAVES:
-                    continue
-                if isinstance(child, ast.expr):
-                    self.read(child, guards)
-                elif isinstance(child, ast.AST):
-                    self._children(child, guards)
-
-    def _call(self, node: ast.Call, guards: Guards) -> None:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name in _DYNAMIC:
-            self._root().is_dynamic = True
-        if isinstance(node.func, ast.Attribute):
-            if _is_read_of_globals(node.func):
-                return
-            if node.func.attr in _CHANGING and isinstance(node.func.value, ast.Name):
-                is_update = node.func.attr == "update" and len(node.args) == 1 and not node.keywords
-                change = node.args[0] if is_update else None
-                self._root().changed.setdefault(node.func.value.id, []).append(change)
-        if name in {"setattr", "vars"} and node.args:
-            self._change(node)
-        if name in _NARROWING and node.args:
-            self._scope.narrowed.add(ast.unparse(node.args[0]))
-        site = UseSite(kind=UseKind.CALL, node=node, guards=guards, scope=self._scope)
-        self._sites.append(site)
-        self._children(node, guards)
-
-    def _change(self, node: ast.Call) -> None:
-        """`setattr(self, …)` and `vars(self)` may give the class any name."""
-        changed = ast.unparse(node.args[0])
-        if changed in _SELF:
-            self._mark_class()
-        elif "modules" in changed:
-            self._root().is_dynamic = True
-
-    def _root(self) -> NameScope:
-        return self._scope.root()
-
-    def _mark_class(self) -> None:
-        scope: NameScope | None = self._scope
-        while scope is not None and not scope.is_class:
-            scope = scope.parent
-        if scope is not None:
-            scope.is_dynamic = True
-
-    def _subscript(self, node: ast.Subscript, guards: Guards) -> None:
-        if calls_globals(node.value) and isinstance(node.ctx, ast.Load):
-            self.read(node.slice, guards)
-            return
-        # sys.modules[__name__] = … puts another object in the place of the module.
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "modules":
-            self._root().is_dynamic = True
-        self._children(node, guards)
-
-    def _compare(self, node: ast.Compare, guards: Guards) -> None:
-        self.read(node.left, guards)
-        for op, right in zip(node.ops, node.comparators, strict=True):
-            # `name in globals()` reads.
-            if not (isinstance(op, ast.In | ast.NotIn) and calls_globals(right)):
-                self.read(right, guards)
-
-    def _attribute(self, node: ast.Attribute, guards: Guards) -> None:
-        if node.attr == "__dict__":
-            self._mark_class()
-        if isinstance(node.ctx, ast.Load):
-            site = UseSite(kind=UseKind.ATTRIBUTE, node=node, guards=guards, scope=self._scope)
-            self._sites.append(site)
-        self.read(node.value, guards)
-
-    def _choice(self, node: ast.IfExp, guards: Guards) -> None:
-        self.read(node.test, guards)
-        self.read(node.body, (*guards, Guard(kind=GuardKind.TEST, node=node.test)))
-        self.read(node.orelse, (*guards, Guard(kind=GuardKind.TEST, node=node.test, holds=False)))
-
-    def _chain(self, node: ast.BoolOp, guards: Guards) -> None:
-        holds = isinstance(node.op, ast.And)
-        for value in node.values:
-            self.read(value, guards)
-            guards = (*guards, Guard(kind=GuardKind.TEST, node=value, holds=holds))
-
-    def _lambda(self, node: ast.Lambda, guards: Guards) -> None:
-        defaults: Sequence[ast.expr | None] = (*node.args.defaults, *node.args.kw_defaults)
-        for default in defaults:
-            if default is not None:
-                self.read(default, guards)
-        self._lambda_scope(node, guards).read(node.body, guards)
-
-    def _named(self, node: ast.NamedExpr, guards: Guards) -> None:
-        binding = Binding(kind=BindingKind.VALUE, node=node, guards=guards, value=node.value)
-        self._scope.bindings.setdefault(node.target.id, []).append(binding)
-        self.read(node.value, guards)
-
-    def _comprehension(self, node: _Comprehension, guards: Guards) -> None:
-        # Its own scope in Python. Here its names only make names of the function around it unknown.
-        for generator in node.generators:
-            for target in ast.walk(generator.target):
-                if isinstance(target, ast.Name):
-                    unknown = Binding(kind=BindingKind.UNKNOWN, node=node, guards=guards)
-                    self._scope.bindings.setdefault(target.id, []).append(unknown)
-            self.read(generator.iter, guards)
-            for test in generator.ifs:
-                self.read(test, guards)
-                guards = (*guards, Guard(kind=GuardKind.TEST, node=test))
-        if isinstance(node, ast.DictComp):
-            self.read(node.key, guards)
-            self.read(node.value, guards)
-        else:
-            self.read(node.elt, guards)
-
-    def _yield(self, node: ast.Yield | ast.YieldFrom, guards: Guards) -> None:
-        self._scope.is_generator = True
-        self._children(node, guards)
-
-
 _NO_MARKS: Final = frozenset(
     {"property", "staticmethod", "classmethod", "dataclass", "overload", "setter", "fixture"}
 )
@@ -286,13 +121,12 @@ class _ScopeReader:
     def __init__(self, module: ReadModule, scope: NameScope) -> None:
         self._module = module
         self._scope = scope
-        self._loops: dict[str, tuple[str, ...]] = {}
-        self._expressions = ExpressionReader(scope, module.sites, self.lambda_scope)
+        self._loops: dict[str, list[str]] = {}
         self._readers: dict[type[ast.AST], Callable[[Any, Guards], None]] = {
             ast.FunctionDef: self._function,
             ast.AsyncFunctionDef: self._function,
             ast.ClassDef: self._class,
-            ast.If: self._if,
+            ast.If: self._choice,
             ast.Try: self._try,
             ast.TryStar: self._try,
             ast.With: self._with,
@@ -310,33 +144,39 @@ class _ScopeReader:
             ast.Global: self._outer,
             ast.Nonlocal: self._outer,
             ast.Delete: self._delete,
+            ast.Call: self._call,
+            ast.Attribute: self._attribute,
+            ast.IfExp: self._choice,
+            ast.Compare: self._compare,
+            ast.BoolOp: self._chain,
+            ast.Lambda: self._lambda,
+            ast.Subscript: self._subscript,
+            ast.NamedExpr: self._named,
+            ast.ListComp: self._comprehension,
+            ast.SetComp: self._comprehension,
+            ast.DictComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension,
+            ast.Yield: self._yield,
+            ast.YieldFrom: self._yield,
         }
 
     def block(self, statements: Iterable[ast.stmt], guards: Guards) -> None:
         """Read statements in order; what follows a branch that ends the block runs on its opposite."""
         for statement in statements:
-            self._statement(statement, guards)
+            self._read(statement, guards)
             guards = (*guards, *afterwards(statement))
 
-    def _statement(self, statement: ast.stmt, guards: Guards) -> None:
-        reader = self._readers.get(type(statement))
-        if reader is not None:
-            reader(statement, guards)
-            return
-        for child in ast.iter_child_nodes(statement):
-            if isinstance(child, ast.expr):
-                self._expressions.read(child, guards)
+    def _read(self, node: ast.AST, guards: Guards) -> None:
+        """Read what runs under `guards`: the uses in expressions, and what statements bind."""
+        reader = self._readers.get(type(node))
+        if reader is None:
+            self._children(node, guards)
+        else:
+            reader(node, guards)
 
     def bind(self, name: str, binding: Binding) -> None:
         """Keep one more way in which `name` gets a value."""
         self._scope.bindings.setdefault(name, []).append(binding)
-
-    def lambda_scope(self, node: ast.Lambda, guards: Guards) -> ExpressionReader:
-        """The reader for the body of a lambda, whose parameters nobody knows."""
-        inner = self._inner(node, "<lambda>", guards)
-        reader = _ScopeReader(self._module, inner)
-        reader.parameters(node.args, node)
-        return reader._expressions
 
     def _inner(self, node: Any, name: str, guards: Guards) -> NameScope:
         inner = NameScope(
@@ -349,7 +189,7 @@ class _ScopeReader:
         self.bind(node.name, Binding(kind=BindingKind.FUNCTION, node=node, guards=guards))
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if expression is not None:
-                self._expressions.read(expression, guards)
+                self._read(expression, guards)
         guards = (*guards, *_marks(node))
         inner = self._inner(node, node.name, guards)
         reader = _ScopeReader(self._module, inner)
@@ -371,21 +211,14 @@ class _ScopeReader:
     def _class(self, node: ast.ClassDef, guards: Guards) -> None:
         self.bind(node.name, Binding(kind=BindingKind.CLASS, node=node, guards=guards))
         for expression in (*node.decorator_list, *node.bases):
-            self._expressions.read(expression, guards)
+            self._read(expression, guards)
         for keyword in node.keywords:
-            self._expressions.read(keyword.value, guards)
+            self._read(keyword.value, guards)
         inner = self._inner(node, node.name, guards)
         # The body itself runs, whatever the marks say of its tests.
         inner.marks = _marks(node)
         self._module.classes.append(inner)
         _ScopeReader(self._module, inner).block(node.body, guards)
-
-    def _if(self, node: ast.If, guards: Guards) -> None:
-        self._expressions.read(node.test, guards)
-        yes = Guard(kind=GuardKind.TEST, node=node.test)
-        no = Guard(kind=GuardKind.TEST, node=node.test, holds=False)
-        self.block(node.body, (*guards, yes))
-        self.block(node.orelse, (*guards, no))
 
     def _try(self, node: Except, guards: Guards) -> None:
         for index, statement in enumerate(node.body):
@@ -403,25 +236,27 @@ class _ScopeReader:
     def _with(self, node: ast.With | ast.AsyncWith, guards: Guards) -> None:
         inside = guards
         for item in node.items:
-            self._expressions.read(item.context_expr, inside)
+            self._read(item.context_expr, inside)
             if item.optional_vars is not None:
                 self._bind_target(item.optional_vars, item.context_expr, inside, BindingKind.WITH)
             inside = (*inside, *suppressed(item.context_expr))
         self.block(node.body, inside)
 
     def _for(self, node: ast.For | ast.AsyncFor, guards: Guards) -> None:
-        self._expressions.read(node.iter, guards)
+        self._read(node.iter, guards)
         self._bind_target(node.target, None, guards, BindingKind.UNKNOWN)
         if isinstance(node.target, ast.Name):
-            self._loops[node.target.id] = _texts(node.iter)
+            elements = node.iter.elts if isinstance(node.iter, ast.List | ast.Tuple) else []
+            values = [each.value for each in elements if isinstance(each, ast.Constant)]
+            self._loops[node.target.id] = [each for each in values if isinstance(each, str)]
         self.block((*node.body, *node.orelse), guards)
 
     def _while(self, node: ast.While, guards: Guards) -> None:
-        self._expressions.read(node.test, guards)
+        self._read(node.test, guards)
         self.block((*node.body, *node.orelse), guards)
 
     def _match(self, node: ast.Match, guards: Guards) -> None:
-        self._expressions.read(node.subject, guards)
+        self._read(node.subject, guards)
         self._scope.narrowed.add(ast.unparse(node.subject))
         for case in node.cases:
             for pattern in ast.walk(case.pattern):
@@ -470,13 +305,13 @@ class _ScopeReader:
         self._module.sites.append(site)
 
     def _assign(self, node: ast.Assign, guards: Guards) -> None:
-        self._expressions.read(node.value, guards)
+        self._read(node.value, guards)
         for target in node.targets:
             self._bind_target(target, node.value, guards, BindingKind.VALUE)
 
     def _annotated(self, node: ast.AnnAssign, guards: Guards) -> None:
         if node.value is not None:
-            self._expressions.read(node.value, guards)
+            self._read(node.value, guards)
         binding = Binding(
             kind=BindingKind.VALUE,
             node=node,
@@ -487,7 +322,7 @@ class _ScopeReader:
         self._keep_target(node.target, binding)
 
     def _augmented(self, node: ast.AugAssign, guards: Guards) -> None:
-        self._expressions.read(node.value, guards)
+        self._read(node.value, guards)
         self._bind_target(node.target, None, guards, BindingKind.UNKNOWN)
 
     def _bind_target(
@@ -522,7 +357,7 @@ class _ScopeReader:
                     self._scope.root().changed.setdefault(target.value.id, []).append(target.slice)
                 if self._makes_globals(target, binding.guards):
                     return
-            self._expressions.read(target, binding.guards)
+            self._read(target, binding.guards)
 
     def _makes_globals(self, target: ast.Subscript, guards: Guards) -> bool:
         """Bind the names of `for name in ["a", "b"]: globals()[name] = …`; whether the line is such a one."""
@@ -535,24 +370,20 @@ class _ScopeReader:
         return True
 
     def _keep_attribute(self, target: ast.Attribute, binding: Binding) -> None:
-        self._expressions.read(target.value, binding.guards)
+        self._read(target.value, binding.guards)
         owner = self._scope.parent
         arguments = getattr(self._scope.node, "args", None)
-        is_own = (
-            owner is not None
-            and owner.is_class
-            and arguments is not None
-            and isinstance(target.value, ast.Name)
-            and target.value.id == _first(arguments)
-        )
-        if is_own and owner is not None:
+        plain = [] if arguments is None else [*arguments.posonlyargs, *arguments.args]
+        first = [each.arg for each in plain[:1]]
+        name = target.value.id if isinstance(target.value, ast.Name) else None
+        if owner is not None and owner.is_class and [name] == first:
             owner.attributes.setdefault(target.attr, []).append((self._scope, binding))
         else:
             self._module.patched.add(target.attr)
 
     def _return(self, node: ast.Return, guards: Guards) -> None:
         if node.value is not None:
-            self._expressions.read(node.value, guards)
+            self._read(node.value, guards)
         self._scope.returns.append((node.value, guards))
 
     def _outer(self, node: ast.Global | ast.Nonlocal, _guards: Guards) -> None:
@@ -564,12 +395,131 @@ class _ScopeReader:
                 unknown = Binding(kind=BindingKind.UNKNOWN, node=node, guards=())
                 self.bind(target.id, unknown)
 
+    def _children(self, node: ast.AST, guards: Guards) -> None:
+        # As `ast.iter_child_nodes`, but past the leaves: half of all reading is here.
+        for field in node._fields:
+            value = getattr(node, field, None)
+            children = value if isinstance(value, list) else (value,)
+            for child in children:
+                kind = type(child)
+                if kind in _LEAVES:
+                    continue
+                if isinstance(child, ast.expr):
+                    self._read(child, guards)
+                elif isinstance(child, ast.AST):
+                    self._children(child, guards)
 
-def _texts(node: ast.expr) -> tuple[str, ...]:
-    """The strings of a list of strings; empty for anything else."""
-    elements = node.elts if isinstance(node, ast.List | ast.Tuple) else []
-    texts = [each.value for each in elements if isinstance(each, ast.Constant)]
-    return tuple(each for each in texts if isinstance(each, str)) if elements else ()
+    def _call(self, node: ast.Call, guards: Guards) -> None:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in _DYNAMIC:
+            self._scope.root().is_dynamic = True
+        if isinstance(node.func, ast.Attribute):
+            # `globals().get` and its like give a module no name.
+            is_read = node.func.attr in {"get", "keys", "values", "items", "copy"}
+            if is_read and calls_globals(node.func.value):
+                return
+            if node.func.attr in _CHANGING and isinstance(node.func.value, ast.Name):
+                is_update = node.func.attr == "update" and len(node.args) == 1 and not node.keywords
+                change = node.args[0] if is_update else None
+                self._scope.root().changed.setdefault(node.func.value.id, []).append(change)
+        if name in {"setattr", "vars"} and node.args:
+            self._change(node)
+        if name in _NARROWING and node.args:
+            self._scope.narrowed.add(ast.unparse(node.args[0]))
+        site = UseSite(kind=UseKind.CALL, node=node, guards=guards, scope=self._scope)
+        self._module.sites.append(site)
+        self._children(node, guards)
+
+    def _change(self, node: ast.Call) -> None:
+        """`setattr(self, …)` and `vars(self)` may give the class any name."""
+        changed = ast.unparse(node.args[0])
+        if changed in _SELF:
+            self._mark_class()
+        elif "modules" in changed:
+            self._scope.root().is_dynamic = True
+
+    def _mark_class(self) -> None:
+        scope: NameScope | None = self._scope
+        while scope is not None and not scope.is_class:
+            scope = scope.parent
+        if scope is not None:
+            scope.is_dynamic = True
+
+    def _subscript(self, node: ast.Subscript, guards: Guards) -> None:
+        if calls_globals(node.value) and isinstance(node.ctx, ast.Load):
+            self._read(node.slice, guards)
+            return
+        # sys.modules[__name__] = … puts another object in the place of the module.
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "modules":
+            self._scope.root().is_dynamic = True
+        self._children(node, guards)
+
+    def _compare(self, node: ast.Compare, guards: Guards) -> None:
+        self._read(node.left, guards)
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            # `name in globals()` reads.
+            if not (isinstance(op, ast.In | ast.NotIn) and calls_globals(right)):
+                self._read(right, guards)
+
+    def _attribute(self, node: ast.Attribute, guards: Guards) -> None:
+        if node.attr == "__dict__":
+            self._mark_class()
+        if isinstance(node.ctx, ast.Load):
+            site = UseSite(kind=UseKind.ATTRIBUTE, node=node, guards=guards, scope=self._scope)
+            self._module.sites.append(site)
+        self._read(node.value, guards)
+
+    def _choice(self, node: ast.IfExp | ast.If, guards: Guards) -> None:
+        self._read(node.test, guards)
+        yes = Guard(kind=GuardKind.TEST, node=node.test)
+        no = Guard(kind=GuardKind.TEST, node=node.test, holds=False)
+        for branch, guard in ((node.body, yes), (node.orelse, no)):
+            if isinstance(branch, list):
+                self.block(branch, (*guards, guard))
+            else:
+                self._read(branch, (*guards, guard))
+
+    def _chain(self, node: ast.BoolOp, guards: Guards) -> None:
+        holds = isinstance(node.op, ast.And)
+        for value in node.values:
+            self._read(value, guards)
+            guards = (*guards, Guard(kind=GuardKind.TEST, node=value, holds=holds))
+
+    def _lambda(self, node: ast.Lambda, guards: Guards) -> None:
+        defaults: Sequence[ast.expr | None] = (*node.args.defaults, *node.args.kw_defaults)
+        for default in defaults:
+            if default is not None:
+                self._read(default, guards)
+        # Nobody knows its parameters.
+        reader = _ScopeReader(self._module, self._inner(node, "<lambda>", guards))
+        reader.parameters(node.args, node)
+        reader._read(node.body, guards)
+
+    def _named(self, node: ast.NamedExpr, guards: Guards) -> None:
+        binding = Binding(kind=BindingKind.VALUE, node=node, guards=guards, value=node.value)
+        self._scope.bindings.setdefault(node.target.id, []).append(binding)
+        self._read(node.value, guards)
+
+    def _comprehension(self, node: _Comprehension, guards: Guards) -> None:
+        # Its own scope in Python. Here its names only make names of the function around it unknown.
+        for generator in node.generators:
+            for target in ast.walk(generator.target):
+                if isinstance(target, ast.Name):
+                    unknown = Binding(kind=BindingKind.UNKNOWN, node=node, guards=guards)
+                    self._scope.bindings.setdefault(target.id, []).append(unknown)
+            self._read(generator.iter, guards)
+            for test in generator.ifs:
+                self._read(test, guards)
+                guards = (*guards, Guard(kind=GuardKind.TEST, node=test))
+        if isinstance(node, ast.DictComp):
+            self._read(node.key, guards)
+            self._read(node.value, guards)
+        else:
+            self._read(node.elt, guards)
+
+    def _yield(self, node: ast.Yield | ast.YieldFrom, guards: Guards) -> None:
+        self._scope.is_generator = True
+        self._children(node, guards)
 
 
 def _marks(node: FunctionNode | ast.ClassDef) -> Guards:
@@ -579,8 +529,3 @@ def _marks(node: FunctionNode | ast.ClassDef) -> Guards:
         for each in node.decorator_list
         if last_word(each.func if isinstance(each, ast.Call) else each) not in _NO_MARKS
     )
-
-
-def _first(arguments: ast.arguments) -> str | None:
-    names = [*arguments.posonlyargs, *arguments.args]
-    return names[0].arg if names else None

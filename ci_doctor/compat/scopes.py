@@ -157,6 +157,7 @@ class ReadModule(Struct, kw_only=True, eq=False):
 
 
 _SOURCE_ROOTS: Final = ("", "src/", "python/", "lib/")
+_DATA_ROOTS: Final = (".data/purelib/", ".data/platlib/")
 _EXTENSIONS: Final = (".so", ".pyd", ".pyx", ".cpp")
 
 
@@ -183,10 +184,18 @@ class ModuleIndex(Struct, frozen=True, kw_only=True):
 def module_index(names: Iterable[str]) -> ModuleIndex:
     """The modules that a tree's file names make."""
     listed = sorted(names)
-    packages = {name.removesuffix("__init__.py") for name in listed if _is_init(name)}
-    roots = {_root_of(package, packages) for package in packages}
-    roots |= {""} if not packages else set()
-    kept = [root for root in roots if root in _SOURCE_ROOTS or _is_data_root(root)] or [""]
+    packages = {
+        name.removesuffix("__init__.py") for name in listed if f"/{name}".endswith("/__init__.py")
+    }
+    roots = set() if packages else {""}
+    for package in packages:
+        # The directory above the outermost package around it.
+        above = package
+        while above in packages and above:
+            above = above.rstrip("/").rpartition("/")[0]
+            above = f"{above}/" if above else ""
+        roots.add(above)
+    kept = [root for root in roots if root in _SOURCE_ROOTS or root.endswith(_DATA_ROOTS)] or [""]
     modules: dict[str, ModuleFile] = {}
     stubs: dict[str, str] = {}
     for root in sorted(kept, key=len, reverse=True):
@@ -203,24 +212,6 @@ def module_index(names: Iterable[str]) -> ModuleIndex:
         tops = {name.partition(".")[0] for name in modules}
     single = {name for name in modules if "." not in name and modules[name].path is not None}
     return ModuleIndex(modules=modules, stubs=stubs, tops=frozenset(tops | single))
-
-
-def _is_init(name: str) -> bool:
-    return name == "__init__.py" or name.endswith("/__init__.py")
-
-
-def _is_data_root(root: str) -> bool:
-    return root.endswith((".data/purelib/", ".data/platlib/"))
-
-
-def _root_of(package: str, packages: set[str]) -> str:
-    """The directory above the outermost package around `package`."""
-    while True:
-        parent = package.rstrip("/").rpartition("/")[0]
-        above = f"{parent}/" if parent else ""
-        if above not in packages or not package:
-            return above
-        package = above
 
 
 def _add(modules: dict[str, ModuleFile], stubs: dict[str, str], path: str, relative: str) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what a person names as a package: a directory, PATH@REVISION, a wheel, an sdist, a name."""
 
+import contextlib
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from email.parser import BytesHeaderParser
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,20 +27,15 @@ class MetadataFields(Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     version: str | None = None
-    requires_python: str | None = None
 
 
 def metadata_fields(content: bytes) -> MetadataFields:
-    """Name, version and the Python it asks for."""
+    """Name and version."""
     headers = BytesHeaderParser().parsebytes(content)
-    return MetadataFields(
-        name=headers.get("Name"),
-        version=headers.get("Version"),
-        requires_python=headers.get("Requires-Python"),
-    )
+    return MetadataFields(name=headers.get("Name"), version=headers.get("Version"))
 
 
-def wheel_tree(file: Path | IO[bytes], label: str, digest: str | None = None) -> CodeTree:
+def wheel_tree(file: Path, label: str) -> CodeTree:
     """The members of a wheel. Raises UsageError if it is no zip archive."""
     try:
         archive = zipfile.ZipFile(file)
@@ -52,14 +48,16 @@ def wheel_tree(file: Path | IO[bytes], label: str, digest: str | None = None) ->
     def read(name: str) -> bytes:
         return _member(archive, name, sizes)
 
-    fields = _fields(sizes, archive)
+    places = [
+        each for each in sizes if each.endswith(".dist-info/METADATA") and each.count("/") == 1
+    ]
+    fields = metadata_fields(read(places[0])) if places else MetadataFields()
     return CodeTree(
         label=label,
         names=frozenset(filter(is_inside, sizes)),
         read=read,
         distribution=fields.name,
         version=fields.version,
-        digest=digest,
     )
 
 
@@ -86,13 +84,6 @@ def _member(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> bytes
         EOFError,
     ) as error:
         raise OSError(f"{name} cannot be read: {error}") from error
-
-
-def _fields(sizes: dict[str, int], archive: zipfile.ZipFile) -> MetadataFields:
-    for name in sizes:
-        if name.endswith(".dist-info/METADATA") and name.count("/") == 1:
-            return metadata_fields(_member(archive, name, sizes))
-    return MetadataFields()
 
 
 # vLLM's sdist has 30 MB in 5,000 files. Beyond these limits an archive is no package.
@@ -207,7 +198,13 @@ def directory_tree(path: Path, label: str) -> CodeTree:
 def _names(top: Path, inside: str) -> Iterator[str]:
     count = 0
     for folder, below, files in os.walk(top / inside if inside else top):
-        below[:] = sorted(each for each in below if _is_walked(Path(folder), each))
+        below[:] = sorted(
+            each
+            for each in below
+            if not each.startswith(".")
+            and each not in _LEFT_OUT
+            and not Path(folder, each).is_symlink()
+        )
         relative = Path(folder).relative_to(top).as_posix()
         prefix = "" if relative == "." else f"{relative}/"
         for name in files:
@@ -218,10 +215,6 @@ def _names(top: Path, inside: str) -> Iterator[str]:
                 )
             if name.endswith(_SUFFIXES) or (not prefix and not name.startswith(".git/")):
                 yield f"{prefix}{name}"
-
-
-def _is_walked(folder: Path, name: str) -> bool:
-    return not name.startswith(".") and name not in _LEFT_OUT and not (folder / name).is_symlink()
 
 
 def read_inside(top: Path, name: str) -> bytes:
@@ -251,21 +244,17 @@ def _metadata(names: frozenset[str], read: Callable[[str], bytes]) -> MetadataFi
 
 def _literal_version(names: frozenset[str], read: Callable[[str], bytes]) -> str | None:
     """The version that a package's `__init__.py`, `version.py` or `_version.py` states."""
-    places = ("__init__.py", "version.py", "_version.py", "__version__.py")
-    wanted = [name for name in sorted(names) if name.count("/") <= 2 and name.endswith(places)]
+    places = {"__init__.py", "version.py", "_version.py", "__version__.py"}
     versions = set()
-    for name in wanted:
-        if name.rpartition("/")[2] in places:
-            try:
-                match = _VERSION_LINE.search(read(name).decode("utf-8", "replace"))
-            except OSError:
-                continue
-            if match is not None:
-                versions.add(match.group(1))
+    for name in names:
+        if name.count("/") <= 2 and name.rpartition("/")[2] in places:
+            with contextlib.suppress(OSError):
+                text = read(name).decode("utf-8", "replace")
+                versions.update(_VERSION_LINE.findall(text)[:1])
     return versions.pop() if len(versions) == 1 else None
 
 
-_REGULAR = {"100644", "100755"}
+_REGULAR = ("100644 ", "100755 ")
 
 
 def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
@@ -279,8 +268,18 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
             hint="fetch it, or see `git rev-parse`",
         )
     root = Path(ask_git(directory, "rev-parse", "--show-toplevel") or directory).resolve()
-    below = directory.resolve().relative_to(root).as_posix()
-    objects = _objects(root, commit, "" if below == "." else below)
+    below = directory.resolve().relative_to(root)
+    spec = f"{commit}:{below.as_posix()}" if below.parts else commit
+    listed = run_git(root, ("ls-tree", "-r", "-z", "--end-of-options", spec))
+    if listed.returncode:
+        raise UsageError(f"git cannot list {spec}: {listed.stderr.strip()}")
+    # The regular files by name, with their object ids.
+    entries = [entry.partition("\t") for entry in listed.stdout.split("\0")]
+    objects = {
+        name: head.split()[2] for head, tab, name in entries if tab and head.startswith(_REGULAR)
+    }
+    if below.parts and "__init__.py" in objects:
+        objects = {f"{below.name}/{name}": each for name, each in objects.items()}
     contents = GitObjects(root)
 
     def read(name: str) -> bytes:
@@ -288,9 +287,7 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
             raise OSError(f"{name} is not in {label}")
         return contents.blob(objects[name], LARGEST_SOURCE)
 
-    fields = MetadataFields()
-    if "PKG-INFO" in objects:
-        fields = metadata_fields(read("PKG-INFO"))
+    fields = metadata_fields(read("PKG-INFO")) if "PKG-INFO" in objects else MetadataFields()
     tag = ask_git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", commit)
     return CodeTree(
         label=label,
@@ -299,25 +296,7 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
         distribution=fields.name,
         version=fields.version or (None if tag is None else tag.removeprefix("v")),
         is_built=False,
-        digest=commit,
     )
-
-
-def _objects(root: Path, commit: str, below: str) -> dict[str, str]:
-    """The regular files of the commit by name below the directory, with their object ids."""
-    spec = f"{commit}:{below}" if below else commit
-    listed = run_git(root, ("ls-tree", "-r", "-z", "--end-of-options", spec))
-    if listed.returncode:
-        raise UsageError(f"git cannot list {spec}: {listed.stderr.strip()}")
-    objects = {}
-    for entry in listed.stdout.split("\0"):
-        head, tab, name = entry.partition("\t")
-        fields = head.split()
-        if tab and fields[0] in _REGULAR:
-            objects[name] = fields[2]
-    is_package = "__init__.py" in objects
-    prefix = f"{Path(below).name}/" if is_package and below else ""
-    return {f"{prefix}{name}": each for name, each in objects.items()}
 
 
 def installed_tree(name: str, python: Path | None) -> CodeTree:
@@ -384,16 +363,12 @@ def open_source(text: str, python: Path | None = None) -> CodeTree:
     if path.is_dir():
         return directory_tree(path, text)
     if path.is_file():
-        return _archive(path, text)
+        if path.name.endswith(_TARS):
+            return sdist_tree(path, text)
+        if path.name.endswith(_ZIPS):
+            return wheel_tree(path, text)
+        raise UsageError(f"{text} is no wheel and no sdist", hint="name a directory or an archive")
     place, at, revision = text.rpartition("@")
     if at and revision and Path(place or ".").is_dir():
         return revision_tree(Path(place or "."), revision, text)
     return installed_tree(text, python)
-
-
-def _archive(path: Path, text: str) -> CodeTree:
-    if path.name.endswith(_TARS):
-        return sdist_tree(path, text)
-    if path.name.endswith(_ZIPS):
-        return wheel_tree(path, text)
-    raise UsageError(f"{text} is no wheel and no sdist", hint="name a directory or an archive")

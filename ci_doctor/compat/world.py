@@ -19,6 +19,7 @@ from ci_doctor.compat.scopes import (
     ReadModule,
     module_index,
 )
+from ci_doctor.model.facts.compat import DefinitionFact
 
 
 class Ignorance(StrEnum):
@@ -119,6 +120,15 @@ class AbsentRef(Struct, frozen=True):
     is_module: bool = False
     scope: NameScope | None = None
 
+    @property
+    def sentence(self) -> str:
+        """What is missing, without a full stop."""
+        if self.is_module:
+            return f"there is no module {self.name}"
+        if self.scope is not None:
+            return f"class {self.place} has no attribute `{self.name}`"
+        return f"module {self.place} has no name `{self.name}`"
+
 
 class UnknownRef(Struct, frozen=True):
     """Nobody knows. `detail` is a name: of a decorator, a base, a package. `is_there`: the name itself exists."""
@@ -150,18 +160,14 @@ def joined(refs: list[Ref]) -> Ref:
     """
     kept: list[Ref] = []
     for ref in refs:
-        options = ref.options if isinstance(ref, UnionRef) else (ref,)
-        for option in options:
+        for option in ref.options if isinstance(ref, UnionRef) else (ref,):
             if option not in kept:
                 kept.append(option)
     values = [ref for ref in kept if not (isinstance(ref, ConstantRef) and ref.value is None)]
-    if not values:
-        return kept[0] if kept else UnknownRef(Ignorance.EXPRESSION)
-    if len(values) == 1:
-        return values[0]
-    for ref in values:
-        if isinstance(ref, UnknownRef | OutsideRef | AbsentRef):
-            return UnknownRef(Ignorance.SEVERAL)
+    if len(values) < 2:
+        return (values or kept or [UnknownRef(Ignorance.EXPRESSION)])[0]
+    if any(isinstance(ref, UnknownRef | OutsideRef | AbsentRef) for ref in values):
+        return UnknownRef(Ignorance.SEVERAL)
     return UnionRef(tuple(values))
 
 
@@ -197,8 +203,7 @@ class CodeTree(Struct, frozen=True, kw_only=True, eq=False):
     """Files by their names below the tree, with `/` between parts.
 
     label: how a person calls it. read: the bytes of a name; raises OSError. distribution and
-    version: from its metadata, if it has any. is_built: no build adds modules to it. digest: the
-    same for the same content, if that is known.
+    version: from its metadata, if it has any. is_built: no build adds modules to it.
     """
 
     label: str
@@ -207,7 +212,6 @@ class CodeTree(Struct, frozen=True, kw_only=True, eq=False):
     distribution: str | None = None
     version: str | None = None
     is_built: bool = True
-    digest: str | None = None
 
 
 class Side(Struct, frozen=True, kw_only=True, eq=False):
@@ -265,22 +269,19 @@ class World:
         """The types of the module (PEP 484), parsed; None without a stub that can be read."""
         side = self.side(name)
         path = None if side is None else side.index.stubs.get(name)
-        if side is None or path is None:
+        if path is None:
             return None
         if path not in self._stubs:
-            try:
-                source = side.tree.read(path)
-                is_package = path.endswith("__init__.pyi")
-                self._stubs[path] = self.parse(name, path, source, is_package=is_package)
-            except OSError as error:
-                self.unread[path] = str(error)
-                self._stubs[path] = None
+            source = self._source(side, path)
+            is_package = path.endswith("__init__.pyi")
+            self._stubs[path] = (
+                None if source is None else self.parse(name, path, source, is_package=is_package)
+            )
         return self._stubs[path]
 
     def is_in_compiled(self, module: str, name: str) -> bool:
         """Whether the compiled module holds the name as text; names of its attributes are text there."""
-        side = self.side(module)
-        file = None if side is None else side.index.modules.get(module)
+        side, file = self.side(module), self.file(module)
         if side is None or file is None or file.compiled is None:
             return False
         if file.compiled not in self._compiled:
@@ -297,15 +298,9 @@ class World:
         star import of each.
         """
         if module not in self._exports:
-            side = self.side(module)
-            file = None if side is None else side.index.modules.get(module)
-            text = None
-            if side is not None and file is not None and file.path is not None:
-                try:
-                    text = side.tree.read(file.path)
-                except OSError as error:
-                    self.unread[file.path] = str(error)
-            self._exports[module] = _exported_words(text)
+            file = self.file(module)
+            source = self._source(self.side(module), None if file is None else file.path)
+            self._exports[module] = _exported_words(source)
         words = self._exports[module]
         return words is None or name in words
 
@@ -334,32 +329,44 @@ class World:
     def caller_files(self) -> Iterator[tuple[str, bytes]]:
         """The Python files of the caller with their content, by path."""
         for path in sorted(self.caller.tree.names):
-            if path.endswith(".py"):
-                try:
-                    yield path, self.caller.tree.read(path)
-                except OSError as error:
-                    self.unread[path] = str(error)
+            source = self._source(self.caller, path) if path.endswith(".py") else None
+            if source is not None:
+                yield path, source
+
+    def class_line(self, scope: NameScope) -> DefinitionFact | None:
+        """Where a class is defined."""
+        line = getattr(scope.node, "lineno", 1)
+        return self.definition(scope.module, line, f"class {scope.qualified}")
+
+    def definition(self, module: str, line: int, text: str) -> DefinitionFact | None:
+        """A line of the module; None if it has no source."""
+        read = self.module(module)
+        return None if read is None else DefinitionFact(file=read.path, line=line, text=text)
+
+    def _source(self, side: Side | None, path: str | None) -> bytes | None:
+        """The content of a file; None, and a line in `unread`, if it cannot be read."""
+        if side is None or path is None:
+            return None
+        try:
+            return side.tree.read(path)
+        except OSError as error:
+            self.unread[path] = str(error)
+            return None
 
     def _named_by_build(self, side: Side) -> frozenset[str]:
         key = id(side)
         if key not in self._build_words:
-            words: set[str] = set()
-            for name in _BUILD_FILES:
-                if name in side.tree.names:
-                    text = side.tree.read(name).decode("utf-8", "replace")
-                    words |= set(_WORD.findall(text))
-            self._build_words[key] = frozenset(words)
+            texts = [side.tree.read(name) for name in _BUILD_FILES if name in side.tree.names]
+            text = b" ".join(texts).decode("utf-8", "replace")
+            self._build_words[key] = frozenset(_WORD.findall(text))
         return self._build_words[key]
 
     def _read(self, name: str) -> ReadModule | None:
-        side = self.side(name)
-        file = None if side is None else side.index.modules.get(name)
-        if side is None or file is None or file.path is None:
+        file = self.file(name)
+        if file is None or file.path is None:
             return None
-        try:
-            source = side.tree.read(file.path)
-        except OSError as error:
-            self.unread[file.path] = str(error)
+        source = self._source(self.side(name), file.path)
+        if source is None:
             return None
         return self.parse(name, file.path, source, is_package=file.is_package)
 
@@ -390,40 +397,30 @@ class Asks(Protocol):
 
     def value(self, node: ast.expr, scope: NameScope) -> Ref:
         """What an expression stands for in a scope."""
-        ...
 
     def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
         """What a name stands for in this very scope; None if no line there binds it."""
-        ...
 
     def binding(self, binding: Binding, scope: NameScope) -> Ref:
         """What one statement binds."""
-        ...
 
     def attribute(self, ref: Ref, name: str) -> Ref:
         """What an attribute stands for."""
-        ...
 
     def member(self, module: str, name: str) -> Ref:
         """What a name of a module stands for."""
-        ...
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
-        ...
 
     def absolute(self, binding: Binding, scope: NameScope) -> str | None:
         """The absolute name of the module that a `from` names."""
-        ...
 
     def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
         """What a value with that annotation stands for."""
-        ...
 
     def class_member(self, cls: ClassRef, name: str) -> Ref:
         """What a name of a class stands for, through its bases."""
-        ...
 
     def runs(self, guards: Guards, scope: NameScope) -> Life:
         """Whether a statement with these conditions runs."""
-        ...

@@ -8,7 +8,7 @@ docs/configuration.md shows it, and the JSON Schema for editors takes its descri
 from functools import cache
 from importlib import resources
 
-from ci_doctor.config.toml_lines import Key, line_of
+from ci_doctor.config.loading import Key, line_of
 
 
 @cache

@@ -43,13 +43,11 @@ class PassPlan(Struct, frozen=True, kw_only=True):
 
 def passes_of(plan: ExperimentPlan) -> tuple[PassPlan, ...]:
     """The passes of each start of an experiment."""
-    passes = []
-    for number in range(plan.passes):
-        # Before the first pass there is nothing that the server could remember.
-        resets = number > 0
-        made = PassPlan(requests=plan.requests, concurrency=plan.concurrency, resets=resets)
-        passes.append(made)
-    return tuple(passes)
+    # Before the first pass there is nothing that the server could remember.
+    return tuple(
+        PassPlan(requests=plan.requests, concurrency=plan.concurrency, resets=number > 0)
+        for number in range(plan.passes)
+    )
 
 
 async def collect(
@@ -150,10 +148,10 @@ class ControlRequest(Struct, frozen=True, kw_only=True):
 
 def is_due(arm: Arm, starts: Iterable[ArmStart]) -> bool:
     """Whether the next start of an arm gets a control: no earlier one of today has decided it."""
-    for start in starts:
-        if start.arm is arm and start.control is not None and start.control.is_decisive:
-            return False
-    return True
+    return not any(
+        start.arm is arm and start.control is not None and start.control.is_decisive
+        for start in starts
+    )
 
 
 def control_requests(
@@ -163,15 +161,20 @@ def control_requests(
 
     `variety` holds each request that the start has answered.
     """
-    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
-    # The sort is stable: of equal ones the first of the file is taken.
-    ranked = sorted(answered, key=lambda each: _rank(each, variety[each.id]), reverse=True)
-    changeable = [each for each in ranked if _is_changeable(each)]
+    # The longer and the freer an answer, the more it would differ. The sort is stable: of equal ones
+    # the first of the file is taken.
+    changeable = sorted(
+        _changeable(requests, variety),
+        key=lambda each: (_is_telling(each, variety[each.id]), variety[each.id]),
+        reverse=True,
+    )
     if not changeable:
         return
     first = changeable[0]
+    # The best one with another prompt than the first; the first if all have the same.
+    others = (each for each in changeable if prompt_of(each) != prompt_of(first))
     yield _control(first, PromptChange.REVERSED, variety)
-    yield _control(_another(changeable), PromptChange.REPLACED, variety)
+    yield _control(next(others, first), PromptChange.REPLACED, variety)
 
 
 def inside_requests(
@@ -182,12 +185,11 @@ def inside_requests(
     Of the shortest prompts that have a middle the most is changed. Of longer ones more is left at the
     ends. Those that a server may cut, or of which only the end may matter, are left out.
     """
-    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
-    telling = [
-        each for each in answered if _is_changeable(each) and _is_telling(each, variety[each.id])
-    ]
-    by_prompt = {prompt_of(each): each for each in telling}
-    by_prompt = {text: each for text, each in by_prompt.items() if len(text) <= _IS_READ_WHOLE}
+    by_prompt = {
+        prompt_of(each): each
+        for each in _changeable(requests, variety)
+        if _is_telling(each, variety[each.id]) and len(prompt_of(each)) <= _IS_READ_WHOLE
+    }
     ranked = sorted(by_prompt, key=lambda prompt: (len(prompt) < _HAS_MIDDLE, len(prompt)))
     long = sorted(ranked, key=len, reverse=True)
     for prompts in dict.fromkeys((tuple(ranked[:2]), tuple(long[:2]))):
@@ -195,20 +197,16 @@ def inside_requests(
             yield tuple(_control(by_prompt[each], PromptChange.INSIDE, variety) for each in prompts)
 
 
-def _is_changeable(request: Request) -> bool:
-    if not protocol_of(request).prompted:
-        return False
-    return changed_body(request, PromptChange.REVERSED) is not None
-
-
-def _is_echo(request: Request) -> bool:
-    """Whether the answer repeats the prompt: then it changes with it, whoever answers."""
-    return bool(request.body.get("echo"))
-
-
-def _rank(request: Request, variety: Variety) -> tuple[bool, Variety]:
-    """The longer and the freer an answer, the more it would differ."""
-    return _is_telling(request, variety), variety
+def _changeable(requests: Sequence[Request], variety: Mapping[str, Variety]) -> list[Request]:
+    """The answered requests whose prompt can be changed, and whose answer is not the prompt itself."""
+    return [
+        each
+        for each in requests
+        if each.id in variety
+        and not each.body.get("echo")
+        and protocol_of(each).prompted
+        and changed_body(each, PromptChange.REVERSED) is not None
+    ]
 
 
 def _is_telling(request: Request, variety: Variety) -> bool:
@@ -220,15 +218,6 @@ def _is_telling(request: Request, variety: Variety) -> bool:
     # A system message may demand one of a few words, whatever the user writes.
     is_label = words <= 1 and len(messages) > 1
     return is_free(request) and not is_label
-
-
-def _another(ranked: Sequence[Request]) -> Request:
-    """The best one with another prompt than the first; the first if all have the same."""
-    first = ranked[0]
-    for request in ranked:
-        if prompt_of(request) != prompt_of(first):
-            return request
-    return first
 
 
 def _control(

@@ -24,12 +24,13 @@ from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.facts.correctness import ControlOutcome
-from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
+from ci_doctor.services.instance import RunningService, ServiceEvent
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.services.spec import LaunchContext, start_order
+from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
@@ -69,25 +70,17 @@ def count_files(*directories: Path) -> int:
 
     A file that lies in two of them counts once.
     """
-    return len(set(_files(directories)))
-
-
-def added(before: int, after: int) -> int:
-    """How many files a start added. 0: it found the caches warm.
-
-    Never negative: libraries remove old files too.
-    """
-    return max(0, after - before)
-
-
-def _files(directories: Iterable[Path]) -> Iterable[str]:
+    files: set[str] = set()
     for top in {os.path.realpath(directory) for directory in directories}:
         # os.walk leaves out what it cannot read.
         for directory, _, names in os.walk(top):
-            for name in names:
-                # No Path, which costs ten times as much.
-                if not name.endswith(".lock"):
-                    yield os.path.join(directory, name)  # noqa: PTH118
+            # No Path, which costs ten times as much.
+            files.update(
+                os.path.join(directory, name)  # noqa: PTH118
+                for name in names
+                if not name.endswith(".lock")
+            )
+    return len(files)
 
 
 # If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
@@ -141,11 +134,10 @@ class StartAttempt:
         self.began = clock.now()
         self.whole = False
         self.failure: ServiceFailure | None = None
-        self.logs: list[Path] = []
+        self._starts = Starts(start_order(self._arm.specs, self._arm.names))
         self.facts: Mapping[str, str] = {}
         self._group: RunningGroup | None = None
         self._stopped: StopResult | None = None
-        self._ready_after_s: float | None = None
         self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
         self._passes = tools.passes or passes_of(plan)
@@ -157,7 +149,9 @@ class StartAttempt:
         launched = await self._launch()
         if isinstance(launched, ServiceFailure):
             self.failure = launched
-            self.whole = not self._ran_out_of_time(launched)
+            # The budget may have left the service no time, rather than its own start_timeout.
+            is_late = clock.now() >= self._start_deadline - _CLOSE_S
+            self.whole = not (is_late and launched.kind is FailureKind.NOT_READY)
             self._stopped = launched.stopped
             return
         self._group = launched
@@ -171,10 +165,13 @@ class StartAttempt:
 
     def result(self, *, warm_up: bool = False) -> StartResult:
         """What came of it, with no process left: an orderly stop that was cut off ends here."""
-        stopped = self._stopped
+        stopped = self._stopped or StopResult(duration_s=0.0)
         if self._group:
-            stopped = self._group.kill_now()
-        killed = stopped.killed if stopped else ()
+            now = self._group.kill_now()
+            # All that was killed, with what the orderly stop alone could see.
+            stopped = replace(
+                stopped, killed=now.killed, survivors=now.survivors, left_behind=now.left_behind
+            )
         failure = self.failure
         is_outside = failure is not None and failure.kind is FailureKind.OUTSIDE
         # A service that ran left a log, and the log is its own word. One that never started has the
@@ -190,31 +187,24 @@ class StartAttempt:
         )
         # Before the files are counted: a large cache would lengthen the start.
         duration_s = clock.now() - self.began - self._waited_s
+        # Never negative: libraries remove old files too. 0: it found the caches warm.
         now_cached = count_files(*self.tools.cache_places)
         return StartResult(
             start=start,
             failure=failure,
             duration_s=duration_s,
-            logs=tuple(self.logs),
+            services=self._starts.runs,
+            stopped=stopped,
             digests=tally.digests,
             errors=tally.errors,
             samples=tally.count,
-            ready_after_s=self._ready_after_s,
-            killed=tuple(f"{process.name} ({process.pid})" for process in killed),
-            not_released=self._stopped.not_released if self._stopped else (),
-            left_behind=stopped.left_behind if stopped else LeftBehind(),
             throttled=len(tally.throttled),
             facts=self.facts,
-            cached=added(self._cached, now_cached),
+            cached=max(0, now_cached - self._cached),
             cut_short=not self.whole,
             warm_up=warm_up,
             proof=self._proof.readings if self._proof else (),
         )
-
-    def _ran_out_of_time(self, failure: ServiceFailure) -> bool:
-        """Whether the budget left the service no time, rather than its own start_timeout."""
-        is_late = clock.now() >= self._start_deadline - _CLOSE_S
-        return is_late and failure.kind is FailureKind.NOT_READY
 
     @property
     def _start_deadline(self) -> float:
@@ -246,11 +236,7 @@ class StartAttempt:
         )
 
         def on_event(event: ServiceEvent) -> None:
-            if event.kind is EventKind.STARTED and event.log is not None:
-                self.logs.append(Path(event.log))
-            if event.kind is EventKind.READY:
-                # Of several services the last: requests go to it.
-                self._ready_after_s = event.at - self.began
+            self._starts.add(event)
             self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
         return await start_group(self._arm.specs, self._arm.names, context, on_event)
@@ -295,7 +281,15 @@ class StartAttempt:
         )
         not_reset = await self._send_passes(sender)
         # While the processes live: /proc shows what they have loaded.
-        self.facts = self._loaded(group)
+        self.facts = loaded(
+            sorted(
+                {
+                    process.pid
+                    for each in group.services.values()
+                    for process in group.tree.below(each.pid)
+                }
+            )
+        )
         tally.proof_missing = (*not_reset, *await proof.unmet())
         # A server that ends with its last answer is not always dead yet when that arrives.
         reason = await group.still_ready(service.name, _STILL_READY_S)
@@ -308,23 +302,16 @@ class StartAttempt:
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
         """Send the requests of every pass; returns a sentence for each missing reset."""
-        arm = self.tally.arm.value
-        start = self.tally.number
         not_reset: list[str] = []
         for number, each in enumerate(self._passes, start=1):
             if each.resets and self._arm.reset:
                 not_reset.extend(await reset(sender, self._arm.reset))
             await asyncio.sleep(each.pause_s)
+            arm, start = self.tally.arm.value, self.tally.number
             sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
             paced = replace(sender, concurrency=each.concurrency)
             await collect(paced, each.requests, sample, self._keep)
         return tuple(not_reset)
-
-    def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
-        pids: set[int] = set()
-        for service in group.services.values():
-            pids.update(process.pid for process in group.tree.below(service.pid))
-        return loaded(sorted(pids))
 
     def _keep(self, sample: Sample) -> None:
         self.tools.keep(sample)

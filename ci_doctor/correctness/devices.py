@@ -6,18 +6,22 @@ service that is spread over them. It is always a part of what the job itself may
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.services.gpu_demand import demands_of
 from ci_doctor.services.spec import start_order
 
 AUTO = "auto"
+# The condition of a service that its GPUs are empty again.
+GPU_MEMORY = "gpu-memory"
 # Two starts at once: one more would cost the memory and the CPUs of another server.
 _AT_ONCE = 2
 # `2`, or the beginning of a UUID; CUDA reads no other names.
@@ -76,14 +80,14 @@ def without_gpu_memory(plan: ExperimentPlan) -> tuple[ExperimentPlan, float | No
     While one start runs, the memory of its own devices is no remains of the other. None: no service
     gives any back. Pure.
     """
-    limits = []
+    limits: list[float] = []
     arms = {}
     for arm, each in plan.arms.items():
         specs = {}
         for name, spec in each.specs.items():
-            if "gpu-memory" in spec.released:
+            if GPU_MEMORY in spec.released:
                 limits.append(parse_duration(spec.release_timeout))
-            kept = [condition for condition in spec.released if condition != "gpu-memory"]
+            kept = [condition for condition in spec.released if condition != GPU_MEMORY]
             specs[name] = replace(spec, released=kept)
         arms[arm] = replace(each, specs=specs)
     return replace(plan, arms=arms), max(limits, default=None)
@@ -93,14 +97,9 @@ def _entries(value: str | None) -> list[str] | None:
     """The devices that CUDA_VISIBLE_DEVICES names, up to the first that names none; None if unset."""
     if value is None:
         return None
-    devices: list[str] = []
-    for entry in value.split(","):
-        word = entry.strip()
-        # CUDA stops at the first entry that names no device (`-1`), without an error.
-        if not _DEVICE.fullmatch(word):
-            break
-        devices.append(word)
-    return devices
+    words = (entry.strip() for entry in value.split(","))
+    # CUDA stops at the first entry that names no device (`-1`), without an error.
+    return list(takewhile(_DEVICE.fullmatch, words))
 
 
 def _seen_by(environment: Mapping[str, str]) -> list[str]:
@@ -139,9 +138,9 @@ def _group(word: str, own: Sequence[str] | None) -> list[str]:
 
 def _check_groups(groups: Sequence[Sequence[str]], number: int) -> None:
     devices = [device for group in groups for device in group]
-    for place, device in enumerate(devices):
-        if device in devices[:place]:
-            raise UsageError(f"devices: {device} is named twice", hint=_HINT)
+    twice = [device for device, times in Counter(devices).items() if times > 1]
+    if twice:
+        raise UsageError(f"devices: {twice[0]} is named twice", hint=_HINT)
     sizes = {len(group) for group in groups}
     if len(sizes) > 1:
         raise UsageError("devices: each start must get as many devices as any other", hint=_HINT)
@@ -161,11 +160,9 @@ def _started(arms: Mapping[Arm, ArmPlan]) -> Iterator[tuple[str, str]]:
 
 def _demand(arms: Mapping[Arm, ArmPlan]) -> int:
     """How many devices a start takes: as many as its commands say, else one."""
-    most = 1
-    for arm, name in _started(arms):
-        for demand in demands_of({name: arms[Arm(arm)].specs[name]}):
-            most = max(most, demand.first + demand.gpus)
-    return most
+    specs = ({name: arms[Arm(arm)].specs[name]} for arm, name in _started(arms))
+    demands = (demand.first + demand.gpus for each in specs for demand in demands_of(each))
+    return max(demands, default=1)
 
 
 def _check_services(arms: Mapping[Arm, ArmPlan], *, several: bool) -> None:

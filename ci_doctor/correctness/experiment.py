@@ -24,21 +24,19 @@ from ci_doctor.correctness.attempt import (
     start_tools,
 )
 from ci_doctor.correctness.devices import at_once, without_gpu_memory
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import free_number
+from ci_doctor.correctness.evidence.resume import StartWriter, free_number
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, unusable
-from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.render import formatting
-from ci_doctor.services.stopping import GpuMemoryBack, wait_released
+from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -198,10 +196,8 @@ class _ExperimentRun:
     async def to_the_end(self) -> Experiment:
         # Caches of a run that was killed: nothing in them is fresh.
         shutil.rmtree(self._caches, ignore_errors=True)
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         try:
-            with self.interruption.watch(task):
+            with self.interruption.watch():
                 # A deadline that has passed already cancels at the first await.
                 async with asyncio.timeout(self.plan.deadline - clock.now()) as limit:
                     await self._starts(limit)
@@ -234,17 +230,23 @@ class _ExperimentRun:
 
     async def _starts(self, limit: asyncio.Timeout) -> None:
         self._measure_budget(limit)
-        self._tell_beginning()
+        if self._next():
+            names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
+            self._tell(self.pace.beginning(names, len(self.plan.requests), self.results))
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
         is_first = True
         while (arms := self._next()) and self._is_time_for(arms):
             await self._start(arms)
             self._measure_budget(limit)
-            if is_first:
-                # Now it is measured; no later start changes it by much.
-                self._tell_pace()
+            # Now it is measured; no later start changes it by much.
+            if is_first and self._next():
+                self._tell(self.pace.outlook(self.results, clock.now()))
             is_first = False
+
+    def _tell(self, note: str) -> None:
+        if note:
+            self.on_progress(ExperimentProgress(note=note))
 
     def _measure_budget(self, limit: asyncio.Timeout) -> None:
         """Move a deadline that nobody set, once a start shows how long the run may take."""
@@ -256,24 +258,10 @@ class _ExperimentRun:
         self.plan = replace(self.plan, deadline=measured)
         self.pace = replace(self.pace, deadline=measured)
         limit.reschedule(asyncio.get_running_loop().time() + measured - clock.now())
-        note = (
+        self._tell(
             f"budget {now} instead of {before}: no --budget is set, and {len(self.pace.order)} starts "
             "may be needed, each as long as those so far"
         )
-        self.on_progress(ExperimentProgress(note=note))
-
-    def _tell_beginning(self) -> None:
-        if self._next():
-            names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
-            requests = len(self.plan.requests)
-            note = self.pace.beginning(names, requests, self.results)
-            self.on_progress(ExperimentProgress(note=note))
-
-    def _tell_pace(self) -> None:
-        """How many starts fit, by what is measured; nothing if no further start is needed."""
-        if self._next():
-            note = self.pace.outlook(self.results, clock.now())
-            self.on_progress(ExperimentProgress(note=note))
 
     def _next(self) -> tuple[Arm, ...]:
         """The arms to start next, at once."""
@@ -318,7 +306,7 @@ class _ExperimentRun:
         began = clock.now()
         with ExitStack() as stack:
             given = {
-                tally: stack.enter_context(self._given(tally, place))
+                tally: stack.enter_context(self._tools(self._keep, tally.name, place))
                 for tally, place in zip(self._tallies(arms), self._places(arms), strict=True)
             }
             marks = {each.name: tools.caches.get("TMPDIR", "") for each, tools in given.items()}
@@ -336,7 +324,7 @@ class _ExperimentRun:
                 wave.begin()
                 await asyncio.gather(*tasks)
                 if memory_limit_s is not None:
-                    held = await wait_released([GpuMemoryBack(before=memory)], memory_limit_s)
+                    held = await gpu_memory_held(memory, memory_limit_s)
             finally:
                 try:
                     # An error of one start ends the others.
@@ -346,7 +334,10 @@ class _ExperimentRun:
                 finally:
                     wave.give_back()
                     self._keep_in_order(made, held)
-        self._measure_share(clock.now() - began, len(arms))
+        alone = sum(result.duration_s for result in self.results[-len(arms) :])
+        if len(arms) > 1 and alone > 0:
+            # What starts that ran at once took, of the sum of their own times.
+            self.pace = replace(self.pace, share=min(1.0, (clock.now() - began) / alone))
 
     async def _one(
         self,
@@ -379,18 +370,14 @@ class _ExperimentRun:
         for place in sorted(made):
             result = made[place]
             if place == max(made):
-                result = replace(result, not_released=(*result.not_released, *held))
+                not_released = (*result.stopped.not_released, *held)
+                stopped = replace(result.stopped, not_released=not_released)
+                result = replace(result, stopped=stopped)
             self._write(result)
 
     def _write(self, result: StartResult) -> None:
         self.files.starts.write(result)
         self.results.append(self.same.at_gate(result))
-
-    def _measure_share(self, seconds: float, number: int) -> None:
-        """What starts that ran at once took, of the sum of their own times."""
-        alone = sum(result.duration_s for result in self.results[-number:])
-        if number > 1 and alone > 0:
-            self.pace = replace(self.pace, share=min(1.0, seconds / alone))
 
     def _tallies(self, arms: Sequence[Arm]) -> list[Tally]:
         starts = [result.start for result in self.results]
@@ -409,10 +396,6 @@ class _ExperimentRun:
         drawn = drawn_places(self._compared, self.plan.rules, len(places), at_once(places))
         return [places[number] for number in drawn[: len(arms)]]
 
-    def _given(self, tally: Tally, place: str) -> AbstractContextManager[StartTools]:
-        is_shared = self.plan.caches is Caches.WARM_UP
-        return self._tools(self._keep, _SHARED if is_shared else tally.name, place)
-
     def _tally(self, arm: Arm, number: int) -> Tally:
         return Tally(
             arm=arm,
@@ -427,9 +410,11 @@ class _ExperimentRun:
         return self.plan.directory / CACHES
 
     def _tools(
-        self, keep: Callable[[Sample], None], caches: str, place: str
+        self, keep: Callable[[Sample], None], name: str, place: str
     ) -> AbstractContextManager[StartTools]:
-        return start_tools(self.plan, self._caches / caches, keep, self.on_progress, place)
+        is_shared = self.plan.caches is Caches.WARM_UP
+        caches = self._caches / (_SHARED if is_shared else name)
+        return start_tools(self.plan, caches, keep, self.on_progress, place)
 
     def _keep(self, sample: Sample) -> None:
         place = self.files.samples.write(sample)

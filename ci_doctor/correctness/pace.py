@@ -6,7 +6,6 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -106,99 +105,6 @@ def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
     )
 
 
-# Assumed of a server before its first start.
-READY_S = 30.0
-ANSWER_S = 1.0
-
-
-class EstimateSource(StrEnum):
-    """Where an estimate comes from."""
-
-    ASSUMED = "assumed"
-    EARLIER = "earlier run"
-    MEASURED = "measured"
-
-
-class Estimate(Struct, frozen=True, kw_only=True):
-    """Seconds that a start of each arm takes, from its first process to its last.
-
-    `basis` says in words where the figures come from.
-    """
-
-    start_s: Mapping[Arm, float]
-    source: EstimateSource
-    basis: str
-
-    def total(self, arms: Sequence[Arm]) -> float:
-        """Seconds that these starts take, one after the other."""
-        return math.fsum(self.start_s[arm] for arm in arms)
-
-    def fitting(self, arms: Sequence[Arm], left_s: float) -> int:
-        """How many of these starts, from the first on, end within `left_s` seconds."""
-        for count in range(1, len(arms) + 1):
-            # `total` sums without rounding errors: exactly the budget still fits.
-            if self.total(arms[:count]) > left_s:
-                return count - 1
-        return len(arms)
-
-    def __str__(self) -> str:
-        """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
-        baseline = formatting.duration(self.start_s[Arm.BASELINE])
-        candidate = formatting.duration(self.start_s[Arm.CANDIDATE])
-        if baseline == candidate:
-            return baseline
-        return f"{baseline} (baseline) and {candidate} (candidate)"
-
-
-def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
-    """Before any start: 30 s to be ready, 1 s for an answer.
-
-    In each pass `concurrency` of the `requests` are under way at once.
-    """
-    seconds = READY_S + passes * math.ceil(requests / concurrency) * ANSWER_S
-    return Estimate(
-        start_s=dict.fromkeys(Arm, seconds),
-        source=EstimateSource.ASSUMED,
-        basis=f"assumed: {READY_S:.0f} s to be ready, {ANSWER_S:.0f} s an answer",
-    )
-
-
-def earlier(durations: Sequence[tuple[Arm, float]]) -> Estimate | None:
-    """From the seconds that the starts of an earlier run took; None without any.
-
-    They come from `finished_starts.earlier_durations`.
-    """
-    if not durations:
-        return None
-    basis = "as in the earlier run in this report directory"
-    return _from(durations, EstimateSource.EARLIER, basis)
-
-
-def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estimate:
-    """`prior`, corrected by the seconds that the starts of this run took.
-
-    For each arm the median of its own starts, else of the other's. A median, because one slow start
-    must not sway it.
-    """
-    if not durations:
-        return prior
-    basis = f"measured in {formatting.amount(len(durations), 'start')}"
-    return _from(durations, EstimateSource.MEASURED, basis)
-
-
-def _from(durations: Sequence[tuple[Arm, float]], source: EstimateSource, basis: str) -> Estimate:
-    of_all = []
-    of_arm: dict[Arm, list[float]] = {arm: [] for arm in Arm}
-    for arm, seconds in durations:
-        of_all.append(seconds)
-        of_arm[arm].append(seconds)
-    medians = {}
-    for arm, own in of_arm.items():
-        # The arms differ by what they load, but less than a start differs from a guess.
-        medians[arm] = statistics.median(own or of_all)
-    return Estimate(start_s=medians, source=source, basis=basis)
-
-
 # They say for how long and where a run is made, which another run decides anew.
 _OF_THE_RUN = {"--budget", "--resume", "--report-dir"}
 
@@ -222,9 +128,13 @@ def command_line(argv: Sequence[str], more: Sequence[str], without: Sequence[str
     return shlex.join(["ci-doctor", *words, *more])
 
 
-# A proposed budget leaves this much beyond the estimate.
+# A proposed budget leaves this much beyond what the starts took.
 SLACK_SHARE = 0.25
 _SLACK_S = 30.0
+# Candidate starts of a proposed new run under the policy `any`, beyond those that did not decide.
+_MORE = 2
+# A run that made every start goes on to this many times as many.
+_FACTOR = 2
 
 
 class NextRun(NamedTuple):
@@ -237,170 +147,41 @@ class NextRun(NamedTuple):
         return f"{self.cost}: {self.command}"
 
 
-def resumed_run(
-    estimate: Estimate,
-    remaining: Sequence[Arm],
-    argv: Sequence[str],
-    directory: str,
-    reserve_s: float = 0.0,
-) -> NextRun:
-    """How to resume an undecided run that has the starts `remaining` left. No full stop.
+class StartSeconds(Struct, frozen=True, kw_only=True):
+    """Seconds that a start of each arm takes, from its first process to its last.
 
-    `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
-    directory, `reserve_s` the part of a budget that is kept for the report.
-    """
-    budget = _budget(estimate, remaining, reserve_s)
-    command = command_line(argv, ["--resume", directory, "--budget", budget])
-    return NextRun(f"up to {_cost(estimate, remaining, 'more start')}", command)
-
-
-def extended_run(
-    estimate: Estimate,
-    further: Sequence[Arm],
-    argv: Sequence[str],
-    directory: str,
-    max_starts: int,
-    reserve_s: float = 0.0,
-) -> NextRun:
-    """How to resume an undecided run that made every start, up to `max_starts` of them."""
-    budget = _budget(estimate, further, reserve_s)
-    words = ["--resume", directory, "--max-starts", str(max_starts), "--budget", budget]
-    command = command_line(argv, words)
-    return NextRun(f"up to {_cost(estimate, further, 'more start')}", command)
-
-
-def new_run(
-    estimate: Estimate,
-    order: Sequence[Arm],
-    argv: Sequence[str],
-    retries: int,
-    reserve_s: float = 0.0,
-) -> NextRun:
-    """How to make a new run of the policy `any` with more `retries`: it has no looks to go on to."""
-    budget = _budget(estimate, order, reserve_s)
-    command = command_line(argv, ["--retries", str(retries), "--budget", budget])
-    return NextRun(f"a new run of up to {_cost(estimate, order, 'start')}", command)
-
-
-def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
-    count = formatting.amount(len(arms), what)
-    seconds = formatting.duration(estimate.total(arms))
-    return f"{count}, about {seconds} at {estimate} a start ({estimate.basis})"
-
-
-def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
-    seconds = estimate.total(arms) * (1 + SLACK_SHARE) + _SLACK_S + reserve_s
-    # Whole minutes: a budget to paste, and not a measurement.
-    return f"{math.ceil(seconds / 60)}m"
-
-
-class Schedule(Struct, frozen=True, kw_only=True):
-    """What is planned and done.
-
-    `order` are all starts that the run may need, `made` those that count already. `archived`: enough
-    builds were archived to pass without a baseline start of today. `least_baselines` and
-    `least_candidates` must have answered before a pass.
+    `of` is the median of its own starts, else of the other's; `number` counts those that were measured.
     """
 
-    order: tuple[Arm, ...]
-    made: tuple[Arm, ...] = ()
-    archived: bool = False
-    least_baselines: int = 1
-    least_candidates: int = 1
+    of: Mapping[Arm, float]
+    number: int
+
+    def total(self, arms: Sequence[Arm]) -> float:
+        """Seconds that these starts take, one after the other."""
+        # Without rounding errors: exactly the budget still fits.
+        return math.fsum(self.of[arm] for arm in arms)
+
+    def __str__(self) -> str:
+        """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
+        baseline, candidate = (formatting.duration(self.of[arm]) for arm in Arm)
+        if baseline == candidate:
+            return baseline
+        return f"{baseline} (baseline) and {candidate} (candidate)"
 
     @property
-    def remaining(self) -> tuple[Arm, ...]:
-        """The starts of `order` that are still to be made, whichever were made out of turn."""
-        made = Counter(self.made)
-        left = []
-        for arm in self.order:
-            made[arm] -= 1
-            if made[arm] < 0:
-                left.append(arm)
-        return tuple(left)
-
-    @property
-    def fewest(self) -> int:
-        """How many more starts a verdict takes at best: at least one, if any remain."""
-        counts = Counter(self.made)
-        remaining = self.remaining
-        # The best case: all answers are equal, so the first starts of each arm decide.
-        for count, arm in enumerate(remaining, start=1):
-            counts[arm] += 1
-            is_known = self.archived or counts[Arm.BASELINE] >= self.least_baselines
-            if is_known and counts[Arm.CANDIDATE] >= self.least_candidates:
-                return count
-        return len(remaining)
-
-
-def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) -> str:
-    """How many starts fit into `left_s` of `of_s` seconds, and how many the run takes. No full stop."""
-    remaining = schedule.remaining
-    fitting = estimate.fitting(remaining, left_s)
-    left = _left(left_s, of_s)
-    # An assumption must not tell a person that nothing fits.
-    if estimate.source is EstimateSource.ASSUMED and not fitting:
-        return f"{left}: whether a start fits is not known before the first ({estimate.basis})"
-    if fitting == len(remaining):
-        return f"{left}: {_all_fit(estimate, schedule, left_s)}"
-    fit = "fits" if fitting == 1 else "fit"
-    return (
-        f"{left}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} "
-        f"({estimate.basis})"
-    )
-
-
-def beginning(names: Mapping[Arm, str], schedule: Schedule, requests: int, seconds: float) -> str:
-    """What a run starts, and its budget, for the line before the first start. No full stop.
-
-    `names` are the services of each arm, `requests` are sent to each start, `seconds` are the budget.
-    """
-    arms = " and ".join(f"{name} ({arm.value})" for arm, name in names.items())
-    return (
-        f"{arms}: {_needs(schedule)} starts, {formatting.amount(requests, 'request')} each, "
-        f"budget {formatting.duration(seconds)}"
-    )
-
-
-def _left(left_s: float, of_s: float) -> str:
-    left = formatting.duration(max(0.0, left_s))
-    return f"{left} left of {formatting.duration(of_s)}"
-
-
-def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
-    pace = statistics.fmean(estimate.start_s.values())
-    room = "any number of starts"
-    if pace > 0:
-        room = formatting.amount(math.floor(left_s / pace), "start")
-    return f"about {room} of {estimate} fit ({estimate.basis}); the run takes {_needs(schedule)}"
-
-
-def _needs(schedule: Schedule) -> str:
-    most = len(schedule.remaining)
-    fewest = schedule.fewest
-    needs = str(most) if fewest == most else f"{fewest} to {most}"
-    return f"{needs}{_more(schedule)}"
-
-
-def _more(schedule: Schedule) -> str:
-    return " more" if schedule.made else ""
-
-
-# Candidate starts of a proposed new run under the policy `any`, beyond those that did not decide.
-_MORE = 2
-# A run that made every start goes on to this many times as many.
-_FACTOR = 2
+    def basis(self) -> str:
+        """`measured in 3 starts`."""
+        return f"measured in {formatting.amount(self.number, 'start')}"
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """The estimate before the first start (`prior`), what to make, and for how long.
+    """What to make, and for how long.
 
     `archived`: enough builds were archived to pass without a baseline start of today. `began` and
     `deadline` are monotonic times. `share`: what starts that run at once take, of the sum of their
     own times.
     """
 
-    prior: Estimate
     rules: Rules
     archived: bool
     began: float
@@ -415,58 +196,126 @@ class Pace(Struct, frozen=True, kw_only=True):
     def beginning(
         self, names: Mapping[Arm, str], requests: int, results: Sequence[StartResult]
     ) -> str:
-        """What is started, and the budget."""
-        seconds = self.deadline - self.began
-        return beginning(names, self._schedule(results), requests, seconds)
+        """What a run starts, and its budget, for the line before the first start. No full stop.
+
+        `names` are the services of each arm, `requests` are sent to each start.
+        """
+        arms = " and ".join(f"{name} ({arm.value})" for arm, name in names.items())
+        return (
+            f"{arms}: {self._needs(results)} starts, {formatting.amount(requests, 'request')} each, "
+            f"budget {formatting.duration(self.deadline - self.began)}"
+        )
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
-        """How many starts still fit."""
-        estimate = self._estimate(results)
-        schedule = self._schedule(results)
-        return outlook(estimate, schedule, self.deadline - now, self.deadline - self.began)
+        """How many starts still fit, and how many the run takes; no full stop.
+
+        Empty before a start has answered everything: nobody knows then.
+        """
+        measured = self.measured(results)
+        if measured is None:
+            return ""
+        remaining = _left(self.order, results)
+        left_s = max(0.0, self.deadline - now)
+        left = f"{formatting.duration(left_s)} left of {formatting.duration(self.deadline - self.began)}"
+        fitting = sum(
+            measured.total(remaining[:count]) <= left_s for count in range(1, len(remaining) + 1)
+        )
+        if fitting < len(remaining):
+            about = f"{fitting} of {len(remaining)} more starts"
+            return f"{left}: about {about} of {measured} fit ({measured.basis})"
+        pace = statistics.fmean(measured.of.values())
+        room = (
+            formatting.amount(math.floor(left_s / pace), "start")
+            if pace
+            else "any number of starts"
+        )
+        return (
+            f"{left}: about {room} of {measured} fit ({measured.basis}); "
+            f"the run takes {self._needs(results)}"
+        )
 
     def measured_deadline(self, results: Sequence[StartResult]) -> float:
         """The deadline by which all starts end that the run may need, by what these took.
 
         Never earlier than the present one; the present one without a start that answered everything.
         """
-        counted = [each for each in results if each.counts and each.failure is None]
-        if not counted:
+        measured = self.measured(results)
+        if measured is None:
             return self.deadline
-        seconds = self._estimate(counted).total(self.order) * (1 + SLACK_SHARE) + LONGEST_RESERVE_S
+        seconds = measured.total(self.order) * (1 + SLACK_SHARE) + LONGEST_RESERVE_S
         return max(self.deadline, self.began + seconds)
 
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
     ) -> NextRun:
-        """The run that would decide an undecided experiment: starts, minutes, and the command."""
-        estimate = self._estimate(results)
-        schedule = self._schedule(results)
-        if schedule.remaining:
-            return resumed_run(estimate, schedule.remaining, argv, directory, reserve_s)
-        if self.rules.policy is Policy.ANY:
+        """The run that would decide an undecided experiment: starts, minutes, and the command.
+
+        `argv` are the words behind `ci-doctor` of that run, `directory` is its report directory,
+        `reserve_s` the part of a budget that is kept for the report. A run of the policy `any` that made
+        every start has no looks to go on to, and is made anew.
+        """
+        arms = _left(self.order, results)
+        options, cost = ["--resume", directory], "up to {}"
+        what = "more start"
+        if not arms and self.rules.policy is Policy.ANY:
             retries = self.rules.retries + _MORE
-            anew = sequence(replace(self.rules, retries=retries), archived=self.archived)
-            return new_run(estimate, anew, argv, retries, reserve_s)
-        most = _FACTOR * self.rules.max_starts
-        limits = self.rules.limits
-        longer = replace(self.rules, max_starts=most, earlier_max_starts=limits)
-        further = replace(schedule, order=sequence(longer, archived=self.archived)).remaining
-        return extended_run(estimate, further, argv, directory, most, reserve_s)
+            arms = sequence(replace(self.rules, retries=retries), archived=self.archived)
+            options, cost, what = ["--retries", str(retries)], "a new run of up to {}", "start"
+        elif not arms:
+            most, limits = _FACTOR * self.rules.max_starts, self.rules.limits
+            longer = replace(self.rules, max_starts=most, earlier_max_starts=limits)
+            arms = _left(sequence(longer, archived=self.archived), results)
+            options += ["--max-starts", str(most)]
+        words = cost.format(formatting.amount(len(arms), what))
+        # If no start came to its end, the budget was too short for anything.
+        seconds = _FACTOR * (self.deadline - self.began)
+        if measured := self.measured(results):
+            took_s = measured.total(arms)
+            seconds = took_s * (1 + SLACK_SHARE) + _SLACK_S
+            words = f"{words}, about {formatting.duration(took_s)} at {measured} a start ({measured.basis})"
+        # Whole minutes: a budget to paste, and not a measurement.
+        budget = f"{math.ceil((seconds + reserve_s) / 60)}m"
+        return NextRun(words, command_line(argv, [*options, "--budget", budget]))
 
-    def _estimate(self, results: Sequence[StartResult]) -> Estimate:
-        durations = []
-        for result in results:
-            # A start that died took less time than one that answers everything.
-            if result.failure is None and not result.cut_short:
-                durations.append((result.start.arm, self.share * result.duration_s))  # noqa: PERF401
-        return corrected(self.prior, durations)
+    def measured(self, results: Sequence[StartResult]) -> StartSeconds | None:
+        """What the starts took that answered everything; None without any.
 
-    def _schedule(self, results: Sequence[StartResult]) -> Schedule:
-        return Schedule(
-            order=self.order,
-            made=tuple(result.start.arm for result in results if result.counts),
-            archived=self.archived,
-            least_baselines=self.rules.least_baselines,
-            least_candidates=self.rules.least_candidates,
-        )
+        A start that died took less time. A median, because one slow start must not sway it.
+        """
+        seconds: dict[Arm, list[float]] = {arm: [] for arm in Arm}
+        for each in results:
+            if each.counts and each.failure is None:
+                seconds[each.start.arm].append(self.share * each.duration_s)
+        everyone = [each for own in seconds.values() for each in own]
+        if not everyone:
+            return None
+        # The arms differ by what they load, but less than a start differs from a guess.
+        medians = {arm: statistics.median(own or everyone) for arm, own in seconds.items()}
+        return StartSeconds(of=medians, number=len(everyone))
+
+    def _needs(self, results: Sequence[StartResult]) -> str:
+        """`2 to 16`, `15 more`: how many starts a verdict takes, at best and at most."""
+        counts = Counter(each.start.arm for each in results if each.counts)
+        more = " more" if counts else ""
+        remaining = _left(self.order, results)
+        fewest = len(remaining)
+        # The best case: all answers are equal, so the first starts of each arm decide.
+        for count, arm in enumerate(remaining, start=1):
+            counts[arm] += 1
+            is_known = self.archived or counts[Arm.BASELINE] >= self.rules.least_baselines
+            if is_known and counts[Arm.CANDIDATE] >= self.rules.least_candidates:
+                fewest = count
+                break
+        most = len(remaining)
+        return f"{most}{more}" if fewest == most else f"{fewest} to {most}{more}"
+
+
+def _left(order: Sequence[Arm], results: Sequence[StartResult]) -> tuple[Arm, ...]:
+    """The starts of an order that are still to be made, whichever were made out of turn."""
+    made = Counter(each.start.arm for each in results if each.counts)
+    left = []
+    for arm in order:
+        made[arm] -= 1
+        if made[arm] < 0:
+            left.append(arm)
+    return tuple(left)

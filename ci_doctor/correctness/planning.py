@@ -28,7 +28,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.metrics import parse_selector
 from ci_doctor.load.requests import Request
 from ci_doctor.machine.gpus import can_read_gpu_memory
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, service_specs
 
@@ -106,9 +106,10 @@ def arm_plan(
             raise UsageError(
                 f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs)
             )
-    own_specs = {}
-    for name, spec in specs.items():
-        own_specs[name] = _spec(spec, chosen, settings, answers=name == names[-1])
+    own_specs = {
+        name: _spec(spec, chosen, settings, answers=name == names[-1])
+        for name, spec in specs.items()
+    }
     return ArmPlan(
         specs=own_specs,
         names=tuple(names),

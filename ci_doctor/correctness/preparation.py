@@ -15,20 +15,17 @@ from msgspec.structs import replace
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.devices import at_once
-from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
-from ci_doctor.correctness.pace import Pace, assumed, budget_of, earlier
+from ci_doctor.correctness.pace import Pace, budget_of
 from ci_doctor.correctness.planning import plan, widening
 from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
     Arm,
-    ArmPlan,
     CorrectnessSettings,
     ExperimentPlan,
     Policy,
-    Rules,
 )
 from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.environment.determinism import differing
@@ -39,7 +36,7 @@ from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.load.prompts import parameters_of
 from ci_doctor.load.requests import Request, protocol_of, read_requests
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
@@ -74,35 +71,11 @@ COMPARISON_FORM = "0bc095900a7b"
 def requests_digest(requests: Sequence[Request]) -> str:
     """SHA-256 in hex over id, path and body of every request, in the order of sending."""
     content = hashlib.sha256()
-    for request in requests:
+    for each in requests:
+        parts: list[object] = [each.id, each.path, each.body, *each.rare_parts().values()]
         # The order of keys in a body is no difference to a server.
-        parts: list[object] = [request.id, request.path, request.body]
-        parts += request.rare_parts().values()
-        line = json.dumps(parts, sort_keys=True)
-        content.update(line.encode("ascii") + b"\n")
+        content.update(json.dumps(parts, sort_keys=True).encode("ascii") + b"\n")
     return content.hexdigest()
-
-
-def schedule_facts(
-    requests: Sequence[Request],
-    *,
-    passes: int,
-    concurrency: int,
-    caches: str,
-    reset: str | None = None,
-) -> Mapping[str, str]:
-    """What is sent, and how: requests, passes, concurrency, `caches`, the request between passes.
-
-    The form in which answers are compared is one of the facts: another form has other digests.
-    """
-    return {
-        "requests": f"{len(requests)}, sha256 {requests_digest(requests)[:16]}",
-        "schedule.passes": str(passes),
-        "schedule.concurrency": str(concurrency),
-        "schedule.caches": caches,
-        "schedule.reset": reset or "none",
-        "comparison": COMPARISON_FORM,
-    }
 
 
 def identity_of(
@@ -116,27 +89,24 @@ def identity_of(
     arm_plan = plan.arms[arm]
     # Requests may name several models, such as LoRA adapters.
     models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
-    facts = schedule_facts(
-        plan.requests,
-        passes=plan.passes,
-        concurrency=plan.concurrency,
-        caches=plan.caches,
-        reset=arm_plan.reset,
-    )
-    identity = read_identity(list(_served(plan, arm_plan)), models, redactor, ignore)
-    return identity.also(Identity.of(facts))
-
-
-def _served(plan: ExperimentPlan, arm_plan: ArmPlan) -> Iterator[Served]:
+    served = []
     for name in start_order(arm_plan.specs, arm_plan.names):
         spec = arm_plan.specs[name]
         # The environment of the arm goes on top of ours, as it does at the start.
-        yield Served(
-            name=name,
-            words=tuple(spec.words()),
-            environ={**plan.environment, **spec.env},
-            cwd=plan.services_directory / (spec.cwd or ""),
-        )
+        environ = {**plan.environment, **spec.env}
+        cwd = plan.services_directory / (spec.cwd or "")
+        served.append(Served(name=name, words=tuple(spec.words()), environ=environ, cwd=cwd))
+    identity = read_identity(served, models, redactor, ignore)
+    facts = {
+        "requests": f"{len(plan.requests)}, sha256 {requests_digest(plan.requests)[:16]}",
+        "schedule.passes": str(plan.passes),
+        "schedule.concurrency": str(plan.concurrency),
+        "schedule.caches": str(plan.caches),
+        "schedule.reset": arm_plan.reset or "none",
+        # Another form has other digests of the same answers.
+        "comparison": COMPARISON_FORM,
+    }
+    return identity.also(Identity.of(facts))
 
 
 def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
@@ -161,12 +131,13 @@ def _is_greedy(request: Request) -> bool:
 
     text-generation-inference takes no temperature of 0, and has `do_sample` for it.
     """
-    if not protocol_of(request).sampled:
-        return True
     parameters = parameters_of(request)
-    if parameters.get("do_sample") is False:
-        return True
-    return parameters.get("temperature") == 0 or parameters.get("top_k") == 1
+    return (
+        not protocol_of(request).sampled
+        or parameters.get("do_sample") is False
+        or parameters.get("temperature") == 0
+        or parameters.get("top_k") == 1
+    )
 
 
 def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
@@ -175,16 +146,20 @@ def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
     Then the variables are part of what is compared.
     """
     # Inherited variables count: one arm may merely repeat what both inherit.
-    baseline = {**plan.environment, **_variables(plan.arms[Arm.BASELINE])}
-    candidate = {**plan.environment, **_variables(plan.arms[Arm.CANDIDATE])}
+    baseline, candidate = (
+        {
+            **plan.environment,
+            **{key: value for name in arm.names for key, value in arm.specs[name].env.items()},
+        }
+        for arm in (plan.arms[each] for each in Arm)
+    )
     names = differing(baseline, candidate)
     if not names:
         return ()
-    lines = []
-    for name in names:
-        left = baseline.get(name, "unset")
-        right = candidate.get(name, "unset")
-        lines.append(f"{name}: {left!r} against {right!r}")
+    lines = [
+        f"{name}: {baseline.get(name, 'unset')!r} against {candidate.get(name, 'unset')!r}"
+        for name in names
+    ]
     return (
         rules.DIFFERENT_DETERMINISM.finding(
             f"the arms run under different determinism variables: {', '.join(names)}",
@@ -192,13 +167,6 @@ def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
             remedy=rules.DIFFERENT_DETERMINISM.remedy,
         ),
     )
-
-
-def _variables(arm: ArmPlan) -> dict[str, str]:
-    variables = {}
-    for name in arm.names:
-        variables.update(arm.specs[name].env)
-    return variables
 
 
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
@@ -244,7 +212,12 @@ def prepare(
     `directory` is the report directory. Nothing is written.
     """
     settings = request.settings
-    file = _requests_file(settings)
+    if settings.requests is None:
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [correctness]',
+        )
+    file = Path(settings.requests)
     requests = read_requests(file, request.only)
     began = clock.now() if request.began is None else request.began
     budget, budget_note = budget_of(settings, environment, began, clock.now())
@@ -261,43 +234,31 @@ def prepare(
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
     archive = _run_archive(settings, made, identities[Arm.BASELINE], redactor)
     rules = archive.raised(made.rules, environment) if archive else made.rules
-    if _is_archived(archive, rules) and rules.policy is Policy.CONTROL:
+    is_archived = archive is not None and archive.matches.builds >= rules.archive_builds
+    if is_archived and rules.policy is Policy.CONTROL:
         rules = widened(rules, archived=True)
-    made = replace(
-        made, rules=with_order(rules, settings.seed, directory if request.resume else None)
-    )
+    rules = with_order(rules, settings.seed, directory if request.resume else None)
+    made = replace(made, rules=rules)
     # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
-    identity = identify(made, {"commit": repository.commit if repository else None})
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
     return PreparedExperiment(
         request=request,
         plan=made,
-        identity=identity,
+        identity=identify(made, {"commit": repository.commit if repository else None}),
         identities=identities,
-        context=_context(request, file, requests, directory),
-        pace=_pace(made, identity, archive),
-        findings=_findings(made, file, archive),
-        notes=_notes(request, made, budget_note, archive),
+        context=run_context(requests, os.path.relpath(file), one_request, str(directory)),
+        pace=Pace(rules=rules, archived=is_archived, began=made.started, deadline=made.deadline),
+        findings=(
+            *sampling_findings(made.requests, file),
+            *determinism_findings(made),
+            *(archive.findings() if archive else ()),
+        ),
+        notes=tuple(_notes(settings, made, budget_note, archive)),
         redactor=redactor,
         repository=repository,
         archive=archive,
     )
-
-
-def _requests_file(settings: CorrectnessSettings) -> Path:
-    if settings.requests is None:
-        raise UsageError(
-            "no requests file is named",
-            hint='give --requests FILE, or requests = "…" in [correctness]',
-        )
-    return Path(settings.requests)
-
-
-def _context(
-    request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
-) -> Context:
-    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
-    return run_context(requests, os.path.relpath(file), one_request, str(directory))
 
 
 def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
@@ -326,41 +287,18 @@ def _run_archive(
     )
 
 
-def _pace(made: ExperimentPlan, identity: RunIdentity, archive: "RunArchive | None") -> Pace:
-    # Read now: a new run clears the directory before its first start.
-    prior = earlier(earlier_durations(made.directory, identity))
-    return Pace(
-        prior=prior or assumed(len(made.requests), made.passes, made.concurrency),
-        rules=made.rules,
-        archived=_is_archived(archive, made.rules),
-        began=made.started,
-        deadline=made.deadline,
-    )
-
-
-def _is_archived(archive: "RunArchive | None", rules: Rules) -> bool:
-    return archive is not None and archive.matches.builds >= rules.archive_builds
-
-
-def _findings(
-    made: ExperimentPlan, file: Path, archive: "RunArchive | None"
-) -> tuple[Finding, ...]:
-    findings = [*sampling_findings(made.requests, file), *determinism_findings(made)]
-    if archive:
-        findings += archive.findings()
-    return tuple(findings)
-
-
 def _notes(
-    request: ExperimentRequest, made: ExperimentPlan, budget_note: str, archive: "RunArchive | None"
-) -> tuple[str, ...]:
-    notes = [budget_note] if budget_note else []
+    settings: CorrectnessSettings,
+    made: ExperimentPlan,
+    budget_note: str,
+    archive: "RunArchive | None",
+) -> Iterator[str]:
+    if budget_note:
+        yield budget_note
     if archive:
-        notes += archive.notes()
-    note = widening(request.settings, made.rules)
-    if note:
-        notes.append(note)
+        yield from archive.notes()
+    if note := widening(settings, made.rules):
+        yield note
     if made.places:
         how = "two starts at once" if at_once(made.places) > 1 else "each start"
-        notes.append(f"devices: {how}, on {' and '.join(made.places)}")
-    return tuple(notes)
+        yield f"devices: {how}, on {' and '.join(made.places)}"

@@ -65,7 +65,8 @@ class ProofCheck:
         took_s = clock.now() - self._began
         # Read once for all conditions: they are about the same moment.
         after = await self._metrics()
-        if self._has_risen(after):
+        counters = [each for each in self._proof if each[0].metric is not None]
+        if any(self._counted(*each, after)[0] is None for each in counters):
             # What a server still writes after its last answer is no clock: it comes to an end.
             await asyncio.sleep(min(max(took_s, _IDLE_S), _MOST_IDLE_S) / 2)
             await self._idle_readings(min(max(took_s, _IDLE_S), _MOST_IDLE_S) / 2)
@@ -73,15 +74,8 @@ class ProofCheck:
         readings = []
         for proof, service in self._proof:
             if proof.metric is not None:
-                reading = counter_reading(
-                    proof,
-                    service,
-                    self._before.get(service),
-                    after[service],
-                    self._rise(proof, service),
-                )
-                reason = not_risen(proof, reading, after[service])
-                reading = replace(reading, met=reason is None)
+                idle = self._rise(proof, service)
+                reason, reading = self._counted(proof, service, after, idle)
             else:
                 log = self._group.services[service].log
                 begun = 0 if proof.at_start else self._logged.get(service, 0)
@@ -92,13 +86,14 @@ class ProofCheck:
         self.readings = tuple(readings)
         return tuple(sentences)
 
-    def _has_risen(self, after: Mapping[str, Metrics]) -> bool:
-        for proof, service in self._proof:
-            if proof.metric is not None:
-                reading = counter_reading(proof, service, self._before.get(service), after[service])
-                if not_risen(proof, reading, after[service]) is None:
-                    return True
-        return False
+    def _counted(
+        self, proof: Proof, service: str, after: Mapping[str, Metrics], idle: float = 0.0
+    ) -> tuple[str | None, ProofReading]:
+        """Why a counter proves nothing, and what was read of it."""
+        before = self._before.get(service)
+        reading = counter_reading(proof, service, before, after[service], idle)
+        reason = not_risen(proof, reading, after[service])
+        return reason, replace(reading, met=reason is None)
 
     async def _idle_readings(self, pause_s: float) -> dict[str, Metrics]:
         """Read several times while no request is under way; returns the last reading."""
@@ -124,15 +119,9 @@ class ProofCheck:
 
     async def _metrics(self) -> dict[str, Metrics]:
         """The counters of each service that a condition on a counter names."""
-        names: set[str] = set()
-        for proof, name in self._proof:
-            if proof.metric is not None:
-                names.add(name)
-        metrics: dict[str, Metrics] = {}
-        for name in sorted(names):
-            service = self._group.services[name]
-            metrics[name] = await read_samples(service.base_url)
-        return metrics
+        names = {name for proof, name in self._proof if proof.metric is not None}
+        services = self._group.services
+        return {name: await read_samples(services[name].base_url) for name in sorted(names)}
 
 
 def value_of(proof: Proof, metrics: Metrics) -> float | None:

@@ -20,8 +20,9 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.decodable import decodable
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import ProofReading, SharedUse
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 
 T = TypeVar("T", bound=Struct)
@@ -50,10 +51,10 @@ class StartResult(Struct, frozen=True, kw_only=True):
     of an archived file hold it as it is, but for the answers that stand in its `samples` lines of
     samples.jsonl (see `without_answers`).
 
-    `ready_after_s` are the seconds until its last service was ready, None if that never came. `digests` leads from a request to its outputs by pass, and `errors` to its first error.
-    `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
-    processes that needed SIGKILL; `not_released` what was still in use after the stop,
-    `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
+    `digests` leads from a request to its outputs by pass, and `errors` to its first error. `services`
+    are its services as `launch` has them, and `stopped` is what their stop brought to light.
+    `throttled` counts requests that were answered only after an HTTP 429. `facts` are what was loaded
+    and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
     did with files that both arms reach.
@@ -62,14 +63,11 @@ class StartResult(Struct, frozen=True, kw_only=True):
     start: ArmStart
     failure: ServiceFailure | None
     duration_s: float
-    logs: tuple[Path, ...]
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     samples: int = 0
-    ready_after_s: float | None = None
-    killed: tuple[str, ...] = ()
-    not_released: tuple[str, ...] = ()
-    left_behind: LeftBehind = LeftBehind()
+    services: tuple[ServiceRun, ...] = ()
+    stopped: StopResult = StopResult(duration_s=0.0)
     throttled: int = 0
     facts: Mapping[str, str] = {}
     cached: int | None = None
@@ -77,6 +75,24 @@ class StartResult(Struct, frozen=True, kw_only=True):
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
     shared: SharedUse = SharedUse()
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The log of each service that was started."""
+        return tuple(each.log for each in self.services if each.log is not None)
+
+    @property
+    def ready_after_s(self) -> float | None:
+        """The seconds until its last service was ready; None if that never came."""
+        begun = [each.started_at for each in self.services if each.started_at is not None]
+        ready = {
+            each.name: each.started_at + each.ready_s
+            for each in self.services
+            if each.started_at is not None and each.ready_s is not None
+        }
+        # A service may need a second start, on another port.
+        are_ready = ready.keys() == {each.name for each in self.services}
+        return max(ready.values()) - min(begun) if ready and are_ready else None
 
     @property
     def counts(self) -> bool:
@@ -147,42 +163,37 @@ class Experiment(Struct, frozen=True, kw_only=True):
         return tuple(result.start for result in self.compared)
 
 
-_HINT = "correct the command; on another machine it would end in the same way"
-
-
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
-    first = _find(results, arms)
-    if first is None:
+    wrong = _wrong_command(results, arms)
+    if wrong is None:
         return None
-    arm, failure, reason = first
+    arm, failure, reason = wrong
     return Failure(
         message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
         f"{reason}",
-        hint=_HINT,
+        hint="correct the command; on another machine it would end in the same way",
         kind=ErrorKind.USAGE,
     )
 
 
 def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
     """The arm that `unusable` is about."""
-    unusable = _find(results, arms)
-    return unusable[0] if unusable else None
+    wrong = _wrong_command(results, arms)
+    return wrong[0] if wrong else None
 
 
-def _find(
+def _wrong_command(
     results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]
 ) -> tuple[Arm, ServiceFailure, str] | None:
     """The arm whose command cannot run, how it failed last, and why it is the command's fault."""
     for arm in Arm:
         failures = _failures(results, arm)
-        if not failures:
-            continue
-        last = failures[-1]
-        is_baseline = arm is Arm.BASELINE
-        reason = _of_baseline(failures) if is_baseline else _of_candidate(last, arms)
-        if reason:
-            return arm, last, reason
+        if failures:
+            is_baseline = arm is Arm.BASELINE
+            reason = _of_baseline(failures) if is_baseline else _of_candidate(failures[-1], arms)
+            if reason:
+                return arm, failures[-1], reason
     return None
 
 
@@ -190,12 +201,11 @@ def _failures(results: Sequence[StartResult], arm: Arm) -> list[ServiceFailure]:
     """How the starts of an arm failed; empty if one of them came to be ready or was cut short."""
     failures = []
     for result in results:
+        failure = result.failure
         if result.start.arm is not arm:
             continue
-        failure = result.failure
-        if result.cut_short or failure is None or failure.was_ready:
-            return []
-        if failure.kind is not FailureKind.DIED:
+        is_over = failure is not None and failure.kind is FailureKind.DIED and not failure.was_ready
+        if failure is None or result.cut_short or not is_over:
             return []
         failures.append(failure)
     return failures
@@ -223,9 +233,8 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
         return None
     own = arms[Arm.CANDIDATE].specs[failure.service].words()
     blamed = {file_name(word) for word in blamed_words(failure.misused, own)}
-    known: set[str] = set()
-    for name in arms[Arm.BASELINE].names:
-        known.update(map(file_name, arms[Arm.BASELINE].specs[name].words()))
+    baseline = arms[Arm.BASELINE]
+    known = {file_name(word) for name in baseline.names for word in baseline.specs[name].words()}
     # What the baseline's command holds too did run there, as far as anybody knows. Each arm may
     # have a checkout of its own, so files are the same by their names.
     if not blamed or not known.isdisjoint(blamed):
@@ -233,9 +242,8 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
     return failure.misuse
 
 
-def relative(path: Path, directory: Path) -> str:
+def relative(path: str | Path, directory: Path) -> str:
     """A path inside the report directory relative to it; any other path as it is."""
     # A report directory may be moved, or downloaded as an artifact: its own logs stay findable.
-    if path.is_relative_to(directory):
-        return str(path.relative_to(directory))
-    return str(path)
+    place = Path(path)
+    return str(place.relative_to(directory) if place.is_relative_to(directory) else place)

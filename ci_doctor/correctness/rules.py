@@ -3,8 +3,7 @@
 
 from collections.abc import Mapping
 
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.service import FailureKind
 from ci_doctor.model.verdict import Verdict
 

@@ -6,7 +6,7 @@ outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.files import SAMPLES, clear, clear_localisation, redact_logs
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import Resumed, check_resumable, resume
+from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, check_resumable, resume
 from ci_doctor.correctness.evidence.run_identity import write_limits, write_run
 from ci_doctor.correctness.evidence.samples import Outputs, SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
@@ -25,14 +24,7 @@ from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperim
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import all_left, failure_findings, findings, with_cause
-from ci_doctor.correctness.report.levels import (
-    JudgedStarts,
-    level_facts,
-    level_findings,
-    level_tables,
-    spread_of_requests,
-)
-from ci_doctor.correctness.report.picture import certainty_tables, order_tables
+from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
 from ci_doctor.correctness.report.start_evidence import (
     arm_findings,
     control_facts,
@@ -55,15 +47,13 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision, false_alarm_risk
 from ci_doctor.correctness.verdict.validity import without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
-from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
-    CorrectnessFacts,
     IdentityFacts,
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import Finding, ShellCommand
+from ci_doctor.model.finding import ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
@@ -106,20 +96,17 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
     """An undecided decision, with what the setting for such runs lets through."""
-    if prepared.request.settings.on_inconclusive is OnInconclusive.PASS:
-        risk = "on_inconclusive = pass lets through any regression that is not yet proven"
-        decision = replace(decision, reason=f"{decision.reason}; let through", risk=risk)
-    return decision
+    if prepared.request.settings.on_inconclusive is not OnInconclusive.PASS:
+        return decision
+    risk = "on_inconclusive = pass lets through any regression that is not yet proven"
+    return replace(decision, reason=f"{decision.reason}; let through", risk=risk)
 
 
 def _without_doubt(decision: Decision, experiment: Experiment) -> Decision:
     """The decision, or `void` if a green one may rest on cut answers, or on what one arm left."""
     flaw = shared_flaw(experiment.compared) or unended_flaw(experiment.compared)
-    if (
-        not is_green(decision.verdict)
-        or flaw is None
-        or experiment.rules.evidence is not EvidencePolicy.STRICT
-    ):
+    is_strict = experiment.rules.evidence is EvidencePolicy.STRICT
+    if flaw is None or not is_strict or not is_green(decision.verdict):
         return decision
     return Decision(verdict=Verdict.VOID, reason=flaw, kinds=decision.kinds)
 
@@ -131,128 +118,52 @@ def conclude(
     archive_notes: tuple[str, ...] = (),
 ) -> Outcome:
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
-    context = prepared.context
-    directory = prepared.plan.directory
-    pairs = differences(experiment, decision, prepared.plan.ids)
+    context, plan = prepared.context, prepared.plan
+    starts, compared, directory = experiment.starts, experiment.compared, plan.directory
+    pairs = differences(experiment, decision, plan.ids)
     facts = figures.facts(experiment, decision, pairs)
+    made = [result.start.name for result in experiment.results if result.counts]
+    is_exact = experiment.comparison.is_exact
     outcome = Outcome(
         verdict=decision.verdict,
         summary=decision.reason,
         tables=(
-            *picture.tables(experiment, decision, pairs, context),
-            *certainty_tables(experiment.starts, decision),
-            *order_tables(experiment.results, prepared.plan.rules),
-            *device_tables(experiment.compared),
-            *proof_tables(experiment.compared),
-            *shared_tables(experiment.compared),
-            *control_tables(experiment.starts, wanted=prepared.plan.control),
+            *picture.tables(facts, decision, pairs, context, is_exact=is_exact),
+            *picture.order_tables(made, plan.rules),
+            *device_tables(compared),
+            *proof_tables(compared),
+            *shared_tables(compared),
+            *control_tables(starts, wanted=plan.control),
         ),
         facts=facts,
         attempts=figures.attempts(experiment, directory),
         attachments=figures.attachments(experiment, directory / SAMPLES, directory),
     )
-    if failure := _interruption(experiment):
+    if experiment.ending.is_signal:
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
-        return replace(outcome, verdict=None, summary=failure.message, error=failure)
-    if failure := unusable(experiment.results, prepared.plan.arms):
-        return replace(
-            outcome,
-            verdict=None,
-            summary=failure.message,
-            error=failure,
-            findings=tuple(failure_findings(experiment, decision)),
+        failure = Failure(
+            message=f"interrupted by {experiment.ending} after {len(starts)} starts; "
+            "every process was stopped",
+            hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
+            "finished starts",
+            kind=signal_kind(experiment.ending.name),
         )
-    levels = _levels(prepared, experiment, decision)
-    facts = replace(_all_facts(prepared, experiment, facts, archive_notes), levels=levels)
-    tables = (*outcome.tables, *level_tables(levels))
-    if prepared.archive:
-        lines = (*prepared.archive.notes(), *archive_notes)
-        tables = (*tables, text_table(title="Archive", lines=lines))
-    tables = (*tables, *leak_table(all_left(experiment)))
-    return replace(
-        outcome,
-        tables=tables,
-        facts=facts,
-        findings=(
-            *findings(experiment, decision, pairs, context),
-            *level_findings(levels),
-            *prepared.findings,
-            *_drift_findings(prepared, experiment),
-            *_device_findings(prepared, experiment),
-            *arm_findings(decision, facts.identity, prepared.plan.arms),
-        ),
-        cases=figures.cases(decision, prepared.plan.ids, _errors(experiment)),
-    )
-
-
-def _levels(
-    prepared: PreparedExperiment, experiment: Experiment, decision: Decision
-) -> tuple[LevelFacts, ...]:
-    judged = JudgedStarts(
-        starts=experiment.starts,
-        requests=prepared.plan.ids,
-        rules=experiment.rules,
-        complete=experiment.ending is ExperimentEnding.COMPLETE,
-        comparison=experiment.comparison,
-        decision=decision,
-    )
-    return level_facts(judged, lambda requests: spread_of_requests(experiment, requests))
-
-
-def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
-    if prepared.archive:
-        yield from drift_findings(experiment.starts)
-
-
-def _device_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
-    places = prepared.plan.places
-    if len(places) > 1:
-        results = experiment.results
-        yield from device_findings(results, prepared.plan.rules, len(places), at_once(places))
-
-
-def _interruption(experiment: Experiment) -> Failure | None:
-    """What a signal that ended the experiment leaves to say; None if none did."""
-    ending = experiment.ending
-    if not ending.is_signal:
-        return None
-    return Failure(
-        message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
-        "every process was stopped",
-        hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
-        "finished starts",
-        kind=signal_kind(ending.name),
-    )
-
-
-def _errors(experiment: Experiment) -> Mapping[str, str]:
-    """The last start's first error of each request."""
-    errors: dict[str, str] = {}
-    for result in experiment.results:
-        errors.update(result.errors)
-    return errors
-
-
-def _all_facts(
-    prepared: PreparedExperiment,
-    experiment: Experiment,
-    facts: CorrectnessFacts,
-    archive_notes: tuple[str, ...],
-) -> CorrectnessFacts:
-    """The facts of the answers, with those of the run."""
-    made = [result.start.name for result in experiment.results if result.counts]
-    order = [arm.letter for arm in prepared.pace.order]
-    plan = prepared.plan
+        return replace(outcome, verdict=None, summary=failure.message, error=failure)
+    if wrong := unusable(experiment.results, plan.arms):
+        findings_of_starts = tuple(failure_findings(experiment, decision))
+        return replace(
+            outcome, verdict=None, summary=wrong.message, error=wrong, findings=findings_of_starts
+        )
+    levels = level_facts(experiment, decision, plan.ids)
+    left = all_left(experiment)
     here = prepared.repository
-    repository = None
-    if here:
-        repository = RepositoryFacts(commit=here.commit, branch=here.branch, dirty=here.dirty)
-    return replace(
+    facts = replace(
         facts,
         identity=_identity(prepared, facts.identity),
-        repository=repository,
+        repository=here
+        and RepositoryFacts(commit=here.commit, branch=here.branch, dirty=here.dirty),
         schedule=ScheduleFacts(
-            order=" ".join(order),
+            order=" ".join(arm.letter for arm in prepared.pace.order),
             made=" ".join(made),
             seed=plan.rules.seed,
             max_starts=plan.rules.max_starts,
@@ -260,27 +171,53 @@ def _all_facts(
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
-        left_behind=all_left(experiment),
-        proof=proof_facts(experiment.compared),
-        shared=shared_facts(experiment.compared),
-        control=control_facts(experiment.starts),
-        devices=device_facts(experiment.compared),
+        left_behind=left,
+        proof=proof_facts(compared),
+        shared=shared_facts(compared),
+        control=control_facts(starts),
+        devices=device_facts(compared),
+        levels=levels,
     )
+    archived = (*prepared.archive.notes(), *archive_notes) if prepared.archive else ()
+    return replace(
+        outcome,
+        tables=(
+            *outcome.tables,
+            *level_tables(levels),
+            *((text_table(title="Archive", lines=archived),) if prepared.archive else ()),
+            *leak_table(left),
+        ),
+        facts=facts,
+        findings=(
+            *findings(experiment, decision, pairs, context),
+            *level_findings(levels),
+            *prepared.findings,
+            *drift_findings(facts.archived),
+            *device_findings(
+                experiment.results, plan.rules, len(plan.places), at_once(plan.places)
+            ),
+            *arm_findings(decision, facts.identity, plan.arms),
+        ),
+        cases=figures.cases(decision, plan.ids, _errors(experiment)),
+    )
+
+
+def _errors(experiment: Experiment) -> Mapping[str, str]:
+    """The last start's first error of each request."""
+    return {request: text for each in experiment.results for request, text in each.errors.items()}
 
 
 def _identity(prepared: PreparedExperiment, observed: IdentityFacts) -> IdentityFacts:
     """What the machine and the baseline are, with what was `observed` in the starts."""
     baseline, candidate = (prepared.identities[arm] for arm in Arm)
-    arms = {}
-    for each in identity_differences(baseline, candidate):
-        arms[each.fact] = (each.left, each.right)
+    differing = identity_differences(baseline, candidate)
     return IdentityFacts(
         # Observed last: what was loaded counts more than what is installed.
         facts={**baseline.facts, **baseline.noted, **observed.facts},
         unknown=tuple(sorted({*observed.unknown, *baseline.unknown})),
         why_unknown=dict(baseline.unknown),
         differences=observed.differences,
-        arms=arms,
+        arms={each.fact: (each.left, each.right) for each in differing},
     )
 
 
@@ -313,25 +250,21 @@ def preview(
     """What `run` would start. Nothing is started or written. Raises UsageError."""
     prepared = prepare(request, directory, environment)
     plan = prepared.plan
-    pace = prepared.pace
-    order = " ".join(arm.letter for arm in pace.order)
-    outlook = pace.outlook((), plan.started)
+    order = [arm.letter for arm in prepared.pace.order]
+    commands = [
+        f"{arm}: {name}: {shlex.join(plan.arms[arm].specs[name].words())}"
+        for arm in Arm
+        for name in plan.arms[arm].names
+    ]
     return Outcome(
         verdict=None,
-        summary=f"would send {len(plan.requests)} requests to up to {len(pace.order)} "
+        summary=f"would send {len(plan.requests)} requests to up to {len(order)} "
         "starts; a dry run starts nothing",
         tables=(
-            text_table(title="Services", lines=tuple(_command_lines(prepared))),
-            text_table(title="Schedule", lines=(order, *prepared.notes, outlook)),
+            text_table(title="Services", lines=tuple(commands)),
+            text_table(title="Schedule", lines=(" ".join(order), *prepared.notes)),
         ),
     )
-
-
-def _command_lines(prepared: PreparedExperiment) -> Iterator[str]:
-    for arm in Arm:
-        arm_plan = prepared.plan.arms[arm]
-        for name in arm_plan.names:
-            yield f"{arm}: {name}: {shlex.join(arm_plan.specs[name].words())}"
 
 
 def check_prepared(prepared: PreparedExperiment) -> None:
@@ -381,20 +314,18 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
-    from ci_doctor.correctness.archive.build_origin import origin_of_run
+    from ci_doctor.correctness.archive.archived_start import origin_of_run
     from ci_doctor.correctness.archive.run_archive import keep_baseline
 
     plan = prepared.plan
-    samples = plan.directory / SAMPLES
     commit = prepared.repository.commit if prepared.repository else None
-    origin = origin_of_run(plan, commit)
     return keep_baseline(
         prepared.archive,
         experiment,
         decision.verdict,
-        samples,
+        plan.directory / SAMPLES,
         plan.environment,
-        origin,
+        origin_of_run(plan, commit),
     )
 
 

@@ -94,12 +94,11 @@ class SharedPlaces:
 
     def written_by_others(self, arm: str) -> dict[str, str]:
         """The files that starts of another arm wrote, each with one of these starts."""
-        files = {}
-        for path, writers in self._writers.items():
-            others = [start for letter, start in writers.items() if letter != arm]
-            if others:
-                files[path] = others[0]
-        return files
+        others = {
+            path: [start for letter, start in writers.items() if letter != arm]
+            for path, writers in self._writers.items()
+        }
+        return {path: starts[0] for path, starts in others.items() if starts}
 
     def watched_by(self, arm: str) -> dict[str, str]:
         """The same, and the files of which it is not known which arm wrote them."""
@@ -161,14 +160,14 @@ class SharedPlaces:
     def _used_memory(self) -> list[str]:
         """What of System V has been made or used since the last call, by processes that have ended."""
         before, self._memory = self._memory, dict(_memory())
-        used = []
         running = {str(each.pid) for each in read_table() if not each.ended}
-        for name, row in self._memory.items():
-            users = {value for key, value in row.items() if key.endswith("pid")}
-            # What a program uses that runs on is that program's.
-            if row != before.get(name) and users.isdisjoint(running):
-                used.append(name)
-        return used
+        # What a program uses that runs on is that program's.
+        return [
+            name
+            for name, row in self._memory.items()
+            if row != before.get(name)
+            and running.isdisjoint(value for key, value in row.items() if key.endswith("pid"))
+        ]
 
     def note(self, arm: str, start: str, written: Iterable[str]) -> None:
         """These files are the start's."""
@@ -414,7 +413,8 @@ class SharedWatch:
                 waiting = left
 
     def _broken(self) -> list[int]:
-        return [each for each in self._leases if _is_broken(each)]
+        leased = fcntl.F_WRLCK
+        return [each for each in self._leases if fcntl.fcntl(each, fcntl.F_GETLEASE) != leased]
 
     def _release(self, descriptor: int) -> str:
         """Closing ends the lease, and whoever waits goes on."""
@@ -543,10 +543,6 @@ def _held(pid: int) -> set[str]:
                 if _reads(int(fields[fields.index("flags:") + 1], 8)):
                     held.add(os.readlink(f"/proc/{pid}/fd/{entry}"))  # noqa: PTH115
     return held
-
-
-def _is_broken(descriptor: int) -> bool:
-    return fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
 
 
 def _flags(thread: Path) -> int | None:

@@ -10,15 +10,13 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Role
-from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output
+from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output, sounds_like_success
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.diagnosis.rank import Calibration, Candidate, features, probability
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.steps import sounds_like_success
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
-from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
-from ci_doctor.model.fingerprint import fingerprint, normal_text
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, fingerprint, normal_text, title_of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 # A log is anybody's text, and a reader pastes the command: no character that acts in a shell.
@@ -58,27 +56,15 @@ def subject_of(message: str, before: Sequence[str]) -> str:
     before: the messages of the lines above it, in order. Empty if the message tells enough, or
     if they do not tell.
     """
-    if _ASSERTION.search(message) is not None:
-        return _last_test(before) or _last_frame(before)
-    if _BARE.match(message) is not None:
-        return _last_frame(before)
-    return ""
-
-
-def _last_test(before: Sequence[str]) -> str:
+    is_assertion = _ASSERTION.search(message) is not None
+    if not is_assertion and _BARE.match(message) is None:
+        return ""
+    headers = (_PYTEST_HEADER, _UNITTEST_HEADER, _GOOGLETEST_HEADER) if is_assertion else ()
     for text in reversed(before):
-        for header in (_PYTEST_HEADER, _UNITTEST_HEADER, _GOOGLETEST_HEADER):
-            match = header.match(text)
-            if match is not None:
-                return match["test"]
-    return ""
-
-
-def _last_frame(before: Sequence[str]) -> str:
-    for text in reversed(before):
-        match = _FRAME.match(text)
-        if match is not None:
-            return f"{match['file']} {match['function']}"
+        for match in filter(None, (header.match(text) for header in headers)):
+            return match["test"]
+    for frame in filter(None, map(_FRAME.match, reversed(before))):
+        return f"{frame['file']} {frame['function']}"
     return ""
 
 
@@ -153,7 +139,8 @@ def possible_consequences(cause: Candidate, others: Iterable[Candidate]) -> list
     counts: dict[tuple[int, str], int] = {}
     possible = []
     for each in sorted(others, key=_position):
-        if not _is_symptom(each, cause) or _is_above(each, cause):
+        is_above = each.log == cause.log and each.line.offset <= cause.line.offset
+        if is_above or not _is_symptom(each, cause):
             continue
         key = (each.log, each.rule.id)
         counts[key] = counts.get(key, 0) + 1
@@ -167,10 +154,16 @@ def consequences(cause: Candidate, timed: Sequence[Candidate]) -> list[Candidate
 
     timed: possible consequences with their times, where there are any.
     """
-    later = [each for each in timed if not _is_earlier(each, cause)]
-    later.sort(key=lambda each: (_at_s(each, cause), each.log != cause.log, *_position(each)))
+    # What its own log says without a time comes right after it.
+    unknown = math.inf if cause.at_s is None else cause.at_s
+    later = []
+    for each in timed:
+        is_own = each.log == cause.log
+        at_s = (unknown if is_own else math.inf) if each.at_s is None else each.at_s
+        if is_own or cause.at_s is None or at_s >= cause.at_s:
+            later.append((at_s, not is_own, *_position(each), each))
     listed: dict[str, Candidate] = {}
-    for each in later:
+    for *_, each in sorted(later, key=lambda each: each[:4]):
         listed.setdefault(each.rule.id, each)
     return list(listed.values())[:_MOST]
 
@@ -180,25 +173,6 @@ def _is_symptom(candidate: Candidate, cause: Candidate) -> bool:
         return True
     has_waited = candidate.rule.class_ in _WAITED and candidate.log != cause.log
     return has_waited and candidate.standing not in _WITHOUT_SAYING
-
-
-def _is_above(candidate: Candidate, cause: Candidate) -> bool:
-    return candidate.log == cause.log and candidate.line.offset <= cause.line.offset
-
-
-def _is_earlier(candidate: Candidate, cause: Candidate) -> bool:
-    if candidate.log == cause.log or candidate.at_s is None or cause.at_s is None:
-        return False
-    return candidate.at_s < cause.at_s
-
-
-def _at_s(candidate: Candidate, cause: Candidate) -> float:
-    if candidate.at_s is not None:
-        return candidate.at_s
-    # What its own log says without a time comes right after it.
-    if candidate.log == cause.log and cause.at_s is not None:
-        return cause.at_s
-    return math.inf
 
 
 def _position(candidate: Candidate) -> tuple[int, int]:
@@ -216,14 +190,13 @@ def without_repetitions(ranked: Sequence[Candidate]) -> list[Candidate]:
     if not ranked:
         return []
     first = ranked[0]
-    others = [each for each in ranked[1:] if not _is_same(each, first)]
+    text = normal_text(first.clean.message)
+    others = [
+        each
+        for each in ranked[1:]
+        if each.rule.id != first.rule.id or normal_text(each.clean.message) != text
+    ]
     return [first, *others]
-
-
-def _is_same(one: Candidate, other: Candidate) -> bool:
-    if one.rule.id != other.rule.id:
-        return False
-    return normal_text(one.clean.message) == normal_text(other.clean.message)
 
 
 def named_cause(
@@ -245,7 +218,7 @@ def named_cause(
         return None
     first = ranked[0]
     cause = cause_of_line(
-        first.rule, first.clean, first.fields, _place(first, names), subject(first)
+        first.rule, first.clean, first.fields, place_of(first, names), subject(first)
     )
     return structs.replace(cause, confidence=sure, reasons=first.reasons, fields=first.fields)
 
@@ -270,12 +243,6 @@ def cause_of_line(
     )
 
 
-def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:
-    """`cause` with the lines `candidates` that follow from it."""
-    places = tuple(_place(each, names) for each in candidates)
-    return structs.replace(cause, consequences=places)
-
-
 def other_candidates(ranked: Sequence[Candidate], names: Sequence[str]) -> tuple[LogLine, ...]:
     """The next candidates of other rules, no symptoms, one a rule."""
     others: dict[str, Candidate] = {}
@@ -283,10 +250,11 @@ def other_candidates(ranked: Sequence[Candidate], names: Sequence[str]) -> tuple
         rule = each.rule
         if rule.role is not Role.SYMPTOM and rule.id != ranked[0].rule.id:
             others.setdefault(rule.id, each)
-    return tuple(_place(each, names) for each in list(others.values())[:_OTHERS])
+    return tuple(place_of(each, names) for each in list(others.values())[:_OTHERS])
 
 
-def _place(candidate: Candidate, names: Sequence[str]) -> LogLine:
+def place_of(candidate: Candidate, names: Sequence[str]) -> LogLine:
+    """Where it stands; `names` are those of the logs."""
     clean = candidate.clean
     return LogLine(
         file=names[candidate.log],
@@ -312,7 +280,17 @@ def failed_stories(
     It is to them as the mark of a failed step: if no log has one, all that stands behind the last
     step that ended well is the failed step. The last words count if nothing else looks like a cause.
     """
-    plain = [_without_good_end(story) for story in stories]
+    plain = [
+        structs.replace(
+            story,
+            has_ended_well=False,
+            candidates=tuple(
+                structs.replace(each, log_ended_well=False, log_sounds_well=False)
+                for each in story.candidates
+            ),
+        )
+        for story in stories
+    ]
     if any(step.failed for story in stories for step in story.steps):
         return plain
     failed = [_as_failed_step(story) for story in plain]
@@ -341,19 +319,10 @@ def as_sure_as_the_logs(cause: Cause | None, plain: Cause | None) -> Cause | Non
     return judged(cause, is_outside=cause.is_outside, is_final=is_final)
 
 
-def _without_good_end(story: LogStory) -> LogStory:
-    candidates = [
-        structs.replace(each, log_ended_well=False, log_sounds_well=False)
-        for each in story.candidates
-    ]
-    return structs.replace(story, candidates=tuple(candidates), has_ended_well=False)
-
-
 def _as_failed_step(story: LogStory) -> LogStory:
     """`story`, in which what no step that ended well has is the step that failed."""
-    outside = [each for each in story.candidates if not each.in_passed_step]
     # A program may have printed that all went well: the status knows better.
-    has_no_other = not outside
+    has_no_other = all(each.in_passed_step for each in story.candidates)
     candidates = []
     for each in story.candidates:
         in_failed = has_no_other or not each.in_passed_step

@@ -15,16 +15,14 @@ from ci_doctor.diagnosis.conclusion import (
     innermost,
     named_cause,
     other_candidates,
+    place_of,
     possible_consequences,
     subject_of,
-    with_consequences,
     without_repetitions,
 )
-from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.finality import ending_of, was_before
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
-    compared,
     last_new_lines,
     only_new_line,
     read_good_run,
@@ -32,18 +30,18 @@ from ci_doctor.diagnosis.good_run import (
 from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import LogText, excerpt_around
 from ci_doctor.diagnosis.open_log import expand, open_logs
 from ci_doctor.diagnosis.outside import RETRIED, judged
 from ci_doctor.diagnosis.rank import (
     Calibration,
     Candidate,
     calibration,
+    examined,
     nearly_strongest,
     rank,
+    with_times,
 )
-from ci_doctor.diagnosis.times import with_times
-from ci_doctor.diagnosis.went_on import examined
 from ci_doctor.model.cause import OF_CHANGE, Cause, FailureClass, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.render.formatting import percent
@@ -85,7 +83,7 @@ def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     if not own:
         return RuleSet(house)
     # Only a repository's rules are checked at run time, which takes longer than reading them.
-    from ci_doctor.diagnosis.rule_checks import repository_rules
+    from ci_doctor.diagnosis.log_rules import repository_rules
 
     taken = {rule.id for rule in house}
     return RuleSet(house, repository_rules(own, taken))
@@ -161,7 +159,12 @@ def _told_by_logs(
         ranked, calibrated = _beside_good_run(ranked, stories, logs, good, calibrated)
     cause = named_cause(ranked, names, calibrated, partial(_subject, logs))
     if cause is not None:
-        cause = with_consequences(cause, _consequences(ranked, logs), names)
+        first, *others = ranked
+        possible = possible_consequences(first, others)
+        if len(logs) > 1 and possible:
+            first, *possible = with_times([first, *possible], logs)
+        follows = tuple(place_of(each, names) for each in consequences(first, possible))
+        cause = structs.replace(cause, consequences=follows)
         ending = ending_of(ranked, stories, logs, status)
         cause = judged(cause, is_outside=ending.is_outside, is_final=ending.is_final)
     diagnosis = Diagnosis(
@@ -195,7 +198,10 @@ def ranking(
     """The candidates of all `stories`, the probable cause first."""
     candidates = [each for story in stories for each in story.candidates]
     if good is not None:
-        candidates = compared(candidates, good)
+        candidates = [
+            structs.replace(each, in_good_run=good.normal(each.clean.message) in good.hits)
+            for each in candidates
+        ]
     ranked = examined(candidates, logs)
     # One log is in order by itself.
     if len(logs) > 1:
@@ -223,18 +229,18 @@ def _by_what_decides(
     if not is_own and not was_before(blocker, ranked[0]):
         return ranked
     index = ranked.index(blocker)
-    raised = next((each for each in ranked if _is_raised_in_test(each, ranked[0])), None)
-    if blocker.rule.class_ is FailureClass.TEST_ASSERTION and raised is not None:
+    # pytest shows in it what a test raised, in the words of the first.
+    raised = [
+        each
+        for each in ranked
+        if (each.log, each.rule.id) == (ranked[0].log, ranked[0].rule.id)
+        and each.clean.message.startswith("E  ")
+    ]
+    if blocker.rule.class_ is FailureClass.TEST_ASSERTION and raised:
         # The line that says what the test met, not the one that names the test.
-        others = [each for each in ranked if each is not raised]
-        return [structs.replace(raised, rule=blocker.rule), *others]
+        others = [each for each in ranked if each is not raised[0]]
+        return [structs.replace(raised[0], rule=blocker.rule), *others]
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
-
-
-def _is_raised_in_test(candidate: Candidate, first: Candidate) -> bool:
-    """Whether pytest shows in it what a test raised, in the words of `first`."""
-    is_same = candidate.log == first.log and candidate.rule.id == first.rule.id
-    return is_same and candidate.clean.message.startswith("E  ")
 
 
 def _from_the_innermost(ranked: list[Candidate], logs: Sequence[LogText]) -> list[Candidate]:
@@ -248,15 +254,6 @@ def _from_the_innermost(ranked: list[Candidate], logs: Sequence[LogText]) -> lis
     others = [each for each in ranked[1:] if each is not inner]
     # Its points are those of the chain.
     return [structs.replace(inner, points=first.points, reasons=first.reasons), *others]
-
-
-def _consequences(ranked: Sequence[Candidate], logs: Sequence[LogText]) -> list[Candidate]:
-    """What follows from the first of `ranked`."""
-    first, *others = ranked
-    possible = possible_consequences(first, others)
-    if len(logs) > 1 and possible:
-        first, *possible = with_times([first, *possible], logs)
-    return consequences(first, possible)
 
 
 def _subject(logs: Sequence[LogText], candidate: Candidate) -> str:
@@ -281,14 +278,21 @@ def _with_best(
     diagnosis: Diagnosis, ranked: Sequence[Candidate], logs: Sequence[LogText], good: GoodRun | None
 ) -> Diagnosis:
     """`diagnosis` with the place to look at first, and the lines around it."""
-    place = _strongest(ranked)
+    places = [(each.log, each.line, each.ends_traceback) for each in ranked[:1]]
     # Everything that looks like a failure was there in the good run too.
     if good is not None and (not ranked or ranked[0].in_good_run):
-        place = _new_place(logs, good) or place
-    place = place or _last_place(logs)
-    if place is None:
+        new = ((index, last_new_lines(log, good)) for index, log in enumerate(logs))
+        places = [(index, line, False) for index, line in new if line is not None] + places
+    # The last line of the first log that has any words.
+    places += [
+        (index, line, False)
+        for index, log in enumerate(() if places else logs)
+        for line in reversed(log.tail(_LAST_LINES))
+        if line.content.strip()
+    ]
+    if not places:
         return diagnosis
-    log, line, ends_traceback = place
+    log, line, ends_traceback = places[0]
     excerpt = excerpt_around(logs[log], line)
     best = LogLine(
         file=logs[log].name,
@@ -297,35 +301,6 @@ def _with_best(
         message=excerpt.messages[excerpt.marked],
     )
     return structs.replace(diagnosis, best=best, ends_traceback=ends_traceback, excerpt=excerpt)
-
-
-# The index of a log, a line of it, and whether that line ends a traceback.
-_Place = tuple[int, TextLine, bool]
-
-
-def _strongest(ranked: Sequence[Candidate]) -> _Place | None:
-    if not ranked:
-        return None
-    candidate = ranked[0]
-    return candidate.log, candidate.line, candidate.ends_traceback
-
-
-def _new_place(logs: Sequence[LogText], good: GoodRun) -> _Place | None:
-    """The last lines that a good run does not have."""
-    for index, log in enumerate(logs):
-        line = last_new_lines(log, good)
-        if line is not None:
-            return index, line, False
-    return None
-
-
-def _last_place(logs: Sequence[LogText]) -> _Place | None:
-    """The last line of the first log that has any words."""
-    for index, log in enumerate(logs):
-        for line in reversed(log.tail(_LAST_LINES)):
-            if line.content.strip():
-                return index, line, False
-    return None
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):
@@ -351,7 +326,9 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
     damaged: dict[str, str] = {}
 
     def on_open(log: LogText) -> None:
-        _watch(log, tell)
+        log.on_read = lambda count: tell(
+            f"reading {log.name}, {percent(round(count / log.size, 2))}"
+        )
         if log.problem:
             damaged[log.name] = log.problem
 
@@ -359,11 +336,3 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
     missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
     in_part = {**logs.limited, **good.limited, **damaged}
     return structs.replace(diagnosis, unreadable=missing, in_part=in_part)
-
-
-def _watch(log: LogText, tell: Callable[[str], None]) -> None:
-    def on_read(count: int) -> None:
-        share = round(count / log.size, 2)
-        tell(f"reading {log.name}, {percent(share)}")
-
-    log.on_read = on_read

@@ -9,31 +9,31 @@ import msgspec
 import tomli
 from msgspec import Struct, structs
 
-from ci_doctor.config.toml_lines import line_of
+from ci_doctor.config.loading import line_of
 from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.conclusion import next_command
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
+from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import (
     NAMEABLE,
     LogRule,
     Role,
     RuleSet,
+    check_rules,
 )
 from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
-from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest, strongest_match
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
+from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.facts.diagnose import (
     LogRuleFacts,
     LogRulesFacts,
     RuleCheckFacts,
     RuleProblemFacts,
 )
-from ci_doctor.model.facts.explain import ExplainFacts
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
@@ -84,23 +84,19 @@ def _of_lines(text: str, rules: RuleSet) -> Recognised | None:
     best: Recognised | None = None
     for line in text.splitlines()[:_MOST_LINES]:
         clean = clean_line(line.encode(errors="replace"))
-        recognised = _of_line(line, clean, rules)
-        if recognised is None:
-            continue
-        if best is None or recognised.rule.points > best.rule.points:
-            best = recognised
+        match = strongest_match(rules, _with_literals(rules, line), clean.texts, NAMEABLE)
+        if match is not None and (best is None or match.rule.points > best.rule.points):
+            best = Recognised(message=clean.message, rule=match.rule, fields=match.fields)
     return best
 
 
-def _of_line(line: str, clean: CleanLine, rules: RuleSet) -> Recognised | None:
-    indices = []
-    for index, rule in enumerate(rules.rules):
-        if any(literal in line for literal in rule.literals):
-            indices.append(index)
-    match = strongest_match(rules, indices, clean.texts, NAMEABLE)
-    if match is None:
-        return None
-    return Recognised(message=clean.message, rule=match.rule, fields=match.fields)
+def _with_literals(rules: RuleSet, line: str) -> list[int]:
+    """The rules of which the line holds a literal."""
+    return [
+        index
+        for index, rule in enumerate(rules.rules)
+        if any(literal in line for literal in rule.literals)
+    ]
 
 
 _MOST_CHARACTERS = 300
@@ -147,74 +143,56 @@ def explain_text(text: str, own: tuple[Path, ...]) -> Outcome | None:
 def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, str]) -> Outcome:
     """The Outcome of a rule, about the `subject`; the line `message` has the captures `fields`."""
     command = next_command(rule.next_command, fields)
-    remedy = _remedy(rule)
+    of_class = None if rule.class_ is None else rule_of(rule.class_).remedy
+    remedy = rule.remedy or of_class or "Nothing."
+    meaning = rule.explanation or _NO_EXPLANATION
     policy = retry_policy(rule.class_, message)
     # A person who pastes a message asks about a job that ended by it.
     is_proven = policy is RetryPolicy.YES and lies_outside(rule, message, (), known_hosts())
-    about = about_retry(policy, is_proven=is_proven)
-    retry = None if rule.class_ is None else policy.value
+    lines = [remedy]
+    rows = [row("rule", rule.id)]
+    if rule.class_ is not None:
+        lines.append(about_retry(policy, is_proven=is_proven))
+        rows.append(row("class", f"{title_of(rule.class_)} ({rule.class_.value})"))
+    if command is not None:
+        lines.append(f"`{command}` goes on from here.")
     return Outcome(
         verdict=None,
-        summary=f"{subject}: {rule.explanation or _NO_EXPLANATION}",
-        tables=tuple(_tables(rule, remedy, about, command)),
+        summary=f"{subject}: {meaning}",
+        tables=(
+            text_table("What to do", tuple(lines)),
+            Table(title="Recognised by", rows=tuple(rows)),
+        ),
         facts=ExplainFacts(
-            meaning=rule.explanation or _NO_EXPLANATION,
+            meaning=meaning,
             remedy=remedy,
             rule=rule.id,
             failure_class=None if rule.class_ is None else rule.class_.value,
-            retry=retry,
+            retry=None if rule.class_ is None else policy.value,
             next_command=command,
         ),
     )
 
 
-def _remedy(rule: LogRule) -> str:
-    if rule.remedy:
-        return rule.remedy
-    if rule.class_ is None:
-        return "Nothing."
-    return rule_of(rule.class_).remedy or "Nothing."
-
-
-def _tables(rule: LogRule, remedy: str, about: str, command: str | None) -> Iterator[Table]:
-    lines = [remedy]
-    if rule.class_ is not None:
-        lines.append(about)
-    if command is not None:
-        lines.append(f"`{command}` goes on from here.")
-    yield text_table("What to do", tuple(lines))
-    rows = [row("rule", rule.id)]
-    if rule.class_ is not None:
-        rows.append(row("class", f"{title_of(rule.class_)} ({rule.class_.value})"))
-    yield Table(title="Recognised by", rows=tuple(rows))
-
-
 def rules_outcome(own: tuple[Path, ...]) -> Outcome:
     """All rules in a table, those of a repository's files `own` last. Raises ConfigError."""
-    rules = load_rules(own).rules
+    facts = tuple(
+        LogRuleFacts(
+            id=rule.id,
+            role=rule.role.value,
+            class_=None if rule.class_ is None else rule.class_.value,
+            explanation=rule.explanation,
+            remedy=rule.remedy,
+        )
+        for rule in load_rules(own).rules
+    )
+    rows = tuple(row(each.id, each.role, each.class_ or "", each.explanation) for each in facts)
+    columns = ("role", "class", "explanation")
     return Outcome(
         verdict=None,
-        summary=f"{len(rules)} rules; `ci-doctor explain ID` explains one",
-        tables=(_table(rules),),
-        facts=LogRulesFacts(rules=tuple(_facts(rule) for rule in rules)),
-    )
-
-
-def _table(rules: Sequence[LogRule]) -> Table:
-    rows = []
-    for rule in rules:
-        class_ = "" if rule.class_ is None else rule.class_.value
-        rows.append(row(rule.id, rule.role.value, class_, rule.explanation))
-    return Table(title="Rules", columns=("role", "class", "explanation"), rows=tuple(rows))
-
-
-def _facts(rule: LogRule) -> LogRuleFacts:
-    return LogRuleFacts(
-        id=rule.id,
-        role=rule.role.value,
-        class_=None if rule.class_ is None else rule.class_.value,
-        explanation=rule.explanation,
-        remedy=rule.remedy,
+        summary=f"{len(facts)} rules; `ci-doctor explain ID` explains one",
+        tables=(Table(title="Rules", columns=columns, rows=rows),),
+        facts=LogRulesFacts(rules=facts),
     )
 
 
@@ -240,24 +218,18 @@ def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
     if rule.role not in NAMEABLE or rule.next_line is not None:
         return
     for example in rule.match:
-        matching = _matching(rules, example)
-        for other in matching:
-            if other.id == rule.id:
-                continue
-            # Of equal ones the order of files would decide: that is no decision.
-            named = strongest([other, rule])
-            yield Overlap(rule=rule, example=example, other=other, counts=named != 1)
-
-
-def _matching(rules: RuleSet, example: str) -> Sequence[LogRule]:
-    line = f"{example}\n"
-    indices = []
-    for index, rule in enumerate(rules.rules):
-        is_named = rule.role in {*NAMEABLE, Role.NOISE} and rule.next_line is None
-        if is_named and any(literal in line for literal in rule.literals):
-            indices.append(index)
-    texts = clean_line(example.encode()).texts
-    return [rules.rules[index] for index, _ in rules.matching(indices, texts)]
+        indices = [
+            index
+            for index in _with_literals(rules, f"{example}\n")
+            if rules.rules[index].role in {*NAMEABLE, Role.NOISE}
+            and rules.rules[index].next_line is None
+        ]
+        for index, _ in rules.matching(indices, clean_line(example.encode()).texts):
+            other = rules.rules[index]
+            if other.id != rule.id:
+                # Of equal ones the order of files would decide: that is no decision.
+                counts = strongest([other, rule]) != 1
+                yield Overlap(rule=rule, example=example, other=other, counts=counts)
 
 
 _TABLE = "rule"
@@ -274,45 +246,34 @@ def check_outcome(path: Path) -> Outcome:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     name = str(path)
-    tables, rules, problems = _checked(text, name)
-    mistakes = [each for each in problems if each.is_mistake]
-    if mistakes:
-        verdict = Verdict.FAILED
-        end = amount(len(mistakes), "mistake")
-    else:
-        verdict = Verdict.PASS
-        end = "all examples hold"
-    return Outcome(
-        verdict=verdict,
-        summary=f"{name}: {amount(tables, 'rule')}, {end}",
-        findings=tuple(_finding(name, problem) for problem in problems),
-        tables=tuple(_tables_of(rules)),
-        facts=RuleCheckFacts(file=name, rules=tables, problems=tuple(problems)),
-    )
-
-
-def _finding(file: str, problem: RuleProblemFacts) -> Finding:
-    return RULE_MISTAKE.finding(
-        f"{problem.rule}: {problem.problem}",
-        evidence=(Evidence(file=file, line=problem.line),),
-        severity=Severity.ERROR if problem.is_mistake else Severity.WARNING,
-    )
-
-
-def _tables_of(rules: RuleSet | None) -> Iterator[Table]:
-    """The other rules that match an example; none if a rule cannot be used."""
-    if rules is None:
-        return
+    count, rules, problems = _checked(text, name)
+    mistakes = sum(each.is_mistake for each in problems)
+    end = amount(mistakes, "mistake") if mistakes else "all examples hold"
+    findings = [
+        RULE_MISTAKE.finding(
+            f"{problem.rule}: {problem.problem}",
+            evidence=(Evidence(file=name, line=problem.line),),
+            severity=Severity.ERROR if problem.is_mistake else Severity.WARNING,
+        )
+        for problem in problems
+    ]
+    # The other rules that match an example; none if a rule cannot be used.
     rows = []
-    for rule in rules.own:
-        for each in overlaps(rules, rule):
+    for rule in () if rules is None else rules.own:
+        for each in overlaps(rules or load_rules(), rule):
             counts = each.other.id if each.counts else rule.id
             class_ = "" if each.other.class_ is None else each.other.class_.value
             weight = str(each.other.points)
             rows.append(row(rule.id, each.other.id, weight, class_, counts, each.example))
-    if rows:
-        columns = ("also matches", "weight", "class", "what counts", "example")
-        yield Table(title="Other rules that match the examples", columns=columns, rows=tuple(rows))
+    columns = ("also matches", "weight", "class", "what counts", "example")
+    title = "Other rules that match the examples"
+    return Outcome(
+        verdict=Verdict.FAILED if mistakes else Verdict.PASS,
+        summary=f"{name}: {amount(count, 'rule')}, {end}",
+        findings=tuple(findings),
+        tables=(Table(title=title, columns=columns, rows=tuple(rows)),) if rows else (),
+        facts=RuleCheckFacts(file=name, rules=count, problems=tuple(problems)),
+    )
 
 
 def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
@@ -325,7 +286,14 @@ def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProble
         return 0, None, [RuleProblemFacts(rule=_FILE, line=number, problem=f"not TOML: {error}")]
     tables = _entries(content)
     rules, wrong = _decoded(tables, text)
-    problems = [*_problems_of_file(content, text), *wrong]
+    problems = [
+        RuleProblemFacts(rule=_FILE, line=line_of(text, (key,)), problem=f"unknown key `{key}`")
+        for key in content
+        if key != _TABLE
+    ]
+    if not tables:
+        problems.append(RuleProblemFacts(rule=_FILE, line=None, problem="no [[rule]] in it"))
+    problems += wrong
     if problems:
         return len(tables), None, problems
     problems.extend(_problems_of_rules(rules, text, name))
@@ -356,18 +324,7 @@ def _outweighed(rules: RuleSet, text: str) -> Iterator[RuleProblemFacts]:
 def _entries(content: Mapping[str, object]) -> Sequence[object]:
     """Those of `[[rule]]`; none if the key has a value of another kind."""
     tables = content.get(_TABLE)
-    if not isinstance(tables, list):
-        return ()
-    return tables
-
-
-def _problems_of_file(content: Mapping[str, object], text: str) -> Iterator[RuleProblemFacts]:
-    for key in content:
-        if key != _TABLE:
-            line = line_of(text, (key,))
-            yield RuleProblemFacts(rule=_FILE, line=line, problem=f"unknown key `{key}`")
-    if not _entries(content):
-        yield RuleProblemFacts(rule=_FILE, line=None, problem="no [[rule]] in it")
+    return tables if isinstance(tables, list) else ()
 
 
 def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[RuleProblemFacts]]:
@@ -392,13 +349,10 @@ def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[R
 def _problems_of_rules(
     rules: Sequence[LogRule], text: str, name: str
 ) -> Iterator[RuleProblemFacts]:
-    lines = {}
-    for index, rule in enumerate(rules):
-        # The last of several rules with one id: it is the one to rename.
-        lines[rule.id] = line_of(text, (_TABLE, index, "id"))
+    # The last of several rules with one id: it is the one to rename.
+    lines = {rule.id: line_of(text, (_TABLE, index, "id")) for index, rule in enumerate(rules)}
     taken = frozenset(rule.id for rule in load_rules().rules)
-    mistakes = check_rules(rules, name, taken=taken)
-    for problem in mistakes:
+    for problem in check_rules(rules, name, taken=taken):
         yield RuleProblemFacts(
             rule=problem.rule, line=lines.get(problem.rule), problem=problem.text
         )

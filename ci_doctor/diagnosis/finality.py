@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import Role
-from ci_doctor.diagnosis.log_story import LogStory
+from ci_doctor.diagnosis.log_story import JobStep, LogStory
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.outside import (
     OF_NETWORK,
@@ -24,10 +24,8 @@ from ci_doctor.diagnosis.outside import (
     lies_outside,
     retry_policy,
 )
-from ci_doctor.diagnosis.rank import Candidate
-from ci_doctor.diagnosis.steps import JobStep
+from ci_doctor.diagnosis.rank import Candidate, has_gone_on
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
-from ci_doctor.diagnosis.went_on import has_gone_on
 from ci_doctor.model.cause import OF_CHANGE, FailureClass, RetryPolicy
 
 # A program that ends by an exception says little more; so many lines of its stop are shown too.
@@ -38,6 +36,7 @@ _OF_WORK: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 _HEADER: Final = "Traceback (most recent call last):"
 _OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
 _GPU: Final = re.compile(r"(?i)\b(?:cuda|gpu|nccl|nvml|device|engine ?core|worker)")
+_GOT_OVER: Final = frozenset({ExceptionStanding.TOLERATED, ExceptionStanding.ANSWERED})
 _ENDING: Final = frozenset({ExceptionStanding.FATAL, ExceptionStanding.CAUSE})
 _WARNING: Final = re.compile(r"(?i)^(?:\[?warn(?:ing)?\b|npm warn|W: |\S{1,40}: warning: )")
 _NOTICE: Final = re.compile(
@@ -102,15 +101,13 @@ def is_tolerated(candidate: Candidate) -> bool:
     So it does after a warning, after an exception that it gets over, and in a step or a run of
     tests that passed.
     """
-    if candidate.in_passed_step or candidate.in_passed_run:
-        return True
-    if candidate.standing in {ExceptionStanding.TOLERATED, ExceptionStanding.ANSWERED}:
+    has_passed = candidate.in_passed_step or candidate.in_passed_run
+    if has_passed or candidate.standing in _GOT_OVER:
         return True
     if candidate.standing is ExceptionStanding.FATAL:
         return False
-    if candidate.clean.level in TOLERATED_LEVELS:
-        return True
-    return _WARNING.match(candidate.clean.message) is not None
+    is_warning = _WARNING.match(candidate.clean.message) is not None
+    return is_warning or candidate.clean.level in TOLERATED_LEVELS
 
 
 def is_tried_again(above: str, line: str, below: str) -> bool:
@@ -128,19 +125,14 @@ def is_tried_again(above: str, line: str, below: str) -> bool:
 
 def is_logged(before: Sequence[str]) -> bool:
     """Whether a logger printed the traceback whose lines end `before`, with a line above it."""
-    for index in reversed(range(len(before))):
-        clean = clean_line(before[index].encode())
-        if _HEADER in clean.message:
-            above = clean_line(before[index - 1].encode()) if index else None
-            # What is printed with an exception has a higher level than the work before it.
-            is_record = above is not None and above.level not in {None, *_OF_WORK}
-            return clean.level is not None or is_record
-    return False
-
-
-def is_judged(before: Iterable[str]) -> bool:
-    """Whether a program of the job says in the lines `before` a cause that a figure or a result is wrong."""
-    return any(_JUDGED.search(clean_line(line.encode()).message) for line in before)
+    cleaned = [clean_line(line.encode()) for line in before]
+    headers = [index for index, clean in enumerate(cleaned) if _HEADER in clean.message]
+    if not headers:
+        return False
+    above = cleaned[max(0, headers[-1] - 1) : headers[-1]]
+    # What is printed with an exception has a higher level than the work before it.
+    is_record = any(clean.level not in {None, *_OF_WORK} for clean in above)
+    return cleaned[headers[-1]].level is not None or is_record
 
 
 def follows_only(first: Candidate, following: Sequence[str], explained: Container[int]) -> bool:
@@ -164,8 +156,10 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
             # The exception ends it: that of another failure is a candidate of its own.
             in_traceback = message.startswith(" ")
             continue
-        # A client lists its reasons below a line that ends so: `Caused by:`.
-        if above is not None and _is_below(above, message):
+        # A client lists its reasons below a line that ends so: `Caused by:`. A verdict is its own.
+        depths = [len(text) - len(text.lstrip()) for text in (above or "", message)]
+        is_own = above is None or _JUDGED.search(message) or _EXPECTED.search(message)
+        if not is_own and depths[1] >= depths[0] + _LEAST_INDENTATION:
             continue
         if number in explained or _is_consequence(first, clean):
             above = message if message.rstrip().endswith(":") else None
@@ -175,17 +169,6 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
         if first.standing is not ExceptionStanding.FATAL or others > _LAST_LINES:
             return False
     return True
-
-
-def _is_below(above: str, message: str) -> bool:
-    """Whether `message` is indented more than the line `above`, and no verdict of its own."""
-    if _JUDGED.search(message) or _EXPECTED.search(message):
-        return False
-    return _indentation(message) >= _indentation(above) + _LEAST_INDENTATION
-
-
-def _indentation(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def _is_consequence(first: Candidate, line: CleanLine) -> bool:
@@ -212,21 +195,14 @@ def went_on(first: Candidate, candidates: Sequence[Candidate], lines: Sequence[s
     named = {each.line.number for each in candidates}
     count = 0
     for number, line in enumerate(lines[first.line.number :], first.line.number + 1):
-        if number in named or not _is_ordinary(line):
+        # Most lines of a traceback have no prefix: cheaper than to clean them.
+        if number in named or not line or line.startswith("  "):
             continue
-        count += 1
+        message = clean_line(line.encode()).message
+        count += bool(message) and not message.startswith(("  ", _HEADER))
         if count > _LAST_LINES:
             return True
     return False
-
-
-def _is_ordinary(line: str) -> bool:
-    """Whether `line` has words, and is no part of a traceback."""
-    # Most lines of a traceback have no prefix: cheaper than to clean them.
-    if not line or line.startswith("  "):
-        return False
-    message = clean_line(line.encode()).message
-    return bool(message) and not message.startswith(("  ", _HEADER))
 
 
 def can_end(candidate: Candidate, known: KnownHosts) -> bool:
@@ -263,18 +239,13 @@ def is_of_same_fault(candidate: Candidate, first: Candidate, message: Container[
         return False
     # A client repeats its name in each line, or indents what explains the first one.
     is_part = one.split()[:1] == other.split()[:1] or " " in {one[:1], other[:1]}
-    return is_part or _is_next(candidate, first)
+    is_near = 0 < candidate.line.number - first.line.number <= _LINES_OF_MESSAGE
+    return is_part or (is_near and _FOLLOWS.match(one) is not None)
 
 
 def was_before(candidate: Candidate, first: Candidate) -> bool:
     """Whether its script met `candidate` on its way to `first`."""
     return candidate.log == first.log and candidate.line.number < first.line.number
-
-
-def _is_next(candidate: Candidate, first: Candidate) -> bool:
-    distance = candidate.line.number - first.line.number
-    is_near = 0 < distance <= _LINES_OF_MESSAGE
-    return is_near and _FOLLOWS.match(candidate.clean.message) is not None
 
 
 # After its last failure a job prints how it tidies up.
@@ -358,40 +329,52 @@ def ending_of(
     """
     known = known_hosts()
     log, story = logs[ranked[0].log], stories[ranked[0].log]
-    step = _failed_step(story.steps)
+    # The last step that failed; what stands in an earlier one is not what the job ended by.
+    failed = [step for step in story.steps if step.failed and step.has_last_words]
+    step = failed[-1] if failed else None
     end = _end_of_command(ranked[0], step, log)
-    own = [each for each in ranked if each.log != ranked[0].log or each.line.number <= end]
     first = _last_of_series(ranked[0], story.candidates, end)
+    # The lines above and below, and those of them that one message may have with `first`.
     history = _texts(log.before(first.line, _LINES_OF_CHAIN))
     before = history[-_LINES_OF_TRACEBACK:]
     most = min(_MOST_LINES_AFTER + 1, max(0, end - first.line.number))
     after = _texts(log.after(first.line, most)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
+    message = range(first.line.number - len(above), first.line.number + len(below) + 1)
     begin, asked = _asked_above(first, history)
     around = (*above, *below, *_chain_of(first, story.candidates), *asked)
+    # Exceptions of the network within the chain that ends with `first` are of one fault.
     chain = range(first.line.number - len(history) + begin, first.line.number)
-    message = range(first.line.number - len(above), first.line.number + len(below) + 1)
-    others = [each for each in own if each.line != first.line]
-    unlike = [each for each in others if not _is_of_chain(each, first, chain)]
+    others = [
+        each
+        for each in ranked
+        if each.line != first.line and (each.log != first.log or each.line.number <= end)
+    ]
+    unlike = [
+        each
+        for each in others
+        if each.log != first.log
+        or first.standing is None
+        or each.line.number not in chain
+        or not {each.rule.class_, first.rule.class_} <= OF_NETWORK
+    ]
     blocker = next((each for each in unlike if _blocks(each, first, message, logs)), None)
-    proven = {each.line.number for each in others if _is_proven(each, first, known)}
-    has_failed_test = any(each.has_failed_test for each in stories)
+    # Other lines of the log that tell of the same outage, or of another one.
+    proven = {
+        each.line.number
+        for each in others
+        if each.log == first.log and lies_outside(each.rule, each.clean.text, (), known)
+    }
     is_last = step is None or step.holds(first.line.number)
-    ends = is_last and _ends(first, before, after, story.explained | proven)
-    return Ending(
-        is_final=ends
+    is_final = (
+        is_last
         and blocker is None
-        and not has_failed_test
-        and not _has_another_status(first, step, after, status),
-        is_outside=lies_outside(first.rule, first.clean.text, around, known),
-        blocker=blocker,
+        and not any(each.has_failed_test for each in stories)
+        and _ends(first, before, after, story.explained | proven)
+        and not _has_another_status(first, step, after, status)
     )
-
-
-def _failed_step(steps: Sequence[JobStep]) -> JobStep | None:
-    """The last step that failed; what stands in an earlier one is not what the job ended by."""
-    failed = [step for step in steps if step.failed and step.has_last_words]
-    return failed[-1] if failed else None
+    is_outside = lies_outside(first.rule, first.clean.text, around, known)
+    return Ending(is_final=is_final, is_outside=is_outside, blocker=blocker)
 
 
 def _end_of_command(first: Candidate, step: JobStep | None, log: LogText) -> int:
@@ -444,13 +427,6 @@ def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
     return chain
 
 
-def _is_of_chain(candidate: Candidate, first: Candidate, chain: Container[int]) -> bool:
-    """Whether `candidate` tells of the network within the `chain` of exceptions that ends with `first`."""
-    if candidate.log != first.log or not {candidate.rule.class_, first.rule.class_} <= OF_NETWORK:
-        return False
-    return first.standing is not None and candidate.line.number in chain
-
-
 def _asked_above(first: Candidate, before: Sequence[str]) -> tuple[int, list[str]]:
     """Where the message begins, and the lines above that tell what was asked for, or of the same fault.
 
@@ -459,7 +435,12 @@ def _asked_above(first: Candidate, before: Sequence[str]) -> tuple[int, list[str
     start = len(before)
     linked: list[str] = []
     if first.standing is not None:
-        start, linked = _linked(before, _start_of_chain(before))
+        # The first header of the tracebacks that the lines end with.
+        headers = [index for index, line in enumerate(before) if "Traceback (most recent" in line]
+        start = headers.pop() if headers else 0
+        while headers and any(map(_CHAINED.search, before[max(0, start - 3) : start])):
+            start = headers.pop()
+        start, linked = _linked(before, start)
     for line in reversed(before[max(0, start - _LINES_AROUND) : start]):
         text = clean_line(line.encode()).message
         if _ASKED.search(text) is not None:
@@ -468,15 +449,6 @@ def _asked_above(first: Candidate, before: Sequence[str]) -> tuple[int, list[str
         if text and _OF_TRANSFER.match(text) is None:
             break
     return start, linked
-
-
-def _start_of_chain(before: Sequence[str]) -> int:
-    """The index of the first header of the tracebacks that the lines `before` an exception end with."""
-    headers = [index for index, line in enumerate(before) if "Traceback (most recent" in line]
-    start = headers.pop() if headers else 0
-    while headers and any(map(_CHAINED.search, before[max(0, start - 3) : start])):
-        start = headers.pop()
-    return start
 
 
 def _linked(before: Sequence[str], start: int) -> tuple[int, list[str]]:
@@ -495,19 +467,8 @@ def _linked(before: Sequence[str], start: int) -> tuple[int, list[str]]:
     return start, texts
 
 
-def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> bool:
-    """Whether a line of the same log tells of the same outage, or of another one."""
-    if candidate.log != first.log or candidate is first:
-        return False
-    return lies_outside(candidate.rule, candidate.clean.text, (), known)
-
-
 def _texts(lines: Iterable[TextLine]) -> list[str]:
     return [line.content.decode(errors="replace") for line in lines]
-
-
-def _words(lines: Sequence[str]) -> str:
-    return "".join(clean_line(line.encode()).message for line in lines)
 
 
 def _of_message(lines: Sequence[str]) -> list[str]:
@@ -525,11 +486,16 @@ def _ends(
     first: Candidate, before: Sequence[str], after: Sequence[str], explained: Container[int]
 ) -> bool:
     """Whether nothing but what follows from `first` stands `after` it in its command."""
-    if is_tolerated(first) or is_judged(before):
+    # A program of the job may say before a cause that a figure or a result is wrong.
+    if is_tolerated(first):
+        return False
+    texts = [clean_line(line.encode()).message for line in before]
+    if any(map(_JUDGED.search, texts)):
         return False
     if first.standing is ExceptionStanding.CAUSE and is_logged(before):
         return False
-    above, below = _words(before[-1:]), _words(after[:1])
+    above = texts[-1] if texts else ""
+    below = clean_line(after[0].encode()).message if after else ""
     if len(after) >= _MOST_LINES_AFTER or is_tried_again(above, first.clean.text, below):
         return False
     return follows_only(first, after, explained)
@@ -562,7 +528,5 @@ def _own_statuses(message: str) -> frozenset[int]:
     curl = _CURL.match(message)
     if curl is not None:
         return frozenset({int(curl[1])})
-    for words, statuses in _OWN_STATUSES:
-        if words.match(message) is not None:
-            return statuses
-    return frozenset()
+    matching = (statuses for words, statuses in _OWN_STATUSES if words.match(message) is not None)
+    return next(matching, frozenset())

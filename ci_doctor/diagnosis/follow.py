@@ -4,10 +4,10 @@
 import asyncio
 import contextlib
 import glob
-import os
 import re
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +25,9 @@ from ci_doctor.diagnosis.tracebacks import is_exception
 from ci_doctor.errors import UsageError
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import FollowFacts
-from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -40,13 +39,11 @@ class NewLines(Struct, frozen=True, kw_only=True):
     """Lines that one of the logs has got.
 
     log: its index in the paths that are followed. lines: whole ones, in order; their numbers and
-    offsets count from the start of the file. is_restarted: the file was truncated or replaced
-    before these lines, so their numbers begin at 1 again.
+    offsets count from the start of the file, anew if it was truncated or replaced.
     """
 
     log: int
     lines: tuple[TextLine, ...]
-    is_restarted: bool = False
 
 
 async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
@@ -64,81 +61,38 @@ async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
         while True:
             changed.clear()
             for index, log in enumerate(logs):
-                for lines, is_restarted in log.new_lines():
-                    yield NewLines(log=index, lines=lines, is_restarted=is_restarted)
+                for lines in log.new_lines():
+                    yield NewLines(log=index, lines=lines)
                     await asyncio.sleep(0)
             await changed.wait()
     finally:
         for watch in watches:
             watch.close()
         for log in logs:
-            log.close()
+            log.file.close()
 
 
 class _GrowingLog:
     """A file, how far it was read, and the line that is not finished yet."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = -1
+        self.file = GrowingFile(path)
         self._start_again()
 
     def _start_again(self) -> None:
         self._offset = 0
         self._number = 1
         self._unfinished = b""
-        self._is_restarted = False
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def new_lines(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
-        """The lines since the last call, in turns, and whether the file began anew before them."""
-        if self._descriptor < 0 and not self._open():
-            return
-        while True:
-            self._check_truncation()
-            yield from self._rest()
-            if not self._is_replaced():
-                return
-            self.close()
-            if not self._open():
-                return
-            self._start_again()
-            self._is_restarted = True
-
-    def _open(self) -> bool:
-        try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return False
-        return True
-
-    def _check_truncation(self) -> None:
-        if os.fstat(self._descriptor).st_size < self._offset + len(self._unfinished):
-            self._start_again()
-            self._is_restarted = True
-
-    def _is_replaced(self) -> bool:
-        try:
-            there = self._path.stat()
-        except OSError:
-            # Between the two halves of a rotation; the watch reports the new file.
-            return False
-        return not os.path.samestat(there, os.fstat(self._descriptor))
-
-    def _rest(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
-        while True:
-            unread = self._offset + len(self._unfinished)
-            piece = os.pread(self._descriptor, _TURN_BYTES, unread)
-            if not piece:
-                return
+    def new_lines(self) -> Iterator[tuple[TextLine, ...]]:
+        """The lines since the last call, in turns."""
+        while piece := self.file.read(_TURN_BYTES):
+            if self.file.is_restarted:
+                self.file.is_restarted = False
+                self._start_again()
             lines = tuple(self._take(piece))
             if lines:
-                is_restarted, self._is_restarted = self._is_restarted, False
-                yield lines, is_restarted
+                yield lines
 
     def _take(self, piece: bytes) -> Iterator[TextLine]:
         """The lines that `piece` finishes."""
@@ -221,25 +175,21 @@ class CauseWatch:
         self._latest.clear()
 
     def _decided(self, log: str, line: int, role: Role, cause: Cause) -> Iterator[Cause]:
-        if role is Role.ERROR and self._is_announced(log, line, cause.place.message):
+        if role is not Role.ERROR:
+            pending = self._pending.pop(log, None)
+            if role in _ENDS and pending is not None:
+                yield from self._unknown(pending)
+            if role in _FATAL:
+                yield from self._unknown(cause)
+            return
+        # The exception of a traceback by which its program says that it ends.
+        begin = self._announced.get(log, -1)
+        is_announced = begin >= 0 and 0 <= line - begin <= _LINES_OF_TRACEBACK
+        if is_announced and is_exception(cause.place.message, 0, is_certain=False):
             yield from self._unknown(cause)
             return
-        if role is Role.ERROR:
-            self._latest[log] = (line, cause)
-            self._pending.setdefault(log, cause)
-            return
-        pending = self._pending.pop(log, None)
-        if role in _ENDS and pending is not None:
-            yield from self._unknown(pending)
-        if role in _FATAL:
-            yield from self._unknown(cause)
-
-    def _is_announced(self, log: str, line: int, message: str) -> bool:
-        """Whether `message` is the exception of a traceback by which its program says that it ends."""
-        begin = self._announced.get(log)
-        if begin is None or not 0 <= line - begin <= _LINES_OF_TRACEBACK:
-            return False
-        return is_exception(message, 0, is_certain=False)
+        self._latest[log] = (line, cause)
+        self._pending.setdefault(log, cause)
 
     def _unknown(self, cause: Cause) -> Iterator[Cause]:
         if cause.fingerprint in self._known:
@@ -251,11 +201,7 @@ class CauseWatch:
 
     def _hit_lines(self, lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, set[int]]]:
         """The lines that hold a literal, in order, with the rules to try on each."""
-        starts = []
-        offset = 0
-        for line in lines:
-            starts.append(offset)
-            offset += len(line.content) + 1
+        starts = list(accumulate((len(line.content) + 1 for line in lines), initial=0))
         block = b"\n".join(line.content for line in lines)
         indices_of: dict[int, set[int]] = {}
         for literal, position in self._engine(block):
@@ -280,14 +226,20 @@ def follow_logs(
     watch = CauseWatch(load_rules(rules))
     causes: list[Cause] = []
 
-    def take(cause: Cause) -> None:
-        causes.append(cause)
-        on_cause(cause)
+    def take(named: Iterable[Cause]) -> None:
+        for cause in named:
+            causes.append(cause)
+            on_cause(cause)
+
+    async def follow_all() -> None:
+        with interruption.watch():
+            async with contextlib.aclosing(follow(paths)) as growth:
+                async for news in growth:
+                    take(watch.take(str(paths[news.log]), news.lines))
 
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_follow(paths, watch, interruption, take))
-    for cause in watch.rest():
-        take(cause)
+        asyncio.run(follow_all())
+    take(watch.rest())
     return _outcome(paths, causes, interruption)
 
 
@@ -307,43 +259,23 @@ def _paths(names: Sequence[str]) -> list[Path]:
     return paths
 
 
-async def _follow(
-    paths: Sequence[Path],
-    watch: CauseWatch,
-    interruption: Interruption,
-    take: Callable[[Cause], None],
-) -> None:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is one
-    with interruption.watch(task):
-        async with contextlib.aclosing(follow(paths)) as growth:
-            async for news in growth:
-                for cause in watch.take(str(paths[news.log]), news.lines):
-                    take(cause)
-
-
 def _outcome(paths: Sequence[Path], causes: Sequence[Cause], interruption: Interruption) -> Outcome:
     received = interruption.received
-    findings = []
-    for cause in causes:
-        place = cause.place
-        evidence = Evidence(
-            file=place.file, line=place.line, end_line=place.line, excerpt=place.text
-        )
-        summary = f"{cause.title}: {first_words(place.message, 300)}"
-        findings.append(
-            rule_of(cause.class_).finding(
-                summary, evidence=(evidence,), remedy=cause.remedy or None
-            )
-        )
-    summary = f"{amount(len(causes), 'cause')} named in {amount(len(paths), 'log')}"
     error = None
     if received is not None:
         error = Failure(message=f"ended by {received.name}", kind=signal_kind(received.name))
+    findings = tuple(
+        rule_of(cause.class_).finding(
+            f"{cause.title}: {first_words(cause.place.message, 300)}",
+            evidence=(cause.place.evidence,),
+            remedy=cause.remedy or None,
+        )
+        for cause in causes
+    )
     return Outcome(
         verdict=None,
-        summary=summary,
+        summary=f"{amount(len(causes), 'cause')} named in {amount(len(paths), 'log')}",
         error=error,
-        findings=tuple(findings),
+        findings=findings,
         facts=FollowFacts(causes=tuple(causes)),
     )

@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import scan
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS
-from ci_doctor.model.fingerprint import normal_text
+from ci_doctor.model.cause import normal_text
 
 # A line takes about 20 µs to normalise: a good run of a million lines is not read line by line.
 _MOST_LINES = 50_000
@@ -66,33 +66,23 @@ def read_good_run(
     baseline: Sequence[LogText], rules: RuleSet, failed: Sequence[LogText]
 ) -> GoodRun:
     """What the logs of a good run hold. The logs of the `failed` one were read before."""
-    hits: set[str] = set()
-    for log in baseline:
-        for hit in scan(log, rules).hits:
-            hits.add(normal_text(hit.clean.message))
-    good = _all_lines(baseline)
-    bad = [_normal(line.content) for log in failed for line in log.tail(_END_LINES)]
-    if good is None:
-        return GoodRun(hits=frozenset(hits), lines=None)
+    hits = {normal_text(hit.clean.message) for log in baseline for hit in scan(log, rules).hits}
+    good: list[str] = []
+    count = 0
+    for block in (block for log in baseline for block in log.blocks()):
+        lines = block.content.split(b"\n")
+        count += len(lines)
+        if count > _MOST_LINES:
+            return GoodRun(hits=frozenset(hits), lines=None)
+        good += [normal_text(clean_line(line).message) for line in lines]
+    last = [line.content for log in failed for line in log.tail(_END_LINES)]
+    bad = [normal_text(clean_line(content).message) for content in last]
     names, own = _names_that_differ(bad, good)
     return GoodRun(
         hits=frozenset(_without_names(text, own) for text in hits),
         lines=frozenset(_without_names(text, own) for text in set(good)),
         names=names,
     )
-
-
-def _all_lines(logs: Sequence[LogText]) -> list[str] | None:
-    texts: list[str] = []
-    count = 0
-    for log in logs:
-        for block in log.blocks():
-            lines = block.content.split(b"\n")
-            count += len(lines)
-            if count > _MOST_LINES:
-                return None
-            texts.extend(map(_normal, lines))
-    return texts
 
 
 def _names_that_differ(
@@ -121,15 +111,6 @@ def _without_names(text: str, names: AbstractSet[str]) -> str:
     if not names:
         return text
     return "".join(_NAME if part in names else part for part in _BETWEEN_KEPT.split(text))
-
-
-def compared(candidates: Sequence[Candidate], good: GoodRun) -> list[Candidate]:
-    """`candidates`, each of which knows whether a line like it stands in the good run."""
-    known = []
-    for candidate in candidates:
-        is_known = good.normal(candidate.clean.message) in good.hits
-        known.append(structs.replace(candidate, in_good_run=is_known))
-    return known
 
 
 def only_new_line(
@@ -161,13 +142,11 @@ def _new_lines(
         for line in log.tail(_END_LINES):
             if line.offset in ends or good.has_line(line):
                 continue
-            candidate = known.get(line.offset) or _new_line(line, index)
+            clean = clean_line(line.content)
+            new = Candidate(log=index, line=line, clean=clean, rule=NEW_LINE, fields={})
+            candidate = known.get(line.offset, new)
             if candidate.rule.role is not Role.SYMPTOM:
                 yield candidate
-
-
-def _new_line(line: TextLine, log: int) -> Candidate:
-    return Candidate(log=log, line=line, clean=clean_line(line.content), rule=NEW_LINE, fields={})
 
 
 def last_new_lines(log: LogText, good: GoodRun) -> TextLine | None:
@@ -192,7 +171,3 @@ def last_new_lines(log: LogText, good: GoodRun) -> TextLine | None:
 
 def _has_words(text: str) -> bool:
     return sum(character.isalpha() for character in text) >= _LEAST_LETTERS
-
-
-def _normal(line: bytes) -> str:
-    return normal_text(clean_line(line).message)

@@ -49,17 +49,13 @@ class ImportRaceSign(Struct, frozen=True, kw_only=True):
 def import_race_sign(lines: Iterable[str]) -> ImportRaceSign | None:
     """What the last such line among `lines` says; None if there is none."""
     last = None
-    for line in lines:
-        for sign in _SIGNS:
-            match = sign.search(line)
-            if match is None:
-                continue
-            groups = match.groupdict()
-            last = ImportRaceSign(
-                module=groups["module"],
-                name=groups.get("name"),
-                is_partial=groups["partial"] is not None,
-            )
+    for match in filter(None, (sign.search(line) for line in lines for sign in _SIGNS)):
+        groups = match.groupdict()
+        last = ImportRaceSign(
+            module=groups["module"],
+            name=groups.get("name"),
+            is_partial=groups["partial"] is not None,
+        )
     return last
 
 

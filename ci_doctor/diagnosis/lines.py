@@ -5,7 +5,7 @@ import re
 from functools import cache
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -38,11 +38,10 @@ def without_stamps(text: str) -> tuple[str, str | None]:
     time = None
     for stamp in _STAMPS:
         match = stamp.match(text)
-        if match is None:
-            continue
-        groups = match.groupdict()
-        time = time or groups.get("time") or groups.get("elapsed")
-        text = text[match.end() :]
+        if match is not None:
+            groups = match.groupdict()
+            time = time or groups.get("time") or groups.get("elapsed")
+            text = text[match.end() :]
     return text, time
 
 
@@ -130,22 +129,32 @@ _SERVICE: Final = (r"(?P<writer>[A-Za-z][\w.-]{0,39}) +\| ?",)
 _BAR: Final = r"[^|\n]{0,120}\d{1,3}%\|[^|\n]{0,300}\| *[\d.]+[^\[\n]{0,20}\[[^\]\n]{0,120}\]"
 
 
-class Prefixed(Struct, frozen=True):
-    """A line taken apart: `message` is what stands after all prefixes, with its indentation.
+class CleanLine(Struct, frozen=True, kw_only=True):
+    """One line without escapes.
 
-    writer: the prefixes that tell processes apart, joined; None without one. level: the logger's
-    word or letter. time: as it stands in the line. place: where the program logged it.
+    text: without the stamp of the CI system. message: without all prefixes of writers and loggers
+    too, with its indentation. writer: the prefixes that tell processes apart, joined; None without
+    one. level: the logger's word. time: as it stands in the line. place: where in the program the
+    logger was called.
     """
 
+    text: str
     message: str
     writer: str | None = None
     level: str | None = None
     time: str | None = None
     place: str | None = None
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What a rule's regex is tried on."""
+        if self.text == self.message:
+            return (self.text,)
+        return (self.message, self.text)
 
-def without_prefixes(line: str) -> Prefixed:
-    """`line`, which has no escape sequences, taken apart."""
+
+def without_prefixes(line: str) -> CleanLine:
+    """`line`, which has no escape sequences and no stamp, taken apart."""
     message = line
     writers: list[str] = []
     fields: dict[str, str] = {}
@@ -154,14 +163,12 @@ def without_prefixes(line: str) -> Prefixed:
         if match is None:
             break
         message = message[match.end() :]
-        for name, value in match.groupdict().items():
-            if value is None:
-                continue
-            if name == "writer":
-                writers.append(value.strip())
-            else:
-                fields.setdefault(name, value)
-    return Prefixed(
+        groups = {name: value for name, value in match.groupdict().items() if value is not None}
+        if "writer" in groups:
+            writers.append(groups.pop("writer").strip())
+        fields = groups | fields
+    return CleanLine(
+        text=line,
         message=message,
         writer=" ".join(writers) or None,
         level=_LEVEL_OF_LETTER.get(fields.get("level", ""), fields.get("level")),
@@ -182,53 +189,41 @@ _LEVEL_OF_LETTER: Final = {
 
 def _prefix(text: str) -> re.Match[str] | None:
     """The prefix with which `text` begins."""
-    first = text[:1]
-    if first.isspace() or not first:
+    if text[:1].isspace() or not text:
         return None
     for pattern in _patterns(text):
         match = _compiled(pattern).match(text)
         if match is not None:
             return match
-    if "%|" in text:
-        return _compiled(_BAR).match(text)
-    return None
+    return _compiled(_BAR).match(text) if "%|" in text else None
 
 
 def _patterns(text: str) -> tuple[str, ...]:
     """The prefixes that `text` may have, by its first characters."""
-    first = text[0]
+    first, second = text[0], text[1:2]
     if first == "(":
         return _PARENTHESIS
+    if first == "[" and second.isalpha():
+        return _BRACKET_LETTER
     if first == "[":
-        return _after_bracket(text)
+        return _BRACKET_DATE if text[5:6] and text[5:6] in "-/" else _BRACKET_OTHER
     if first.isdigit():
         return _DATE_FIRST if text[4:5] in "-/" else ()
-    if text[:2].isupper() and text[1:2].isalpha():
-        # The name of a service or of a machine may have capitals too.
-        return (*_CAPITALS, *_of_machine(text))
-    if text[1:2].isdigit() and first in _LEVEL_OF_LETTER:
-        return (*_LETTER_DIGIT, *_of_machine(text))
-    return _of_machine(text)
+    named = _of_name(text)
+    # The name of a service or of a machine may have capitals too.
+    if text[:2].isupper() and second.isalpha():
+        return (*_CAPITALS, *named)
+    return (*_LETTER_DIGIT, *named) if second.isdigit() and first in _LEVEL_OF_LETTER else named
 
 
-def _after_bracket(text: str) -> tuple[str, ...]:
-    if text[1:2].isalpha():
-        return _BRACKET_LETTER
-    if text[5:6] and text[5:6] in "-/":
-        return _BRACKET_DATE
-    return _BRACKET_OTHER
-
-
-def _of_machine(text: str) -> tuple[str, ...]:
+def _of_name(text: str) -> tuple[str, ...]:
     """The prefixes that begin with a name, of which most lines hold no sign."""
     start = text[:_LONGEST_NAME]
     if " NCCL " in start:
         return _NCCL
     if "|" in start:
         return _SERVICE
-    if text[3:4] == " " and text[9:10] == ":":
-        return _MONTH
-    return ()
+    return _MONTH if text[3:4] == " " and text[9:10] == ":" else ()
 
 
 @cache
@@ -248,42 +243,11 @@ _ESCAPES: Final = re.compile(
 )
 
 
-class CleanLine(Struct, frozen=True, kw_only=True):
-    """One line without escapes.
-
-    text: without the stamp of the CI system. message: without the writer's and the logger's prefix
-    too. writer: that process's prefix, None if the line has none. level: the logger's. time: as it
-    stands in the line. place: where in the program the logger was called.
-    """
-
-    text: str
-    message: str
-    writer: str | None = None
-    level: str | None = None
-    time: str | None = None
-    place: str | None = None
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """What a rule's regex is tried on."""
-        if self.text == self.message:
-            return (self.text,)
-        return (self.message, self.text)
-
-
 def clean_line(raw: bytes) -> CleanLine:
     """The words of the line `raw`, whose newline is gone; at most 2,000 characters of them."""
     # A progress bar overwrites its own line: what was on screen last is what counts.
     shown = raw.rstrip(b"\r").rpartition(b"\r")[2]
     plain = _ESCAPES.sub("", shown[: 4 * LONGEST_TEXT].decode(errors="replace"))
     plain, time = without_stamps(plain)
-    text = first_words(plain, LONGEST_TEXT).rstrip()
-    prefixed = without_prefixes(text)
-    return CleanLine(
-        text=text,
-        message=prefixed.message,
-        writer=prefixed.writer,
-        level=prefixed.level,
-        time=time or prefixed.time,
-        place=prefixed.place,
-    )
+    clean = without_prefixes(first_words(plain, LONGEST_TEXT).rstrip())
+    return structs.replace(clean, time=time) if time else clean

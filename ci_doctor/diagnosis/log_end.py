@@ -12,12 +12,10 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose_logs, diagnosis_of, load_rules
-from ci_doctor.diagnosis.excerpt import Excerpt, lines_around
 from ci_doctor.diagnosis.finality import went_on
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import LogText
-from ci_doctor.diagnosis.rank import Candidate
+from ci_doctor.diagnosis.log_text import Excerpt, LogText, lines_around
 from ci_doctor.diagnosis.scan import quick_engine, search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
@@ -125,18 +123,15 @@ def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosi
     first = diagnosis_of([story], [log])
     if first.cause is None:
         return first
-    named = _named(first.cause, story.candidates)
+    by_line = {each.line.number: each for each in reversed(story.candidates)}
+    named = by_line[first.cause.place.line or 0]
     if not went_on(named, story.candidates, lines):
         return first
     later = tuple(each for each in story.candidates if each.line.number > named.line.number)
     last = diagnosis_of([structs.replace(story, candidates=later)], [log])
-    if last.cause is None or went_on(_named(last.cause, later), later, lines):
+    if last.cause is None or went_on(by_line[last.cause.place.line or 0], later, lines):
         return first
     return last
-
-
-def _named(cause: Cause, candidates: Sequence[Candidate]) -> Candidate:
-    return next(each for each in candidates if each.line.number == cause.place.line)
 
 
 def cause_among(paths: Sequence[Path]) -> Cause | None:
@@ -163,12 +158,9 @@ def _copied(path: Path, tail: _Tail, stack: ExitStack) -> LogText:
 
 def _numbered(excerpt: Excerpt, lines_before: int | None) -> Excerpt:
     """`excerpt` with the line numbers of the whole file."""
-    if excerpt.line is None or excerpt.end_line is None:
-        return excerpt
-    if lines_before is None:
+    if excerpt.line is None or excerpt.end_line is None or lines_before is None:
         return structs.replace(excerpt, line=None, end_line=None)
-    line = excerpt.line + lines_before
-    end_line = excerpt.end_line + lines_before
+    line, end_line = excerpt.line + lines_before, excerpt.end_line + lines_before
     return structs.replace(excerpt, line=line, end_line=end_line)
 
 
@@ -185,44 +177,27 @@ def _read_tail(path: Path) -> _Tail:
         file.seek(start)
         content = file.read(_TAIL_BYTES)
     if has_freed_part:
-        start, content = _after_freed_part(start, content)
+        # What follows the last freed block.
+        end = start + len(content)
+        _, freed, content = content.rpartition(b"\0" * BLOCK_BYTES)
+        start = end - len(content) if freed else start
     if start:
-        content = _whole_lines(content)
+        # Without the first line, of which only the end was read: an empty one keeps the count. A
+        # file of one line, such as a progress bar, keeps its very end.
+        _, newline, rest = content.partition(b"\n")
+        content = newline + rest if newline else content[-_END_BYTES:]
     # A freed part reads as NULs (fallocate(2)), which nobody wrote.
     content = content.replace(b"\0", b"")
     # Before anything is cut out of it: a piece of a key tells nobody any more what it is.
     return _Tail(content=without_key_lines(content), lines_before=before)
 
 
-def _whole_lines(content: bytes) -> bytes:
-    """`content` without its first line, of which only the end was read."""
-    _, newline, rest = content.partition(b"\n")
-    # A file of one line, such as a progress bar, keeps its very end.
-    if not newline:
-        return content[-_END_BYTES:]
-    # An empty line in its place keeps the count.
-    return newline + rest
-
-
-def _after_freed_part(start: int, content: bytes) -> tuple[int, bytes]:
-    """What follows the last freed block in `content`, which begins at `start` of the file."""
-    _, freed, rest = content.rpartition(b"\0" * BLOCK_BYTES)
-    if not freed:
-        return start, rest
-    end = start + len(content)
-    return end - len(rest), rest
-
-
 def _count_lines(file: RawIOBase, size: int) -> int:
     """How many newlines the first `size` bytes hold."""
     count = 0
     file.seek(0)
-    while size > 0:
-        wanted = min(_CHUNK_BYTES, size)
-        chunk = file.read(wanted)
-        # The log may be cut off while it is read.
-        if not chunk:
-            break
+    # The log may be cut off while it is read.
+    while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
         count += chunk.count(b"\n")
         size -= len(chunk)
     return count

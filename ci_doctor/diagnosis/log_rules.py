@@ -2,7 +2,8 @@
 """Reads the rules about log lines, and says which of them match a line."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import tomli  # compiled: three times as fast as tomllib, which would be half of
 from msgspec import Struct
 
 from ci_doctor.decodable import decodable
+from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import FailureClass
 
@@ -47,6 +49,12 @@ class Role(StrEnum):
 
 # Lines of these roles can be named as a cause.
 NAMEABLE: Final = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
+
+
+# The roles of marks.
+MARKS = frozenset({Role.RUN_BEGIN, Role.RUN_PASSED})
+
+
 # Points of a line before its place in the log is looked at; a rule may set its own.
 WEIGHTS: Final = {
     Role.CAUSE: 90,
@@ -164,23 +172,22 @@ class BoundedRegex:
     def __init__(self, regex: str, *, is_foreign: bool) -> None:
         self._regex = regex
         self._is_foreign = is_foreign
-        self._of_re: Pattern | None = None
-        self._of_re2: Pattern | None = None
 
     def search(self, text: str, /) -> Match | None:
         """The first match in `text`."""
-        if self._is_foreign or len(text) > _SHORT_TEXT:
-            return self._linear().search(text)
-        if self._of_re is None:
-            self._of_re = re.compile(self._regex)
-        return self._of_re.search(text)
+        is_bounded = self._is_foreign or len(text) > _SHORT_TEXT
+        return (self._of_re2 if is_bounded else self._of_re).search(text)
 
-    def _linear(self) -> Pattern:
-        if self._of_re2 is None:
-            import re2
+    @cached_property
+    def _of_re(self) -> Pattern:
+        return re.compile(self._regex)
 
-            self._of_re2 = re2.compile(self._regex)
-        return self._of_re2
+    @cached_property
+    def _of_re2(self) -> Pattern:
+        import re2
+
+        compiled: Pattern = re2.compile(self._regex)
+        return compiled
 
 
 # A literal in one of these would call a rule on a good part of all lines.
@@ -228,13 +235,16 @@ class RuleSet:
     def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
         self.rules = (*house, *own)
         self._first_own = len(house)
-        self._compiled: dict[int, Pattern] = {}
-        self._compiled_next: dict[int, Pattern] = {}
 
     @property
     def own(self) -> tuple[LogRule, ...]:
         """Those of the repository."""
         return self.rules[self._first_own :]
+
+    @cached_property
+    def by_id(self) -> dict[str, LogRule]:
+        """From each id to the first rule that has it."""
+        return {rule.id: rule for rule in reversed(self.rules)}
 
     @cached_property
     def literals(self) -> tuple[bytes, ...]:
@@ -254,28 +264,23 @@ class RuleSet:
                 by_literal.setdefault(literal.encode(), []).append(index)
         return by_literal
 
-    def pattern(self, index: int) -> Pattern:
-        """The regex of `rules[index]`, compiled when it is needed first."""
+    @cached_property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The regexes of `rules`, each compiled when it is needed first."""
         # Most logs hold the literals of a few rules; compiling all would double the start.
-        compiled = self._compiled.get(index)
-        if compiled is None:
-            compiled = self._compile(index, self.rules[index].regex)
-            self._compiled[index] = compiled
-        return compiled
+        return tuple(
+            BoundedRegex(rule.regex, is_foreign=index >= self._first_own)
+            for index, rule in enumerate(self.rules)
+        )
 
-    def next_line_pattern(self, index: int) -> Pattern | None:
-        """The regex for the line below a hit of `rules[index]`; None if the hit names its own."""
-        regex = self.rules[index].next_line
-        if regex is None:
-            return None
-        compiled = self._compiled_next.get(index)
-        if compiled is None:
-            compiled = self._compile(index, regex)
-            self._compiled_next[index] = compiled
-        return compiled
-
-    def _compile(self, index: int, regex: str) -> Pattern:
-        return BoundedRegex(regex, is_foreign=index >= self._first_own)
+    @cached_property
+    def next_line_patterns(self) -> dict[int, Pattern]:
+        """The regexes for the line below a hit, of those `rules` whose hit names that line."""
+        return {
+            index: BoundedRegex(rule.next_line, is_foreign=index >= self._first_own)
+            for index, rule in enumerate(self.rules)
+            if rule.next_line is not None
+        }
 
     def matching(
         self, indices: Iterable[int], texts: Sequence[str]
@@ -286,12 +291,9 @@ class RuleSet:
         """
         matches = []
         for index in indices:
-            pattern = self.pattern(index)
-            for text in texts:
-                match = pattern.search(text)
-                if match is not None:
-                    matches.append((index, fields_of(match)))
-                    break
+            for match in filter(None, map(self.patterns[index].search, texts)):
+                matches.append((index, fields_of(match)))
+                break
         return matches
 
 
@@ -320,3 +322,167 @@ def parse_rules(text: str, name: str) -> tuple[LogRule, ...]:
         return msgspec.convert(content, decodable(RuleFile)).rule
     except (tomli.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(f"{name}: {error}") from error
+
+
+# RE2 takes at most (length of the line) x (size of the program) steps. For the 2,000 characters of
+# LONGEST_TEXT this size keeps them below 30 ms.
+_MOST_INSTRUCTIONS = 1000
+
+
+def regex_problem(regex: str, *, is_foreign: bool) -> str | None:
+    """Why `regex` cannot be used, as a sentence; None if it can.
+
+    It must be valid in both engines, so that a rule reads the same wherever it stands. The size of
+    one that `is_foreign` is limited; a house rule's time is measured by a test instead.
+    """
+    import re2
+
+    try:
+        re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"regex {regex!r}: {error}"
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(regex, options)
+    except re2.error as error:
+        reason = error.args[0]
+        if isinstance(reason, bytes):
+            reason = reason.decode(errors="replace")
+        return f"regex {regex!r}: RE2 does not take it: {reason}"
+    if is_foreign and compiled.programsize > _MOST_INSTRUCTIONS:
+        return (
+            f"regex {regex!r}: too large ({compiled.programsize} instructions, "
+            f"at most {_MOST_INSTRUCTIONS}): a line could take more than 50 ms, "
+            "use smaller repeats {m,n} or fewer alternatives"
+        )
+    return None
+
+
+# Shorter ones stand in most lines.
+_SHORTEST_LITERAL_BYTES = 3
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
+# A literal may end with the end of a line, and may hold a tab or the start of a colour.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z)")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class RuleProblem(Struct, frozen=True, kw_only=True):
+    """rule: the id of the rule. text: what is wrong and what to do."""
+
+    file: str
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        """`file: rule: text`, as it is printed."""
+        return f"{self.file}: {self.rule}: {self.text}"
+
+
+def check_rules(
+    rules: Sequence[LogRule], file: str, *, is_house: bool = False, taken: Collection[str] = ()
+) -> list[RuleProblem]:
+    """What is wrong with the `rules` of the file `file`; empty if nothing is.
+
+    is_house: their regexes run on `re`, which may backtrack. taken: ids of other rules.
+    """
+    problems = []
+    counts = Counter(rule.id for rule in rules)
+    for rule in rules:
+        texts = list(_mistakes(rule, is_house=is_house))
+        if counts[rule.id] > 1 or rule.id in taken:
+            texts.append("another rule has this id: choose a different one")
+        problems += [RuleProblem(file=file, rule=rule.id, text=each) for each in texts]
+    return problems
+
+
+def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
+    is_cause = rule.role in NAMEABLE
+    # What follows from a cause has the class of that.
+    needs_class = is_cause and rule.role is not Role.SYMPTOM
+    wrong = (
+        (
+            _ID.fullmatch(rule.id) is None,
+            "the id is not of the form family/what-happened: use a-z, 0-9 and - only",
+        ),
+        (
+            not rule.literals,
+            "no literals: give strings of which every matching line holds one",
+        ),
+        (not rule.match, "no example in match: give a line that the rule must match"),
+        (not 0 <= (rule.weight or 0) <= 100, f"weight {rule.weight}: use 0 to 100"),
+        (
+            needs_class and rule.class_ is None,
+            f"no class: a rule with role {rule.role} needs one",
+        ),
+        (is_cause and not rule.explanation, "no explanation: say in a sentence what happened"),
+        (is_cause and not rule.remedy, "no remedy: say in a sentence what to do"),
+    )
+    yield from (text for is_wrong, text in wrong if is_wrong)
+    for literal in rule.literals:
+        yield from _literal_problems(rule, literal)
+    regexes = [rule.regex, *filter(None, [rule.next_line])]
+    problems = [regex_problem(regex, is_foreign=not is_house) for regex in regexes]
+    yield from filter(None, problems)
+    if any(problems):
+        return
+    groups = re.compile(rule.regex).groupindex
+    for name in _PLACEHOLDER.findall(rule.next_command or ""):
+        if name not in groups:
+            yield f"next_command: {{{name}}} is no named group of the regex"
+    yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))
+
+
+def _literal_problems(rule: LogRule, literal: str) -> Iterator[str]:
+    if _CONTROL.search(literal):
+        yield f"literal {literal!r}: a line holds no such character, remove it"
+    if len(literal.encode()) < _SHORTEST_LITERAL_BYTES:
+        yield f"literal {literal!r}: shorter than {_SHORTEST_LITERAL_BYTES} bytes, use a longer part"
+    ordinary = [line for line in ORDINARY_LINES if literal in line]
+    # A scan leaves out frequent marks that stand alone (`LiteralSearch`).
+    if ordinary and rule.role not in MARKS:
+        yield (
+            f"literal {literal!r}: stands in ordinary lines such as {ordinary[0]!r}, "
+            "use a part that only the failure has"
+        )
+
+
+def _example_problems(rule: LogRule, pattern: Pattern) -> Iterator[str]:
+    for example in rule.match:
+        if not _holds_literal(rule, example):
+            yield f"match example {example!r}: it holds none of the literals, add one that it holds"
+        elif not _matches(pattern, example):
+            yield f"match example {example!r}: the regex does not match it"
+    for example in rule.no_match:
+        if _holds_literal(rule, example) and _matches(pattern, example):
+            yield f"no_match example {example!r}: the regex matches it"
+
+
+def _holds_literal(rule: LogRule, example: str) -> bool:
+    return any(literal in f"{example}\n" for literal in rule.literals)
+
+
+def _matches(pattern: Pattern, example: str) -> bool:
+    return any(pattern.search(text) for text in clean_line(example.encode()).texts)
+
+
+def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tuple[LogRule, ...]:
+    """The rules in the TOML files `paths`. `taken`: ids of other rules, which they may not have.
+
+    Raises ConfigError if a file cannot be read, or for every mistake in one: a line for each, which
+    names the file and the rule. A rule is never left out silently.
+    """
+    rules: list[LogRule] = []
+    for path in paths:
+        name = str(path)
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: cannot be read: {error}") from error
+        added = parse_rules(text, name)
+        earlier = {rule.id for rule in rules}
+        mistakes = check_rules(added, name, taken=earlier.union(taken))
+        if mistakes:
+            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
+        rules.extend(added)
+    return tuple(rules)

@@ -2,33 +2,300 @@
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
-from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, Role, RuleSet
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Mark, Role, RuleSet
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, offsets_of, scan, strongest_hits
-from ci_doctor.diagnosis.steps import (
-    JobStep,
-    PassedRun,
-    ended_steps,
-    ended_well,
-    in_failed_step,
-    in_passed_run,
-    in_passed_step,
-    last_line_of_step,
-    last_run_failed,
-    outside_of_runs,
-    passed_runs,
-    quiet_lines,
-    sounds_like_success,
+from ci_doctor.diagnosis.tracebacks import (
+    TOLERATED_LEVELS,
+    exception_lines,
+    rule_of_exception,
 )
-from ci_doctor.diagnosis.tracebacks import ExceptionLine, exception_lines, rule_of_exception
 from ci_doctor.model.cause import FailureClass
+
+# In most tools' summaries: `3 passed`, `0 errors`, `done`, `bye`.
+_SUCCESS: Final = re.compile(
+    r"(?i)\b(?:success(?:ful|fully)?|succeeded|passed|pass|ok|done|completed?|finished|clean"
+    r"|up[- ]to[- ]date|no (?:errors?|problems?|issues?|failures?)|bye|shut(?:ting)? ?down"
+    r"|(?:errors?|failures?|failed)[:=] *0|0 (?:errors?|failures?|failed|problems?))\b"
+)
+_NOTHING_FAILED: Final = re.compile(
+    r"(?i)\b(?:no|0|zero) (?:errors?|problems?|issues?|failures?|failed)\b"
+    r"|\b(?:errors?|failures?|failed|fail)[:= ]+0\b"
+)
+_FAILURE: Final = re.compile(
+    r"(?i)error|fail|exception|traceback|abort|fatal|killed|panic|denied|refused|cannot|can't"
+    r"|could ?n[o']t|unable|not found|no such|invalid|undefined|unexpected|exit(?:ed)? (?:code|status"
+    r"|with)(?: code| status)?:? [1-9]|timed? ?out|✗|✖|❌"
+)
+_STOP: Final = re.compile(
+    r"(?i)\b(?:shut(?:ting)? ?down|shutdown|(?:stopping|finished|terminating) (?:server|parent|worker|reloader)"
+    r"|worker exiting|handling signal|closing (?:connections|sockets))\b"
+)
+_LINES: Final = 12
+
+
+def quiet_lines(texts: Sequence[str]) -> int:
+    """How many of the last lines with words speak of no failure.
+
+    Those of a server that stops in order do not count: it stops so after a failure as well.
+    """
+    count = 0
+    for text in reversed(texts):
+        if not any(letter.isalpha() for letter in text) or _STOP.search(text) is not None:
+            continue
+        if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
+            break
+        count += 1
+    return count
+
+
+def sounds_like_success(texts: Iterable[str]) -> bool:
+    """Whether one of the last 12 lines with words speaks of success, and none of a failure."""
+    last = [text for text in texts if any(letter.isalpha() for letter in text)][-_LINES:]
+    is_success = False
+    for text in last:
+        if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
+            return False
+        if _SUCCESS.search(text) is not None:
+            is_success = True
+    return is_success
+
+
+# After its last words about success a job prints a little: clean-up, coverage, a list of skips.
+_LINES_OF_END = 60
+_MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END, Role.JOB_PASSED})
+
+# A server that cannot go on says so, and then closes what it has opened.
+_LINES_OF_STOP = 15
+
+
+def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLine]) -> bool:
+    """Whether one of the last 60 lines reports success or the job's end, and no step failed.
+
+    hits: of the log, in the order of its lines. last_lines: at least the last line. It is False if
+    a run of tests failed after the last success. What `passed_job` gives outweighs failed steps.
+    """
+    last_mark = _last(hits, rules, _MARKS)
+    if last_mark is None or not last_lines:
+        return False
+    if last_mark.line.number <= last_lines[-1].number - _LINES_OF_END:
+        return False
+    role = rules.rules[last_mark.rule].role
+    if role is Role.RUN_FAILED:
+        return False
+    # What ends one step may begin the last one, of which nothing tells how it went.
+    begin = _last(hits, rules, {Role.BEGIN})
+    last_line = last_mark.line.number
+    if role is Role.SUCCESS and begin is not None and begin.line.number == last_line:
+        return False
+    # A line that names a cause right before the stop, at no level at which programs go on.
+    near = [hit for hit in hits if last_line - _LINES_OF_STOP <= hit.line.number < last_line]
+    has_cause = any(
+        rules.rules[hit.rule].role is Role.CAUSE and hit.clean.level not in TOLERATED_LEVELS
+        for hit in near
+    )
+    if Mark.STOP in last_mark.fields and has_cause:
+        return False
+    return passed_job(hits, rules) is not None or _last(hits, rules, {Role.END}) is None
+
+
+def passed_job(hits: Sequence[Hit], rules: RuleSet) -> Hit | None:
+    """The line by which the CI system reports that the whole job passed; None without one.
+
+    A failed step above that line does not count: a test may print what a failed step looks like.
+    With a failed step below it the result is None: a program of the job may print that line too.
+    """
+    last = _last(hits, rules, {Role.JOB_PASSED, Role.END})
+    if last is None or rules.rules[last.rule].role is Role.END:
+        return None
+    return last
+
+
+def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit | None:
+    for hit in reversed(hits):
+        if rules.rules[hit.rule].role in roles:
+            return hit
+    return None
+
+
+def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether the last run of tests in the log, of those that report their result, has failed."""
+    last = _last(hits, rules, {Role.RUN_FAILED, Role.RUN_PASSED})
+    return last is not None and rules.rules[last.rule].role is Role.RUN_FAILED
+
+
+# An action that fails prints little after the error that it reports.
+_LINES_OF_ERROR = 3
+# The family of rules by which tools say that they ended well: a step may fail after that.
+_TOOLS = "outcome"
+_ENDS = frozenset({Role.END, Role.SUCCESS})
+
+
+class JobStep(Struct, frozen=True):
+    """The lines from `first` to that of `end`, 1-based and inclusive; `end` says how it ended.
+
+    status: of its command, None if `end` does not tell.
+    """
+
+    first: int
+    end: TextLine
+    failed: bool
+    has_last_words: bool = False
+    status: int | None = None
+
+    def holds(self, line: int) -> bool:
+        """Whether the step has this line."""
+        return self.first <= line <= self.end.number
+
+
+def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
+    """The steps whose end is known, in order; none if the log has no such marks.
+
+    A step begins at the last begin mark before its end, or at the last one with the same command
+    where the end names its command (programs print begin marks of their own). Without a begin mark
+    it begins after the step before it.
+
+    If the job passed (`passed_job`), all of it is one step that ended well. Two named groups of a
+    rule say more of an end. `job`: the whole job failed, and counts as a step if none has failed
+    before. `annotation`: the step reports an error and goes on. Of a begin, `after` says that the
+    commands of the job are over: what stands there did not fail it.
+    """
+    passed = passed_job(hits, rules)
+    if passed is not None:
+        return [JobStep(1, passed.line, failed=False)]
+    steps: list[JobStep] = []
+    begins: list[Hit] = []
+    for index, hit in enumerate(hits):
+        rule = rules.rules[hit.rule]
+        if rule.role is Role.BEGIN:
+            begins.append(hit)
+        if not _ends_a_step(hit, rule, steps) or _step_went_on(hits[index:], rules):
+            continue
+        after = [begin for begin in begins if Mark.AFTER in begin.fields]
+        own = [begin for begin in begins if Mark.AFTER not in begin.fields]
+        begin = _begin_of(hit, own) or (steps[-1].end.number + 1 if steps else 1)
+        # Another rule took this line for the end of the step.
+        if begin > hit.line.number:
+            continue
+        failed = rule.role is Role.END
+        if after and after[0].line.number > begin:
+            # The step, what comes after it, and the line itself: the CI system may name a cause
+            # there, such as a machine that is gone.
+            steps += [
+                JobStep(begin, after[0].line, failed, has_last_words=failed),
+                JobStep(after[0].line.number, after[-1].line, failed=False),
+                JobStep(hit.line.number, hit.line, failed),
+            ]
+        else:
+            is_over = Mark.ANNOTATION not in hit.fields
+            status = hit.fields.get(Mark.STATUS, "")
+            steps.append(
+                JobStep(
+                    begin,
+                    hit.line,
+                    failed,
+                    has_last_words=failed and is_over,
+                    status=int(status) if status.isdecimal() else None,
+                )
+            )
+        # What ends one step may begin the next one.
+        begins = [begin for begin in begins if begin.line == hit.line]
+    return steps
+
+
+def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
+    if rule.role not in _ENDS or rule.family == _TOOLS:
+        return False
+    if Mark.JOB not in hit.fields:
+        return True
+    return not any(step.failed for step in earlier)
+
+
+def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether the first of `following` is an error that its step reports, and gets over.
+
+    An action that fails says so last. One that tries again has more to say, and the next step
+    begins as if nothing had happened.
+    """
+    hit = following[0]
+    if Mark.ANNOTATION not in hit.fields:
+        return False
+    for mark in following[1:]:
+        role = rules.rules[mark.rule].role
+        if role is Role.END:
+            return False
+        if role is Role.BEGIN and mark.line != hit.line:
+            return mark.line.number - hit.line.number > _LINES_OF_ERROR
+    return False
+
+
+def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:
+    """The line at which the step that `end` ends begins; None if no mark tells."""
+    command = end.fields.get(Mark.COMMAND)
+    earlier = [begin for begin in begins if begin.line != end.line]
+    for begin in reversed(earlier):
+        if command is not None and begin.fields.get(Mark.COMMAND) == command:
+            return begin.line.number
+    return earlier[-1].line.number if earlier else None
+
+
+class PassedRun(Struct, frozen=True, kw_only=True):
+    """The lines from `first` to `last`, 1-based and inclusive.
+
+    family: whose hits it takes back; None for all. A run whose begin is not marked vouches for its
+    own runner's hits alone: other steps may stand before it.
+    """
+
+    first: int
+    last: int
+    family: str | None
+
+
+def passed_runs(hits: Sequence[Hit], rules: RuleSet) -> list[PassedRun]:
+    """The runs that passed, from their marks in the order of the log."""
+    begun: dict[str, list[Hit]] = defaultdict(list)
+    ended: dict[str, int] = defaultdict(int)  # where the last run of the family ended
+    passed = []
+    for hit in hits:
+        rule = rules.rules[hit.rule]
+        family, last = begun[rule.family], hit.line.number
+        if rule.role is Role.RUN_BEGIN:
+            family.append(hit)
+        elif rule.role is Role.RUN_FAILED:
+            del family[-1:]
+            ended[rule.family] = last
+        elif rule.role is Role.RUN_PASSED:
+            # The last begin of the same name; an end without a name ends what has none either.
+            same = [index for index, begin in enumerate(family) if begin.fields == hit.fields]
+            if same:
+                run = PassedRun(first=family[same[-1]].line.number, last=last, family=None)
+                del family[same[-1] :]
+            elif hit.fields:
+                continue  # a test whose begin is not known
+            else:
+                run = PassedRun(first=ended[rule.family] + 1, last=last, family=rule.family)
+            passed.append(run)
+            ended[rule.family] = last
+    return passed
+
+
+def outside_of_runs(hits: Sequence[Hit], runs: Sequence[PassedRun]) -> list[Hit]:
+    """`hits` without those inside a run that passed and whose begin is marked.
+
+    A test may print what the end of a failed step looks like. The marks of the run itself stay.
+    """
+    whole = [run for run in runs if run.family is None]
+    return [hit for hit in hits if not any(run.first < hit.line.number < run.last for run in whole)]
+
 
 # A tool that fails says why at its end; what stands further up is rather about something else.
 LAST_LINES = 60
@@ -92,15 +359,55 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     marks = outside_of_runs(hits, runs)
     last = log.tail(_LAST_LINES)
     last_texts = [clean_line(line.content).message for line in last]
-    places = _Places(
-        steps=ended_steps(marks, rules),
-        runs=runs,
-        has_ended_well=ended_well(marks, rules, last),
-        sounds_well=sounds_like_success(last_texts),
-        quiet_lines=quiet_lines(last_texts),
-        last_run_failed=last_run_failed(hits, rules),
-        last_line=last[-1].number if last else 0,
+    last_line = last[-1].number if last else 0
+    steps = ended_steps(marks, rules)
+    has_ended_well = ended_well(marks, rules, last)
+    quiet = quiet_lines(last_texts)
+    # What is the same for all lines of the log.
+    of_log = {
+        "log": index,
+        "log_ended_well": has_ended_well,
+        "log_sounds_well": sounds_like_success(last_texts),
+        "last_run_failed": last_run_failed(hits, rules),
+    }
+    candidates = []
+    for each in (*_candidates(log, result, rules), *_last_words(log, result, steps, rules)):
+        number = each.line.number
+        own = [step for step in steps if step.holds(number)]
+        end = max(number, own[0].end.number - 1) if own else last_line
+        has_failed = any(step.failed for step in steps)
+        placed = structs.replace(
+            each,
+            in_failed_step=any(step.failed for step in own) if has_failed else None,
+            in_passed_step=any(not step.failed for step in own),
+            in_passed_run=in_passed_run(runs, number, each.rule.family),
+            quiet_lines=min(quiet, last_line - number),
+            lines_after=last_line - number,
+            lines_in_step=end - number,
+            **of_log,
+        )
+        candidates.append(placed)
+    candidates.sort(key=lambda each: each.line.offset)
+    return LogStory(
+        candidates=tuple(candidates),
+        steps=tuple(steps),
+        has_ended_well=has_ended_well,
+        has_failed_test=_has_failed_test(hits, steps, runs, rules),
+        explained=frozenset(
+            hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
+        ),
     )
+
+
+def in_passed_run(runs: Sequence[PassedRun], line: int, family: str) -> bool:
+    """Whether a run that passed takes back a hit of `family` in this line: it was expected."""
+    return any(run.first <= line <= run.last and run.family in {None, family} for run in runs)
+
+
+def _has_failed_test(
+    hits: Sequence[Hit], steps: Sequence[JobStep], runs: Sequence[PassedRun], rules: RuleSet
+) -> bool:
+    """Whether a runner reports that a test failed, and nothing around it has passed."""
     # A mark of a run may be a word of noise for other tools.
     noise = offsets_of(hits, rules, Role.NOISE) - offsets_of(hits, rules, Role.RUN_FAILED)
     replaced = {
@@ -108,67 +415,19 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         for hit in hits
         for identifier in rules.rules[hit.rule].instead_of
     }
-    named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
-    candidates = [places.of(candidate, index) for candidate in named]
-    candidates.sort(key=lambda each: each.line.offset)
-    return LogStory(
-        candidates=tuple(candidates),
-        steps=tuple(places.steps),
-        has_ended_well=places.has_ended_well,
-        has_failed_test=any(
-            _is_failed_test(hit, places, rules)
-            for hit in hits
-            if hit.line.offset not in noise
-            and (hit.line.offset, rules.rules[hit.rule].id) not in replaced
-        ),
-        explained=frozenset(
-            hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
-        ),
-    )
-
-
-def _is_failed_test(hit: Hit, places: "_Places", rules: RuleSet) -> bool:
-    """Whether a runner reports by `hit` that a test failed, and nothing around it has passed."""
-    rule = rules.rules[hit.rule]
-    is_failure = rule.role is Role.FAILURE and rule.class_ is FailureClass.TEST_ASSERTION
-    if rule.role is not Role.RUN_FAILED and not is_failure:
-        return False
-    # Maven and Gradle end so for whatever reason.
-    if "BUILD FAIL" in hit.clean.message:
-        return False
-    number = hit.line.number
-    if in_passed_step(places.steps, number):
-        return False
-    return not in_passed_run(places.runs, number, rule.family)
-
-
-class _Places(Struct, frozen=True, kw_only=True):
-    """Where the lines of a log stand: in which steps and runs, and where and how the log ends."""
-
-    steps: list[JobStep]
-    runs: list[PassedRun]
-    has_ended_well: bool
-    sounds_well: bool
-    quiet_lines: int
-    last_run_failed: bool
-    last_line: int
-
-    def of(self, candidate: Candidate, log: int) -> Candidate:
-        """`candidate` with the places of its line."""
-        number = candidate.line.number
-        return structs.replace(
-            candidate,
-            log=log,
-            in_failed_step=in_failed_step(self.steps, number),
-            in_passed_step=in_passed_step(self.steps, number),
-            in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
-            log_ended_well=self.has_ended_well,
-            log_sounds_well=self.sounds_well,
-            quiet_lines=min(self.quiet_lines, self.last_line - number),
-            last_run_failed=self.last_run_failed,
-            lines_after=self.last_line - number,
-            lines_in_step=last_line_of_step(self.steps, number, self.last_line) - number,
-        )
+    for hit in hits:
+        rule = rules.rules[hit.rule]
+        number = hit.line.number
+        is_failure = rule.role is Role.FAILURE and rule.class_ is FailureClass.TEST_ASSERTION
+        is_said = hit.line.offset not in noise and (hit.line.offset, rule.id) not in replaced
+        # Maven and Gradle end with `BUILD FAILED` for whatever reason.
+        is_whole = "BUILD FAIL" not in hit.clean.message
+        if not ((rule.role is Role.RUN_FAILED or is_failure) and is_said and is_whole):
+            continue
+        has_passed = any(step.holds(number) and not step.failed for step in steps)
+        if not has_passed and not in_passed_run(runs, number, rule.family):
+            return True
+    return False
 
 
 def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
@@ -179,11 +438,28 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
     exceptions = exception_lines(log, headers, points)
     noise = offsets_of(result.hits, rules, Role.NOISE)
     for offset in {*hits, *exceptions} - noise:
+        hit = hits.get(offset)
         candidate = None
-        if offset in hits and not _is_source(hits[offset], log):
-            candidate = _of_hit(hits[offset], result, rules)
-        if offset in exceptions:
-            candidate = _of_exception(exceptions[offset], candidate, rules)
+        if hit is not None and not _is_source(hit, log):
+            candidate = Candidate(
+                log=0,
+                line=hit.line,
+                clean=hit.clean,
+                rule=rules.rules[hit.rule],
+                fields=hit.fields,
+                repeats=result.counts[hit.rule],
+            )
+        exception = exceptions.get(offset)
+        if exception is not None:
+            rule = rule_of_exception(exception, candidate.rule if candidate else None, rules)
+            line, clean = exception.line, exception.clean
+            if rule is not None:
+                candidate = structs.replace(
+                    candidate or Candidate(log=0, line=line, clean=clean, rule=rule, fields={}),
+                    rule=rule,
+                    standing=exception.standing,
+                    ends_traceback=exception.standing.explains,
+                )
         if candidate is not None:
             yield candidate
 
@@ -195,44 +471,8 @@ def _is_source(hit: Hit, log: LogText) -> bool:
     above = [clean_line(line.content).message for line in log.before(hit.line, 1)]
     if not above or _FRAME.match(above[0]) is None:
         return False
-    return _indentation(hit.clean.message) > _indentation(above[0])
-
-
-def _indentation(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
-def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:
-    return Candidate(
-        log=0,
-        line=hit.line,
-        clean=hit.clean,
-        rule=rules.rules[hit.rule],
-        fields=hit.fields,
-        repeats=result.counts[hit.rule],
-    )
-
-
-def _of_exception(
-    exception: ExceptionLine, candidate: Candidate | None, rules: RuleSet
-) -> Candidate | None:
-    """The candidate at which a traceback ends; `candidate` is what a rule makes of its line."""
-    matching = None
-    if candidate is not None:
-        matching = candidate.rule
-    rule = rule_of_exception(exception, matching, rules)
-    if rule is None:
-        return candidate
-    if candidate is None:
-        candidate = Candidate(
-            log=0, line=exception.line, clean=exception.clean, rule=rule, fields={}
-        )
-    return structs.replace(
-        candidate,
-        rule=rule,
-        standing=exception.standing,
-        ends_traceback=exception.standing.explains,
-    )
+    own, others = (len(text) - len(text.lstrip()) for text in (hit.clean.message, above[0]))
+    return own > others
 
 
 def _last_words(

@@ -1,233 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads logs of any size: as blocks for a scan, as lines around a place; unpacks those that are packed."""
 
-import codecs
-import errno
 import os
-import re
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from io import RawIOBase
-from typing import BinaryIO, Final, Protocol, cast
+from typing import BinaryIO
 
 from msgspec import Struct
 
-from ci_doctor.model.distribution import install_extra
-from ci_doctor.system.secrets.private_keys import LONGEST_KEY, without_keys
-
-# `server.log`, `server.log.1`, `build-2026-11-22.log.gz`, `0_build.txt`, `stderr`, `consoleText`.
-_LOG_NAME: Final = re.compile(
-    r"(?:.*\.(?:log|out|err|txt|stdout|stderr)(?:[.-]\d[\d.-]*)?"
-    r"|log|output|stdout|stderr|console\w*)"
-    r"(?:\.(?:gz|xz|bz2|zst))?",
-    re.IGNORECASE,
+from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.model.cause import LogLine
+from ci_doctor.model.facts.diagnose import LogLines
+from ci_doctor.system.secrets.private_keys import (
+    LONGEST_KEY,
+    first_words,
+    without_key_lines,
+    without_keys,
 )
-
-
-def is_log_name(path: str) -> bool:
-    """Whether the last part of `path` looks like the name of a log; hidden files do not."""
-    name = path.rpartition("/")[2]
-    return not name.startswith(".") and _LOG_NAME.fullmatch(name) is not None
-
-
-class UnreadableLogError(OSError):
-    """Its text is the reason, for a person, without the name of the log."""
-
-
-# Enough to see the form; a log is read from its start again afterwards.
-HEAD_BYTES = 64 * 1024
-# The magic numbers of gzip (RFC 1952), Zstandard (RFC 8878), xz and bzip2.
-_PACKED = {
-    b"\x1f\x8b\x08": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ\x00": "xz",
-    b"BZh": "bzip2",
-}
-# The first member of a zip; the magic number of a tar (POSIX.1-2001, ustar), and where it stands.
-ZIP = b"PK\x03\x04"
-_TAR = b"ustar"
-_TAR_OFFSET = 257
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
-# Controls that no terminal program prints: not tab, newline, escape and their like.
-_NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-
-
-class LogForm(Struct, frozen=True, kw_only=True):
-    """packing: "" for none. encoding: as Python names it. mark: bytes of the byte order mark.
-
-    is_binary: it is no log at all.
-    """
-
-    packing: str = ""
-    encoding: str = "utf-8"
-    mark: int = 0
-    is_binary: bool = False
-
-
-def log_form(head: bytes) -> LogForm:
-    """The form of what begins with `head`, at most HEAD_BYTES of it."""
-    for magic, packing in _PACKED.items():
-        if head.startswith(magic):
-            return LogForm(packing=packing)
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if head.startswith(mark):
-            return LogForm(encoding=encoding, mark=len(mark))
-    encoding = _encoding_without_mark(head)
-    return LogForm(encoding=encoding, is_binary=encoding == "utf-8" and _is_binary(head))
-
-
-def _encoding_without_mark(head: bytes) -> str:
-    """UTF-16 shows itself by the zero byte of nearly every character of a log."""
-    even = head[0::2].count(0)
-    odd = head[1::2].count(0)
-    half = len(head) // 2
-    if odd > 0.7 * half and even < 0.1 * half:
-        return "utf-16-le"
-    if even > 0.7 * half and odd < 0.1 * half:
-        return "utf-16-be"
-    return "utf-8"
-
-
-def _is_binary(head: bytes) -> bool:
-    """Whether more than a tenth are controls. NULs alone are no sign: a truncated log has them."""
-    written = head.replace(b"\0", b"")
-    if not written:
-        return bool(head)
-    controls = len(_NOT_TEXT.findall(written))
-    if controls > len(written) / 10:
-        return True
-    # Packed data: controls are 8 % of it, and nearly nothing is valid UTF-8.
-    invalid = written.decode(errors="replace").count("\ufffd")
-    return controls > len(written) / 50 and invalid > len(written) / 5
-
-
-def is_archive(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a tar or a zip, which may hold several logs."""
-    return head.startswith(ZIP) or head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR
-
-
-# A piece of packed data may become a thousand times as large: this bounds the memory.
-_PACKED_BYTES = 4 * 1024
-
-
-class DamagedLogError(Exception):
-    """The packed data ends early or makes no sense; what came before it is good."""
-
-
-class _Unpacker(Protocol):
-    """What all of these libraries offer for one stream of data."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-def unpacked(file: BinaryIO, packing: str) -> Iterator[bytes]:
-    """What is packed in `file`; `packing` as in LogForm. One file may hold several streams.
-
-    Raises DamagedLogError after the last good piece, and UnreadableLogError if a library is
-    missing.
-    """
-    unpacker = _unpacker(packing)
-    errors = _errors(packing)
-    data = file.read(_PACKED_BYTES)
-    while data:
-        try:
-            piece = unpacker.decompress(data)
-        except errors as error:
-            raise DamagedLogError(f"damaged {packing} data: {error}") from error
-        if piece:
-            yield piece
-        if not unpacker.eof:
-            data = file.read(_PACKED_BYTES)
-            continue
-        data = unpacker.unused_data + file.read(_PACKED_BYTES)
-        # What follows is another stream, or padding.
-        if log_form(data).packing != packing:
-            return
-        unpacker = _unpacker(packing)
-    raise DamagedLogError(f"the {packing} data ends early")
-
-
-def _unpacker(packing: str) -> _Unpacker:
-    if packing == "gzip":
-        import zlib
-
-        return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    if packing == "xz":
-        import lzma
-
-        return lzma.LZMADecompressor()
-    if packing == "bzip2":
-        import bz2
-
-        return bz2.BZ2Decompressor()
-    return _zstd_unpacker()
-
-
-def _zstd_unpacker() -> _Unpacker:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise UnreadableLogError(
-            f"packed by zstd: `{install_extra('fast-logs')}`, or unpack it with `zstd -d`"
-        ) from error
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
-def _errors(packing: str) -> tuple[type[Exception], ...]:
-    """What the library of `packing` raises for damaged data."""
-    if packing == "gzip":
-        import zlib
-
-        return (zlib.error,)
-    if packing == "xz":
-        import lzma
-
-        return (lzma.LZMAError,)
-    if packing == "bzip2":
-        return (OSError, ValueError)
-    import zstandard
-
-    return (zstandard.ZstdError,)
-
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-
-
-def spooled(pieces: Iterable[bytes], opened: ExitStack) -> BinaryIO:
-    """All `pieces` in a file that is gone when `opened` is closed.
-
-    Raises UnreadableLogError if they do not fit the disk.
-    """
-    unbuffered = opened.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
-    file = cast("BinaryIO", unbuffered)
-    for piece in pieces:
-        _write(file, piece)
-    return file
-
-
-def _write(file: BinaryIO, piece: bytes) -> None:
-    rest = memoryview(piece)
-    try:
-        # Without a buffer, a nearly full disk takes a part.
-        while rest:
-            rest = rest[file.write(rest) :]
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        raise UnreadableLogError(
-            f"no space left in {tempfile.gettempdir()} for a copy of it: "
-            "set TMPDIR to a folder with more room"
-        ) from error
-
 
 BLOCK_BYTES = 4 * 1024 * 1024
 # A longer line is cut in excerpts: a log may be one line of a gigabyte.
@@ -402,3 +191,105 @@ def _lines(pieces: list[bytes], number: int, offset: int) -> list[TextLine]:
         number += 1
         offset += len(piece) + 1
     return lines
+
+
+_BEFORE = 6
+_AFTER = 9
+_CONTEXT = 120
+
+
+def excerpt_around(log: LogText, line: TextLine) -> LogLines:
+    """`line` with at most 6 lines before it and 9 after it."""
+    before = log.before(line, _BEFORE + _CONTEXT)
+    lines = [*before, *log.after(line, _AFTER + _CONTEXT)]
+    # Before it is cut: the lines around it tell what the last line of a key is.
+    contents = without_key_lines(b"\n".join(each.content for each in lines)).split(b"\n")
+    n_before = min(len(before), _BEFORE)
+    shown = contents[len(before) - n_before : len(before) + _AFTER + 1]
+    cleaned = [clean_line(each) for each in shown]
+    # What each line of a process begins with would take the room of what it says.
+    writer = cleaned[n_before].writer
+    messages = [each.message if each.writer == writer else each.text for each in cleaned]
+    messages[n_before] = messages[n_before] or cleaned[n_before].text
+    return LogLines(
+        file=log.name,
+        first_line=line.number - n_before,
+        lines=tuple(each.text for each in cleaned),
+        marked=n_before,
+        messages=tuple(messages),
+    )
+
+
+_LAST_LINES = 15
+_FRAME_LINES = 4  # the innermost two frames: each a place and the code there
+_LINES_AFTER = 3  # an exception's message may run on
+_LONGEST_LINE = 500
+
+
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """Neighbouring lines of a text without the empty ones.
+
+    `line` and `end_line` are 1-based and inclusive; None if there are no lines, or if nobody has
+    counted. `root` is the index in `lines` of the one nearest to the cause, None if there are none.
+    """
+
+    lines: tuple[str, ...] = ()
+    line: int | None = None
+    end_line: int | None = None
+    root: int | None = None
+
+
+def lines_around(
+    text: str, place: LogLine | None, *, ends_traceback: bool = False, fatal: str | None = None
+) -> Excerpt:
+    """The lines of `text` that say why it ends, and the root line among them.
+
+    place: where a diagnosis looks first; ends_traceback: it is the exception of one. fatal: a text whose last line is the root instead. An
+    exception has its innermost frames before it and the rest of its message after it. Other root
+    lines stand among the last 15 lines that are not empty, or in the middle of 15 others.
+    """
+    cleaned = [clean_line(line.encode()).text for line in text.split("\n")]
+    lines = [first_words(each, _LONGEST_LINE) for each in cleaned]
+    number = None if place is None else place.line
+    root = _root(lines, number, fatal)
+    if root is None:
+        return Excerpt()
+    kept = [index for index, line in enumerate(lines) if line]
+    middle = kept.index(root)
+    if ends_traceback and number is not None and root == number - 1:
+        kept = [each for each in kept if -_FRAME_LINES <= each - root <= _LINES_AFTER]
+    else:
+        first = max(0, middle - _LAST_LINES // 2)
+        if middle >= len(kept) - _LAST_LINES:
+            first = max(0, len(kept) - _LAST_LINES)
+        kept = kept[first : first + _LAST_LINES]
+    return Excerpt(
+        lines=tuple(lines[index] for index in kept),
+        line=kept[0] + 1,
+        end_line=kept[-1] + 1,
+        root=kept.index(root),
+    )
+
+
+def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
+    """At most `most` lines of `excerpt`, `> ` before the one at `root`, two spaces before others."""
+    # The last lines, unless the root stands before them: then it is in the middle.
+    first = max(0, len(excerpt) - most)
+    if root is not None:
+        centred = max(0, root - most // 2)
+        first = min(first, centred)
+    end = min(len(excerpt), first + most)
+    shown = []
+    for index in range(first, end):
+        mark = "> " if index == root else "  "
+        shown.append(mark + excerpt[index])
+    return shown
+
+
+def _root(lines: Sequence[str], number: int | None, fatal: str | None) -> int | None:
+    """The index of the root line; None if all lines are empty."""
+    last = range(len(lines) - 1, -1, -1)
+    fatals = [index for index in last if fatal is not None and fatal in lines[index]]
+    if not fatals and number is not None and lines[number - 1]:
+        return number - 1
+    return next(iter(fatals), next((index for index in last if lines[index]), None))

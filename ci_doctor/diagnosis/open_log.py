@@ -2,34 +2,206 @@
 """Reads the file system: which logs are meant by a name, and what each of them holds."""
 
 import codecs
+import errno
 import glob
 import io
+import math
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, Any, BinaryIO, Final, cast
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.log_text import (
-    HEAD_BYTES,
-    DamagedLogError,
-    LogForm,
-    LogText,
-    UnreadableLogError,
-    is_archive,
-    is_log_name,
-    log_form,
-    spooled,
-    unpacked,
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.model.distribution import install_extra
+
+# `server.log`, `server.log.1`, `build-2026-11-22.log.gz`, `0_build.txt`, `stderr`, `consoleText`.
+_LOG_NAME: Final = re.compile(
+    r"(?:.*\.(?:log|out|err|txt|stdout|stderr)(?:[.-]\d[\d.-]*)?"
+    r"|log|output|stdout|stderr|console\w*)"
+    r"(?:\.(?:gz|xz|bz2|zst))?",
+    re.IGNORECASE,
 )
 
-if TYPE_CHECKING:
-    from ci_doctor.diagnosis.archive import ArchivedLog
+
+def is_log_name(path: str) -> bool:
+    """Whether the last part of `path` looks like the name of a log; hidden files do not."""
+    name = path.rpartition("/")[2]
+    return not name.startswith(".") and _LOG_NAME.fullmatch(name) is not None
+
+
+class UnreadableLogError(OSError):
+    """Its text is the reason, for a person, without the name of the log."""
+
+
+# Enough to see the form; a log is read from its start again afterwards.
+HEAD_BYTES = 64 * 1024
+
+# The magic numbers of gzip (RFC 1952), Zstandard (RFC 8878), xz and bzip2.
+_PACKED = {
+    b"\x1f\x8b\x08": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+}
+
+# The first member of a zip; the magic number of a tar (POSIX.1-2001, ustar), and where it stands.
+ZIP = b"PK\x03\x04"
+
+_TAR = b"ustar"
+
+_TAR_OFFSET = 257
+
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+# Controls that no terminal program prints: not tab, newline, escape and their like.
+_NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+class LogForm(Struct, frozen=True, kw_only=True):
+    """packing: "" for none. encoding: as Python names it. mark: bytes of the byte order mark.
+
+    is_binary: it is no log at all.
+    """
+
+    packing: str = ""
+    encoding: str = "utf-8"
+    mark: int = 0
+    is_binary: bool = False
+
+
+def log_form(head: bytes) -> LogForm:
+    """The form of what begins with `head`, at most HEAD_BYTES of it."""
+    for magic, packing in _PACKED.items():
+        if head.startswith(magic):
+            return LogForm(packing=packing)
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return LogForm(encoding=encoding, mark=len(mark))
+    # UTF-16 shows itself by the zero byte of nearly every character of a log.
+    even = head[0::2].count(0)
+    odd = head[1::2].count(0)
+    half = len(head) // 2
+    if odd > 0.7 * half and even < 0.1 * half:
+        return LogForm(encoding="utf-16-le")
+    if even > 0.7 * half and odd < 0.1 * half:
+        return LogForm(encoding="utf-16-be")
+    return LogForm(is_binary=_is_binary(head))
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether more than a tenth are controls. NULs alone are no sign: a truncated log has them."""
+    written = head.replace(b"\0", b"")
+    if not written:
+        return bool(head)
+    controls = len(_NOT_TEXT.findall(written))
+    if controls > len(written) / 10:
+        return True
+    # Packed data: controls are 8 % of it, and nearly nothing is valid UTF-8.
+    invalid = written.decode(errors="replace").count("\ufffd")
+    return controls > len(written) / 50 and invalid > len(written) / 5
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a tar or a zip, which may hold several logs."""
+    return head.startswith(ZIP) or head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR
+
+
+# A piece of packed data may become a thousand times as large: this bounds the memory.
+_PACKED_BYTES = 4 * 1024
+
+
+class DamagedLogError(Exception):
+    """The packed data ends early or makes no sense; what came before it is good."""
+
+
+def unpacked(file: BinaryIO, packing: str) -> Iterator[bytes]:
+    """What is packed in `file`; `packing` as in LogForm. One file may hold several streams.
+
+    Raises DamagedLogError after the last good piece, and UnreadableLogError if a library is
+    missing.
+    """
+    make, damage = _unpacking(packing)
+    unpacker = make()
+    data = file.read(_PACKED_BYTES)
+    while data:
+        try:
+            piece = unpacker.decompress(data)
+        except damage as error:
+            raise DamagedLogError(f"damaged {packing} data: {error}") from error
+        if piece:
+            yield piece
+        if not unpacker.eof:
+            data = file.read(_PACKED_BYTES)
+            continue
+        data = unpacker.unused_data + file.read(_PACKED_BYTES)
+        # What follows is another stream, or padding.
+        if log_form(data).packing != packing:
+            return
+        unpacker = make()
+    raise DamagedLogError(f"the {packing} data ends early")
+
+
+def _unpacking(packing: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:
+    """What makes an unpacker of one stream, and what that raises for damaged data."""
+    if packing == "gzip":
+        import zlib
+
+        return partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS), (zlib.error,)
+    if packing == "xz":
+        import lzma
+
+        return lzma.LZMADecompressor, (lzma.LZMAError,)
+    if packing == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor, (OSError, ValueError)
+    try:
+        import zstandard
+    except ImportError as error:
+        raise UnreadableLogError(
+            f"packed by zstd: `{install_extra('fast-logs')}`, or unpack it with `zstd -d`"
+        ) from error
+    return zstandard.ZstdDecompressor().decompressobj, (zstandard.ZstdError,)
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def spooled(pieces: Iterable[bytes], opened: ExitStack) -> BinaryIO:
+    """All `pieces` in a file that is gone when `opened` is closed.
+
+    Raises UnreadableLogError if they do not fit the disk.
+    """
+    unbuffered = opened.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+    file = cast("BinaryIO", unbuffered)
+    for piece in pieces:
+        rest = memoryview(piece)
+        try:
+            # Without a buffer, a nearly full disk takes a part.
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise UnreadableLogError(
+                f"no space left in {tempfile.gettempdir()} for a copy of it: "
+                "set TMPDIR to a folder with more room"
+            ) from error
+    return file
+
 
 STANDARD_INPUT = "-"
 _PIECE_BYTES = 1024 * 1024
@@ -46,41 +218,40 @@ def open_log(name: str) -> Iterator[LogText]:
     """
     with ExitStack() as opened:
         file, problem = _unpacked_file(_file(name, opened), opened)
-        yield _log(_title(name), file, problem, opened)
+        title = "standard input" if name == STANDARD_INPUT else name
+        yield _log(title, file, problem, opened)
 
 
 @contextmanager
 def open_logs(name: str) -> Iterator[tuple[list[LogText], dict[str, str]]]:
     """The same for what may be an archive (tar, zip): its members, and why others are not read."""
     with ExitStack() as opened:
+        title = "standard input" if name == STANDARD_INPUT else name
         file, problem = _unpacked_file(_file(name, opened), opened)
         head = os.pread(file.fileno(), HEAD_BYTES, 0)
         if not is_archive(head):
-            yield [_log(_title(name), file, problem, opened)], {}
+            yield [_log(title, file, problem, opened)], {}
             return
-        # Which takes longer to import than a log to read.
-        from ci_doctor.diagnosis.archive import members_of
-
         members, skipped = members_of(file, head, opened)
         reason = problem or skipped
-        unreadable = {_title(name): reason} if reason else {}
+        unreadable = {title: reason} if reason else {}
         logs = []
         for member in members:
-            title = f"{_title(name)}:{member.name}"
             try:
-                logs.append(_log_of_member(title, member, opened))
+                logs.append(_log_of_member(f"{title}:{member.name}", member, opened))
             except UnreadableLogError as error:
-                unreadable[title] = str(error)
+                unreadable[f"{title}:{member.name}"] = str(error)
         yield logs, unreadable
-
-
-def _title(name: str) -> str:
-    return "standard input" if name == STANDARD_INPUT else name
 
 
 def _unpacked_file(file: BinaryIO, opened: ExitStack) -> tuple[BinaryIO, str]:
     """What is in `file` as a seekable file, and why a part of it is missing."""
-    if not _is_regular(file):
+    try:
+        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except io.UnsupportedOperation:
+        # Standard input inside another program, which has put its own stream there.
+        is_regular = False
+    if not is_regular:
         file = spooled(_pieces(file), opened)
     form = _form(file)
     if not form.packing:
@@ -100,23 +271,24 @@ def _log(title: str, file: BinaryIO, problem: str, opened: ExitStack) -> LogText
     return LogText(title, file, size, start=start, problem=problem)
 
 
-def _log_of_member(title: str, member: "ArchivedLog", opened: ExitStack) -> LogText:
+class ArchivedLog(Struct, frozen=True, kw_only=True):
+    """A log in an archive: what `file` holds from `start` to `end`."""
+
+    name: str
+    file: BinaryIO
+    start: int
+    end: int
+
+
+def _log_of_member(title: str, member: ArchivedLog, opened: ExitStack) -> LogText:
     head = os.pread(member.file.fileno(), min(HEAD_BYTES, member.end - member.start), member.start)
     form = log_form(head)
     if not form.packing and not form.is_binary and form.encoding == "utf-8":
         return LogText(title, member.file, member.end, start=member.start + form.mark)
-    file, problem = _unpacked_file(spooled(_part(member), opened), opened)
+    member.file.seek(member.start)
+    part = _pieces(member.file, member.end - member.start)
+    file, problem = _unpacked_file(spooled(part, opened), opened)
     return _log(title, file, problem, opened)
-
-
-def _part(member: "ArchivedLog") -> Iterator[bytes]:
-    offset = member.start
-    while offset < member.end:
-        piece = os.pread(member.file.fileno(), min(_PIECE_BYTES, member.end - offset), offset)
-        if not piece:
-            return
-        offset += len(piece)
-        yield piece
 
 
 def _file(name: str, opened: ExitStack) -> BinaryIO:
@@ -125,14 +297,6 @@ def _file(name: str, opened: ExitStack) -> BinaryIO:
     if sys.stdin is None:
         raise UnreadableLogError("standard input is closed")
     return sys.stdin.buffer
-
-
-def _is_regular(file: BinaryIO) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except io.UnsupportedOperation:
-        # Standard input inside another program, which has put its own stream there.
-        return False
 
 
 def _form(file: BinaryIO) -> LogForm:
@@ -156,9 +320,11 @@ def _check(form: LogForm, file: BinaryIO, problem: str) -> None:
         raise UnreadableLogError("binary data, not a log")
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(_PIECE_BYTES):
+def _pieces(file: IO[bytes], most: float = math.inf) -> Iterator[bytes]:
+    """At most `most` bytes."""
+    while most > 0 and (piece := file.read(int(min(_PIECE_BYTES, most)))):
         yield piece
+        most -= len(piece)
 
 
 class _Unpacked:
@@ -278,3 +444,108 @@ def _matches(pattern: str) -> Iterator[str]:
             yield name
         elif "**" not in pattern:
             yield from _logs_in(Path(name))
+
+
+_MOST_MEMBERS: Final = 1000
+# An archive may hold far more than the disk does: what its members have together, unpacked.
+_MOST_BYTES: Final = 4 << 30
+_ENCRYPTED: Final = 0x1  # of the flags of a zip's member
+
+
+def members_of(file: BinaryIO, head: bytes, opened: ExitStack) -> tuple[list[ArchivedLog], str]:
+    """The logs in the archive `file`, and why others are not read; it is empty if all are.
+
+    Only regular files count, at most 1,000 and 4 GiB of them: those whose names look like a log's,
+    or all if none does. Nothing is written but files without a name. Raises UnreadableLogError if
+    there is none.
+    """
+    # Which take longer to import than a log to read.
+    import tarfile
+    import zipfile
+
+    file.seek(0)
+    damage = (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, OverflowError)
+    try:
+        members, skipped = _of_zip(file, opened) if head.startswith(ZIP) else _of_tar(file)
+    except damage as error:
+        raise UnreadableLogError(f"a damaged archive: {error}") from error
+    if not members:
+        raise UnreadableLogError("an archive without logs")
+    return members, skipped
+
+
+def _of_tar(file: BinaryIO) -> tuple[list[ArchivedLog], str]:
+    import tarfile
+
+    chosen = _Chosen()
+    with tarfile.open(fileobj=file, mode="r:", errorlevel=0) as archive:
+        try:
+            for entry in archive:
+                is_plain = entry.isreg() and not entry.issparse()
+                chosen.add(entry.name, entry.size, entry, is_plain=is_plain)
+        # A damaged end leaves what came before it.
+        except (tarfile.TarError, OSError, ValueError) as error:
+            chosen.problem = f"damaged: {error}"
+    members = [
+        ArchivedLog(
+            name=name, file=file, start=entry.offset_data, end=entry.offset_data + entry.size
+        )
+        for name, entry in chosen.logs()
+    ]
+    return members, chosen.skipped()
+
+
+def _of_zip(file: BinaryIO, opened: ExitStack) -> tuple[list[ArchivedLog], str]:
+    import zipfile
+
+    chosen = _Chosen()
+    archive = opened.enter_context(zipfile.ZipFile(file))
+    for entry in archive.infolist():
+        kind = entry.external_attr >> 28  # of Unix: 8 is a regular file, 0 none at all
+        is_plain = not entry.is_dir() and kind in {0, 8} and not entry.flag_bits & _ENCRYPTED
+        chosen.add(entry.filename, entry.file_size, entry, is_plain=is_plain)
+    members = []
+    left = _MOST_BYTES
+    for name, entry in chosen.logs():
+        try:
+            with archive.open(entry) as stream:
+                # The size that an entry claims may be a lie.
+                copy = spooled(_pieces(stream, min(left, entry.file_size)), opened)
+        except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+            chosen.problem = f"{name}: {error}"
+            continue
+        size = copy.seek(0, 2)
+        left -= size
+        members.append(ArchivedLog(name=name, file=copy, start=0, end=size))
+    return members, chosen.skipped()
+
+
+class _Chosen:
+    """The regular files of an archive by their names, and how many are left out."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._entries: dict[str, Any] = {}
+        self._bytes = 0
+        self._left_out = 0
+
+    def add(self, name: str, size: int, entry: object, *, is_plain: bool) -> None:
+        if not is_plain or size == 0:
+            return
+        is_hostile = size < 0 or "\0" in name
+        is_much = len(self._entries) >= _MOST_MEMBERS or self._bytes + size > _MOST_BYTES
+        if is_hostile or is_much:
+            self._left_out += 1
+            return
+        self._bytes += size
+        # A later member of the same name replaces the earlier one, as where it is unpacked.
+        self._entries[name] = entry
+
+    def logs(self) -> list[tuple[str, Any]]:
+        named = [(name, entry) for name, entry in self._entries.items() if is_log_name(name)]
+        return sorted(named or self._entries.items(), key=lambda each: each[0])
+
+    def skipped(self) -> str:
+        if not self.problem and self._left_out:
+            return f"{self._left_out} of its members are not read"
+        return self.problem

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.rules import NO_CAUSE, UNREADABLE_LOG, rule_of
-from ci_doctor.model.cause import Cause, LogLine, Owner
+from ci_doctor.model.cause import LogLine, Owner
 from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Outcome
@@ -63,68 +63,55 @@ def _summary(diagnosis: Diagnosis) -> str:
 def _why_none(diagnosis: Diagnosis) -> str:
     """What is known of logs without a cause, and of the exit status of their command."""
     if diagnosis.status is not None:
-        ended = describe_status(diagnosis.status)
-        if diagnosis.status == 0:
-            return f"the command ended with {ended}"
-        return f"no line tells why the command ended with {ended}"
+        ended = f"the command ended with {describe_status(diagnosis.status)}"
+        return ended if diagnosis.status == 0 else f"no line tells why {ended}"
     if diagnosis.ended_well:
         return f"the logs end well{'' if diagnosis.n_candidates else ' and hold no error'}"
-    if diagnosis.best is None:
-        return "the logs are empty"
-    return "no line of the logs has enough weight"
-
-
-def _holds_nothing(diagnosis: Diagnosis) -> bool:
-    if diagnosis.status is not None:
-        return diagnosis.status == 0
-    return diagnosis.ended_well and diagnosis.n_candidates == 0
+    return (
+        "the logs are empty" if diagnosis.best is None else "no line of the logs has enough weight"
+    )
 
 
 def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
-    if diagnosis.cause is not None:
-        yield _about_cause(diagnosis.cause, diagnosis.excerpt)
-    elif diagnosis.best is not None and not _holds_nothing(diagnosis):
+    cause, best = diagnosis.cause, diagnosis.best
+    holds_nothing = diagnosis.status == 0
+    if diagnosis.status is None:
+        holds_nothing = diagnosis.ended_well and diagnosis.n_candidates == 0
+    if cause is not None:
+        sentences = [cause.explanation, cause.remedy, cause.about_retry]
+        if cause.next_command is not None:
+            sentences.append(f"`{cause.next_command}` goes on from here.")
+        others = tuple(place.evidence for place in cause.consequences)
+        yield rule_of(cause.class_).finding(
+            f"{cause.title}: {shortened_words(cause.place.message, _SUMMARY_CHARACTERS)}",
+            evidence=(*_places(cause.place, diagnosis.excerpt), *others),
+            remedy=" ".join(filter(None, sentences)),
+        )
+    elif best is not None and not holds_nothing:
         summary = "no line names a cause; this is the best place to begin"
-        evidence = tuple(_places(diagnosis.best, diagnosis.excerpt))
+        evidence = _places(best, diagnosis.excerpt)
         yield NO_CAUSE.finding(summary, evidence=evidence, remedy=NO_CAUSE.remedy)
-    for name, reason in diagnosis.unreadable.items():
-        evidence = (Evidence(file=name),)
-        yield UNREADABLE_LOG.finding(f"{name} cannot be read: {reason}", evidence=evidence)
-    for name, reason in diagnosis.in_part.items():
-        evidence = (Evidence(file=name),)
-        yield UNREADABLE_LOG.finding(f"{name} is read in part: {reason}", evidence=evidence)
+    for words, reasons in (
+        ("cannot be read", diagnosis.unreadable),
+        ("is read in part", diagnosis.in_part),
+    ):
+        for name, reason in reasons.items():
+            evidence = (Evidence(file=name),)
+            yield UNREADABLE_LOG.finding(f"{name} {words}: {reason}", evidence=evidence)
 
 
-def _about_cause(cause: Cause, excerpt: LogLines | None) -> Finding:
-    evidence = list(_places(cause.place, excerpt))
-    evidence.extend(_evidence(place) for place in cause.consequences)
-    sentences = [cause.explanation, cause.remedy, cause.about_retry]
-    if cause.next_command is not None:
-        sentences.append(f"`{cause.next_command}` goes on from here.")
-    return rule_of(cause.class_).finding(
-        f"{cause.title}: {shortened_words(cause.place.message, _SUMMARY_CHARACTERS)}",
-        evidence=tuple(evidence),
-        remedy=" ".join(filter(None, sentences)),
-    )
-
-
-def _places(place: LogLine, excerpt: LogLines | None) -> Iterator[Evidence]:
+def _places(place: LogLine, excerpt: LogLines | None) -> tuple[Evidence, ...]:
     """The line itself, then the lines around it."""
-    yield _evidence(place)
     if excerpt is None:
-        return
-    marked = []
-    for index, text in enumerate(excerpt.lines):
-        mark = "> " if index == excerpt.marked else "  "
-        marked.append((mark + text).rstrip())
-    last = excerpt.first_line + len(excerpt.lines) - 1
-    yield Evidence(
-        file=place.file, line=excerpt.first_line, end_line=last, excerpt="\n".join(marked)
-    )
-
-
-def _evidence(place: LogLine) -> Evidence:
-    return Evidence(file=place.file, line=place.line, end_line=place.line, excerpt=place.text)
+        return (place.evidence,)
+    marked = [
+        (("> " if index == excerpt.marked else "  ") + text).rstrip()
+        for index, text in enumerate(excerpt.lines)
+    ]
+    first = excerpt.first_line
+    last = first + len(marked) - 1
+    around = Evidence(file=place.file, line=first, end_line=last, excerpt="\n".join(marked))
+    return place.evidence, around
 
 
 def _tables(facts: DiagnoseFacts) -> Iterator[Table]:

@@ -8,6 +8,7 @@ regression: a log asks for one only if another run cures the class of its cause,
 proves that the cause lies outside the change, and if the job ended by it (`finality.py`).
 """
 
+import contextlib
 import ipaddress
 import os
 import re
@@ -167,17 +168,13 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
     if _ASSERTED.search(text) or _OF_PROGRAM.match(text) or is_lasting(rule.class_, text):
         return False
     if rule.class_ is FailureClass.DISK:
-        return _is_disk(text, around)
+        # The system's own message about a full disk, in the words of what ended.
+        is_other = any(_NO_DISK.search(line) for line in (text, *around))
+        is_caught = _CAUGHT.search(text) is not None and _SAYS_FAILED.search(text) is None
+        return _DISK.search(text) is not None and not is_other and not is_caught
     if rule.class_ in OF_NETWORK:
         return _is_remote(rule, text, around, known)
     return rule.class_ in _OF_MACHINE
-
-
-def _is_disk(text: str, around: Sequence[str]) -> bool:
-    """Whether `text` is the system's own message about a full disk, in the words of what ended."""
-    if any(_NO_DISK.search(line) for line in (text, *around)) or _DISK.search(text) is None:
-        return False
-    return _CAUGHT.search(text) is None or _SAYS_FAILED.search(text) is not None
 
 
 def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
@@ -198,9 +195,10 @@ def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHost
         is_clients = is_clients or is_nobodys is None
     if _SERVER_ERROR.search(text) is not None and not is_clients:
         return False
-    if _UNKNOWN_NAME.search(whole) is not None and not all(
-        _is_known(host, known) for host, _ in hosts
-    ):
+    unknown = [
+        host for host, _ in hosts if host not in known.configured and not _PUBLIC.search(host)
+    ]
+    if unknown and _UNKNOWN_NAME.search(whole) is not None:
         return False
     return is_clients or bool(hosts)
 
@@ -211,10 +209,6 @@ def _hosts(text: str) -> Iterator[tuple[str, str | None]]:
         for match in pattern.finditer(text):
             groups = match.groupdict()
             yield groups["host"].strip("[].").lower(), groups.get("port")
-
-
-def _is_known(host: str, known: KnownHosts) -> bool:
-    return host in known.configured or _PUBLIC.search(host) is not None
 
 
 def _is_outside(host: str, port: str | None, known: KnownHosts) -> bool:
@@ -245,36 +239,22 @@ _MOST_BYTES: Final = 64 * 1024
 @cache
 def known_hosts() -> KnownHosts:
     """Those of this machine; what cannot be read is left out, and then proves nothing."""
-    return KnownHosts(own=frozenset(_own()), configured=frozenset(_configured()))
-
-
-def _own() -> Iterator[str]:
     name = os.uname().nodename.lower()
-    yield name
-    yield name.partition(".")[0]
-
-
-def _configured() -> Iterator[str]:
-    for name, value in os.environ.items():
-        if _VARIABLES.match(name) is not None:
-            yield from _hosts_of_urls(value)
+    texts = [value for variable, value in os.environ.items() if _VARIABLES.match(variable)]
     for path in _FILES:
-        try:
-            with Path(path).expanduser().open(errors="replace") as file:
-                yield from _hosts_of_urls(file.read(_MOST_BYTES))
         # Also without a home directory.
-        except (OSError, RuntimeError):
-            continue
-
-
-def _hosts_of_urls(text: str) -> Iterator[str]:
-    for url in _URL.findall(text):
-        try:
-            host = urlsplit(url).hostname
-        except ValueError:
-            continue
-        if host is not None:
-            yield host
+        with (
+            contextlib.suppress(OSError, RuntimeError),
+            Path(path).expanduser().open(errors="replace") as file,
+        ):
+            texts.append(file.read(_MOST_BYTES))
+    configured = set()
+    for url in (url for text in texts for url in _URL.findall(text)):
+        with contextlib.suppress(ValueError):
+            configured.add(urlsplit(url).hostname or "")
+    return KnownHosts(
+        own=frozenset({name, name.partition(".")[0]}), configured=frozenset(configured - {""})
+    )
 
 
 _UNPROVEN = "the log does not prove that it lies outside the change"

@@ -8,10 +8,9 @@ rule.
 from typing import Final
 
 from ci_doctor.model.cause import POLICIES, FailureClass
-from ci_doctor.model.evaluation import EVALUATION
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.meaning import Meaning
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.verdict import Meaning
+from ci_doctor.model.words import EVALUATION
 
 _MEANINGS: Final[dict[str, Meaning]] = {
     FailureClass.GPU_OUT_OF_MEMORY: Meaning(

@@ -8,7 +8,7 @@ near the other literals only.
 """
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines import LONGEST_TEXT, CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import (
+    MARKS,
     NAMEABLE,
     ORDINARY_LINES,
     LogRule,
@@ -34,8 +35,6 @@ Engine = Callable[[bytes], Sequence[tuple[int, int]]]
 Place = tuple[int, int]
 MakeEngine = Callable[[Sequence[bytes]], Engine]
 
-# The roles of marks.
-MARKS = frozenset({Role.RUN_BEGIN, Role.RUN_PASSED})
 _NEAR_BYTES = 64 * 1024
 # A fast engine takes long to make: from about this size of a log on it is worth it.
 _LARGE_BYTES = 24 * 1024 * 1024
@@ -100,14 +99,19 @@ class LiteralSearch:
         places.sort()
         if not places or not self._frequent:
             return places
-        places += list(self._frequent_places(block, places))
+        # What is near the others, as ranges that do not overlap.
+        windows: list[list[int]] = []
+        for position, _ in places:
+            start = max(block.first, position - _NEAR_BYTES)
+            end = min(block.last, position + _NEAR_BYTES)
+            if not windows or start > windows[-1][1]:
+                windows.append([start, end])
+            windows[-1][1] = end
+        for start, end in windows:
+            for literal, position in self._engine_for_frequent(block.content[start:end]):
+                places.append((start + position, self._frequent[literal]))
         places.sort()
         return places
-
-    def _frequent_places(self, block: Block, others: Sequence[Place]) -> Iterator[Place]:
-        for start, end in _windows(block, others):
-            for literal, position in self._engine_for_frequent(block.content[start:end]):
-                yield start + position, self._frequent[literal]
 
     @cached_property
     def _engine_for_rare(self) -> Engine:
@@ -116,19 +120,6 @@ class LiteralSearch:
     @cached_property
     def _engine_for_frequent(self) -> Engine:
         return self._make_engine([self._literals[index] for index in self._frequent])
-
-
-def _windows(block: Block, places: Sequence[Place]) -> Iterator[tuple[int, int]]:
-    """What is near the sorted `places`, as ranges that do not overlap."""
-    start = end = block.first
-    for position, _ in places:
-        if position - _NEAR_BYTES > end:
-            if end > start:
-                yield start, end
-            start = position - _NEAR_BYTES
-        end = min(block.last, position + _NEAR_BYTES)
-    if end > start:
-        yield start, end
 
 
 # Of a longer line a literal is read with this much before it, and up to LONGEST_TEXT in all.
@@ -179,33 +170,16 @@ def _bounds(content: bytes, position: int) -> tuple[int, int, bool]:
             last = len(content)
         if last >= 0:
             return first, last, False
-    start, is_cut = _start(content, position)
-    return start, _end(content, position, start + LONGEST_TEXT), is_cut
-
-
-def _start(content: bytes, position: int) -> tuple[int, bool]:
-    """Where the piece with `position` begins, and whether that is inside a line."""
+    # A longer line: one update of a progress bar, or the surroundings of the literal.
     lowest = max(0, position - _REACH_BYTES + 1)
-    newline = content.rfind(b"\n", lowest, position)
-    carriage_return = content.rfind(b"\r", lowest, position)
-    before = max(newline, carriage_return)
-    if before >= 0:
-        return before + 1, False
-    if lowest == 0:
-        return 0, False
-    return position - _BEFORE_BYTES, True
-
-
-def _end(content: bytes, position: int, highest: int) -> int:
-    """Where the piece with `position` ends, at most at `highest`."""
-    newline = content.find(b"\n", position, highest)
-    end = min(highest, len(content))
-    if newline >= 0:
-        end = newline
-    carriage_return = content.find(b"\r", position, end)
-    if carriage_return >= 0:
-        end = carriage_return
-    return end
+    before = max(content.rfind(mark, lowest, position) for mark in (b"\n", b"\r"))
+    is_cut = before < 0 < lowest
+    start = position - _BEFORE_BYTES if is_cut else before + 1
+    end = min(start + LONGEST_TEXT, len(content))
+    for mark in (b"\n", b"\r"):
+        found = content.find(mark, position, end)
+        end = found if found >= 0 else end
+    return start, end, is_cut
 
 
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
@@ -221,8 +195,7 @@ _MOST_UPDATES = 20
 # What the rules make of a text: (index of a rule, named groups, the words that it matches).
 _Match = tuple[int, dict[str, str], CleanLine]
 _Matches = tuple[_Match, ...]
-# (number of the line, offset of the text in the log, the text)
-_Place = tuple[int, int, bytes]
+_KeptMatch = tuple[_Match, TextLine]
 # A part of what `without_stamps` removes, for which a line need not be decoded.
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
 
@@ -266,7 +239,9 @@ class _Scanner:
     def __init__(self, log: LogText, rules: RuleSet) -> None:
         self._log = log
         self._rules = rules
-        self._kept: dict[int, _Kept] = {}
+        # By rule, how many there are, and the first and the last matches with their lines.
+        self._counts: Counter[int] = Counter()
+        self._kept: dict[int, tuple[list[_KeptMatch], deque[_KeptMatch]]] = {}
         self._remembered: dict[bytes, _Matches] = {}
 
     def read(self, block: Block, piece: Piece) -> None:
@@ -275,12 +250,11 @@ class _Scanner:
         if not matches:
             return
         number = self._log.line_number(block, piece.start)
-        place = (number, block.offset + piece.start, content)
+        line = TextLine(number, block.offset + piece.start, content)
         for match in matches:
-            kept = self._kept.get(match[0])
-            if kept is None:
-                kept = self._kept[match[0]] = _Kept()
-            kept.add((match, place))
+            self._counts[match[0]] += 1
+            first, last = self._kept.setdefault(match[0], ([], deque(maxlen=_LAST)))
+            (first if len(first) < _FIRST else last).append((match, line))
 
     def _matches(self, content: bytes, piece: Piece) -> _Matches:
         if piece.is_cut:
@@ -296,46 +270,26 @@ class _Scanner:
         return answer
 
     def _try_rules(self, content: bytes, piece: Piece) -> _Matches:
-        indices: set[int] = set()
-        for literal in piece.literals:
-            indices.update(self._rules.rules_of[literal])
+        indices = {rule for literal in piece.literals for rule in self._rules.rules_of[literal]}
         matches: _Matches = ()
         # Travis and others write several things over each other in one line.
         for update in reversed(content.rstrip(b"\r").split(b"\r")[-_MOST_UPDATES:]):
-            known = {rule for rule, _, _ in matches}
-            matches += self._match(update, sorted(indices - known))
+            unknown = sorted(indices - {rule for rule, _, _ in matches})
+            clean = clean_line(update)
+            found = self._rules.matching(unknown, clean.texts)
+            matches += tuple((rule, fields, clean) for rule, fields in found)
         return matches
-
-    def _match(self, content: bytes, indices: Sequence[int]) -> _Matches:
-        clean = clean_line(content)
-        matches = []
-        for rule, fields in self._rules.matching(indices, clean.texts):
-            matches.append((rule, fields, clean))
-        return tuple(matches)
 
     def result(self) -> Scan:
         hits = []
-        for each in self._kept.values():
-            hits += [_hit(match, place) for match, place in (*each.first, *each.last)]
+        for first, last in self._kept.values():
+            for (rule, fields, clean), line in (*first, *last):
+                # The match may be that of an earlier line with the same words, and another time.
+                has_time = _without_time(line.content) is not line.content
+                words = clean_line(line.content) if has_time else clean
+                hits.append(Hit(rule=rule, line=line, clean=words, fields=fields))
         hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
-        counts = {rule: each.count for rule, each in self._kept.items()}
-        return Scan(hits=tuple(hits), counts=counts)
-
-
-class _Kept:
-    """The first and the last matches of one rule, and where they stand."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: list[tuple[_Match, _Place]] = []
-        self.last: deque[tuple[_Match, _Place]] = deque(maxlen=_LAST)
-
-    def add(self, match: tuple[_Match, _Place]) -> None:
-        self.count += 1
-        if self.count > _FIRST:
-            self.last.append(match)
-        else:
-            self.first.append(match)
+        return Scan(hits=tuple(hits), counts=dict(self._counts))
 
 
 def _without_time(content: bytes) -> bytes:
@@ -347,15 +301,6 @@ def _without_time(content: bytes) -> bytes:
         return content
     # Not without its end: after a time, a line may be read differently than without one.
     return content[stamp.end() - 2 :]
-
-
-def _hit(match: _Match, place: _Place) -> Hit:
-    rule, fields, clean = match
-    number, offset, content = place
-    if _without_time(content) is not content:
-        # The match may be that of an earlier line with the same words.
-        clean = clean_line(content)
-    return Hit(rule=rule, line=TextLine(number, offset, content), clean=clean, fields=fields)
 
 
 class RuleMatch(Struct, frozen=True, kw_only=True):
@@ -436,7 +381,7 @@ def named_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> tuple[Hit,
     """The hits in the order of the lines that they name; a header without its list is none."""
     named = []
     for hit in hits:
-        pattern = rules.next_line_pattern(hit.rule)
+        pattern = rules.next_line_patterns.get(hit.rule)
         if pattern is None:
             named.append(hit)
             continue

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from ci_doctor.diagnosis.lines import CleanLine, Prefixed, clean_line, without_prefixes
+from ci_doctor.diagnosis.lines import CleanLine, clean_line, without_prefixes
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.model.cause import FailureClass
@@ -83,11 +83,6 @@ def is_exception(text: str, column: int, *, is_certain: bool) -> bool:
     if name is None:
         return False
     return is_certain or _USUAL_NAME.search(name) is not None
-
-
-def is_pointer(text: str) -> bool:
-    """Whether the exception in `text` only says that another one, printed earlier, is the cause."""
-    return _POINTER.search(text) is not None
 
 
 _HEADER = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):")
@@ -174,40 +169,56 @@ class TracebackReader:
         """Whether a traceback waits for its exception, or a chain for its next traceback."""
         return any(writer.begun or writer.linked for writer in self._writers.values())
 
-    def read(self, index: int, line: Prefixed | CleanLine) -> None:
+    def read(self, index: int, line: CleanLine) -> None:
         """Take the next line; indices grow."""
-        writer = self._writers.setdefault(_name_of(line), _Writer())
+        # Those lines belong together that one process logs from one place.
+        name = f"{line.writer or ''} {line.place or ''}"
+        writer = self._writers.setdefault(name, _Writer())
         text = line.message
         header = _HEADER.search(text)
         if header is not None:
-            self._begin(writer, header.start(), index)
+            # It cuts off what has begun at its column or before it: those lines hold it too.
+            column = header.start()
+            writer.begun = {at: begun for at, begun in writer.begun.items() if at > column}
+            follows, link = writer.linked.pop(column, (None, None))
+            writer.begun[column] = _Begun(start=index, has_header=True, follows=follows, link=link)
+            self._header = (index, writer, column)
             return
         frame = _FRAME.search(text)
         if frame is not None:
-            self._add_frame(writer, frame, index)
+            begun = writer.begun.get(frame.start()) or self._begun_before(index)
+            begun.files.append(frame["file"])
+            writer.begun[frame.start()] = begun
             return
-        link = _LINK.search(text)
-        if link is not None:
-            _note_link(writer, link)
+        words = _LINK.search(text)
+        if words is not None:
+            # The exception that ended at this column is followed by another.
+            exception = writer.ended.get(words.start())
+            if exception is not None:
+                kind = ChainLink.DURING if words["direct"] is None else ChainLink.DIRECT
+                writer.linked[words.start()] = (exception, kind)
             return
-        for column in _columns_ended_by(writer, text, index):
-            self.complete.append(_ended(writer, column, index, text))
+        self._end(writer, index, text)
 
-    def _begin(self, writer: _Writer, column: int, index: int) -> None:
-        """A header cuts off what has begun at its column or before it: those lines hold it too."""
-        # Of a list, since a dict must not change while it is read.
-        for other in list(writer.begun):
-            if other <= column:
-                del writer.begun[other]
-        follows, link = writer.linked.pop(column, (None, None))
-        writer.begun[column] = _Begun(start=index, has_header=True, follows=follows, link=link)
-        self._header = (index, writer, column)
-
-    def _add_frame(self, writer: _Writer, frame: re.Match[str], index: int) -> None:
-        column = frame.start()
-        if column not in writer.begun:
-            writer.begun[column] = self._begun_before(index)
-        writer.begun[column].files.append(frame["file"])
+    def _end(self, writer: _Writer, index: int, text: str) -> None:
+        """Complete the tracebacks of which `text` is the exception, at the columns where they began."""
+        for column, begun in list(writer.begun.items()):
+            has_frames = begun.files and index != begun.start
+            if not has_frames or not is_exception(text, column, is_certain=begun.has_header):
+                continue
+            del writer.begun[column]
+            writer.ended[column] = index
+            self.complete.append(
+                Traceback(
+                    start=begun.start,
+                    exception=index,
+                    has_header=begun.has_header,
+                    is_pointer=_POINTER.search(text) is not None,
+                    follows=begun.follows,
+                    link=begun.link,
+                    files=tuple(begun.files),
+                )
+            )
 
     def _begun_before(self, index: int) -> _Begun:
         """The traceback of a header on the line before, at another column or of another writer.
@@ -220,48 +231,6 @@ class TracebackReader:
             if start == index - 1 and column in writer.begun:
                 return writer.begun.pop(column)
         return _Begun(start=index, has_header=False)
-
-
-def _name_of(line: Prefixed | CleanLine) -> str:
-    """Which lines belong together: those of one process, logged from one place."""
-    return f"{line.writer or ''} {line.place or ''}"
-
-
-def _note_link(writer: _Writer, words: re.Match[str]) -> None:
-    """Remember that the exception that ended at the column of `words` is followed by another."""
-    column = words.start()
-    exception = writer.ended.get(column)
-    if exception is None:
-        return
-    link = ChainLink.DURING
-    if words["direct"] is not None:
-        link = ChainLink.DIRECT
-    writer.linked[column] = (exception, link)
-
-
-def _columns_ended_by(writer: _Writer, text: str, index: int) -> list[int]:
-    """At which columns `text` is the exception of a traceback that has begun there."""
-    ended = []
-    for column, begun in writer.begun.items():
-        if not begun.files or index == begun.start:
-            continue
-        if is_exception(text, column, is_certain=begun.has_header):
-            ended.append(column)
-    return ended
-
-
-def _ended(writer: _Writer, column: int, index: int, text: str) -> Traceback:
-    begun = writer.begun.pop(column)
-    writer.ended[column] = index
-    return Traceback(
-        start=begun.start,
-        exception=index,
-        has_header=begun.has_header,
-        is_pointer=is_pointer(text),
-        follows=begun.follows,
-        link=begun.link,
-        files=tuple(begun.files),
-    )
 
 
 # From the index of an exception's line to the points of the rule that matches it.
@@ -291,12 +260,10 @@ _OFTEN_EXPECTED = frozenset(
 
 def chains(tracebacks: Sequence[Traceback]) -> list[list[Traceback]]:
     """The tracebacks by chain, each in the order in which the exceptions were raised."""
-    by_exception: dict[int, list[Traceback]] = {}
+    by_exception: dict[int | None, list[Traceback]] = {}
     all_chains = []
     for traceback in sorted(tracebacks, key=lambda each: each.exception):
-        chain = None
-        if traceback.follows is not None:
-            chain = by_exception.get(traceback.follows)
+        chain = by_exception.get(traceback.follows) if traceback.follows is not None else None
         if chain is None:
             chain = []
             all_chains.append(chain)
@@ -319,16 +286,12 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
         if later.link is ChainLink.DIRECT and not root.is_pointer:
             is_better = more >= _MUCH_MORE
         else:
-            is_better = more > 0 or (more == 0 and _is_often_expected(lines[root.exception]))
+            text = without_prefixes(lines[root.exception]).message.lstrip(" |")
+            name = (exception_name(text) or "").rpartition(".")[2]
+            is_better = more > 0 or (more == 0 and name in _OFTEN_EXPECTED)
         if is_better:
             root = later
     return root
-
-
-def _is_often_expected(line: str) -> bool:
-    text = without_prefixes(line).message.lstrip(" |")
-    name = exception_name(text)
-    return name is not None and name.rpartition(".")[2] in _OFTEN_EXPECTED
 
 
 # Lines of a traceback that are read; a deep recursion prints more, and repeats itself.
@@ -382,36 +345,23 @@ def exception_lines(
         before = log.before(header, 1)
         lines = [*before, *log.after(header, _MOST_LINES)]
         for exception, last in _read(lines, points):
-            if not _is_cut(exception, log):
+            text = exception.clean.message.strip(" |")
+            is_whole = ":" in text or is_exception(text, 0, is_certain=False)
+            # The log may end within the name: `Val` may have become any word.
+            if is_whole or not log.is_unfinished(exception.line):
                 exceptions[exception.line.offset] = exception
             read_to = max(read_to, last)
-    return _without_repetitions(exceptions)
-
-
-def _is_cut(exception: ExceptionLine, log: LogText) -> bool:
-    """Whether the log ends within the name of `exception`: `Val` may have become any word."""
-    text = exception.clean.message.strip(" |")
-    if ":" in text or is_exception(text, 0, is_certain=False):
-        return False
-    return log.is_unfinished(exception.line)
-
-
-def _without_repetitions(exceptions: Mapping[int, ExceptionLine]) -> dict[int, ExceptionLine]:
-    """`exceptions` of which those that repeat an earlier one follow from it.
-
-    Processes that work together often fail alike, and a parent prints what its child has printed.
-    """
-    unlike: dict[int, ExceptionLine] = {}
+    # Those that repeat an earlier one follow from it: processes that work together often fail
+    # alike, and a parent prints what its child has printed.
     texts: set[str] = set()
     for offset, exception in sorted(exceptions.items()):
         text = _REPEATED.sub("", exception.clean.message).strip(" |")
-        standing = exception.standing
         if text in texts:
             standing = ExceptionStanding.CONSEQUENCE
-        elif standing.explains:
+            exceptions[offset] = structs.replace(exception, standing=standing)
+        elif exception.standing.explains:
             texts.add(text)
-        unlike[offset] = structs.replace(exception, standing=standing)
-    return unlike
+    return exceptions
 
 
 def _read(
@@ -450,9 +400,10 @@ def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -
         return ExceptionStanding.CONSEQUENCE
     exception = lines[traceback.exception]
     around = _words_around(traceback, lines)
-    if exception.level in TOLERATED_LEVELS or any(map(_TOLERATED.search, around)):
-        return ExceptionStanding.TOLERATED
-    if _is_warning(exception):
+    name = exception_name(exception.message.lstrip(" |")) or ""
+    # A class of warnings may be printed by a library with the frames.
+    is_calm = exception.level in TOLERATED_LEVELS or name.endswith("Warning")
+    if is_calm or any(map(_TOLERATED.search, around)):
         return ExceptionStanding.TOLERATED
     if any(map(_ANSWERED.search, around)):
         return ExceptionStanding.ANSWERED
@@ -461,28 +412,19 @@ def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -
     return ExceptionStanding.CAUSE
 
 
-def _is_warning(exception: CleanLine) -> bool:
-    """Whether it is a class of warnings, which a library may print with the frames."""
-    name = exception_name(exception.message.lstrip(" |"))
-    return name is not None and name.endswith("Warning")
-
-
 def _words_around(traceback: Traceback, lines: Sequence[CleanLine]) -> list[str]:
     """What its program said of an exception: before the traceback, and on the line after it."""
     header = lines[traceback.start]
-    first = max(0, traceback.start - 1)
-    before = lines[first : traceback.start]
+    before = lines[max(0, traceback.start - 1) : traceback.start]
     after = lines[traceback.exception + 1 : traceback.exception + 2]
-    own = filter(lambda line: _is_of_same_record(line, header), (*before, *after))
-    return [header.text, *(line.text for line in own)]
-
-
-def _is_of_same_record(line: CleanLine, header: CleanLine) -> bool:
-    """Whether a logger may have written `line` with the traceback that `header` begins."""
-    has_place = line.place is not None and header.place is not None
-    if has_place and line.place != header.place:
-        return False
-    return header.writer is None or line.writer == header.writer
+    # Only what a logger may have written with the traceback.
+    own = [
+        line.text
+        for line in (*before, *after)
+        if None in {line.place, header.place} or line.place == header.place
+        if header.writer is None or line.writer == header.writer
+    ]
+    return [header.text, *own]
 
 
 # For an exception whose line no rule matches: of a class with an unusual name, or without a message.
@@ -505,7 +447,7 @@ def rule_of_exception(
     None if the rules have none for exceptions.
     """
     if matching is None:
-        return _named(_ANY_EXCEPTION, rules)
+        return rules.by_id.get(_ANY_EXCEPTION)
     if matching.role not in {Role.ERROR, Role.FAILURE} or matching.class_ not in _ANY_CLASS:
         return matching
     wanted = matching.id
@@ -517,11 +459,4 @@ def rule_of_exception(
         wanted = _ASSERTION
         if any(map(_TEST_FILE.search, exception.files)):
             wanted = _TEST_ASSERTION
-    return _named(wanted, rules) or matching
-
-
-def _named(identifier: str, rules: RuleSet) -> LogRule | None:
-    for rule in rules.rules:
-        if rule.id == identifier:
-            return rule
-    return None
+    return rules.by_id.get(wanted, matching)

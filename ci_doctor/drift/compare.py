@@ -7,7 +7,7 @@ what can make a start or a request fail, then what is worth knowing.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -220,34 +220,17 @@ def _package_change(
     interpreter: str | None,
 ) -> _Ranked | None:
     """How a package differs: its version, its origin, or the files of one version."""
-    files: tuple[FileChange, ...] = ()
-    went_back = False
     old = None if before is None else before.words
     new = None if after is None else after.words
-    if before is None or after is None:
-        kind = ChangeKind.ADDED if before is None else ChangeKind.REMOVED
-    elif old != new:
-        kind = ChangeKind.CHANGED
-        went_back = _went_back(before.version, after.version)
-    else:
-        kind = ChangeKind.BYTES
+    more: dict[str, Any] = {"address": after.address if after is not None else None}
+    if before is not None and after is not None and old != new:
+        more["went_back"] = _went_back(before.version, after.version)
+    elif before is not None and after is not None:
         files = _file_changes(before, after)
         if not files:
             return None
-    standing = of_package(name)
-    change = EnvironmentChange(
-        area=ChangeArea.PACKAGES,
-        subject=name,
-        kind=kind,
-        suspicion=standing.suspicion,
-        before=old,
-        after=new,
-        address=after.address if after is not None else None,
-        interpreter=interpreter,
-        went_back=went_back,
-        files=files,
-    )
-    return _Ranked(standing.row, change)
+        more |= {"kind": ChangeKind.BYTES, "files": files}
+    return _change(ChangeArea.PACKAGES, name, of_package(name), (old, new), interpreter, **more)
 
 
 def _file_changes(before: PackageSnapshot, after: PackageSnapshot) -> tuple[FileChange, ...]:
@@ -282,6 +265,7 @@ def _change(
     standing: SuspicionRow,
     sides: tuple[str | None, str | None],
     interpreter: str | None = None,
+    **more: Any,
 ) -> _Ranked:
     before, after = sides
     kind = ChangeKind.CHANGED
@@ -289,15 +273,8 @@ def _change(
         kind = ChangeKind.ADDED
     elif after is None:
         kind = ChangeKind.REMOVED
-    change = EnvironmentChange(
-        area=area,
-        subject=subject,
-        kind=kind,
-        suspicion=standing.suspicion,
-        before=before,
-        after=after,
-        interpreter=interpreter,
-    )
+    fields = {"kind": kind, "before": before, "after": after, "interpreter": interpreter, **more}
+    change = EnvironmentChange(area=area, subject=subject, suspicion=standing.suspicion, **fields)
     return _Ranked(standing.row, change)
 
 

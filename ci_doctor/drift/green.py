@@ -15,7 +15,7 @@ from ci_doctor.drift.snapshot import Snapshot
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, read_snapshot
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Row, Table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.system.files.opening import read_regular
@@ -37,13 +37,7 @@ class GreenRun(Struct, frozen=True, kw_only=True):
     source: str
 
 
-class NoGreenRun(Struct, frozen=True, kw_only=True):
-    """There is none to compare with; `reason` is one clause without a full stop."""
-
-    reason: str
-
-
-def latest_green(path: Path, step: str | None) -> GreenRun | NoGreenRun:
+def latest_green(path: Path, step: str | None) -> GreenRun | str:
     """The newest green run of `step` (a step's key; None: of any) below `path`, or why there is none.
 
     A snapshot's file counts as green, because it was named. A report directory counts if its verdict
@@ -56,22 +50,20 @@ def latest_green(path: Path, step: str | None) -> GreenRun | NoGreenRun:
         if path.exists():
             return GreenRun(snapshot=read_snapshot(path), source=str(path))
     except CiDoctorError as error:
-        return NoGreenRun(reason=error.message)
+        return error.message
     except OSError as error:
-        return NoGreenRun(reason=f"{path} cannot be read: {error.strerror or error}")
-    return NoGreenRun(reason=f"{path} does not exist")
+        return f"{path} cannot be read: {error.strerror or error}"
+    return f"{path} does not exist"
 
 
-def _of_directory(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
+def _of_directory(directory: Path, step: str | None) -> GreenRun | str:
     if (directory / _REPORT).exists():
         reason = why_not_green(_report(directory))
         if reason is not None:
-            return NoGreenRun(reason=f"the run in {directory} {reason}")
+            return f"the run in {directory} {reason}"
         return GreenRun(snapshot=read_snapshot(directory), source=str(directory))
     if (directory / SNAPSHOT_FILE).exists():
-        return NoGreenRun(
-            reason=f"{directory} holds no {_REPORT}, so its run may not have been green"
-        )
+        return f"{directory} holds no {_REPORT}, so its run may not have been green"
     return _newest(directory, step)
 
 
@@ -98,7 +90,7 @@ class _GreenCandidate(NamedTuple):
     path: Path
 
 
-def _newest(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
+def _newest(directory: Path, step: str | None) -> GreenRun | str:
     """Of a directory of many: report directories at any of its first levels, and snapshot files."""
     candidates: list[_GreenCandidate] = []
     reasons: Counter[str] = Counter()
@@ -117,9 +109,9 @@ def _newest(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
         else:
             return GreenRun(snapshot=snapshot, source=str(candidate.path))
     if not reasons:
-        return NoGreenRun(reason=f"{directory} holds no snapshot and no report")
+        return f"{directory} holds no snapshot and no report"
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return NoGreenRun(reason=f"no run in {directory} is one to compare with: {counts}")
+    return f"no run in {directory} is one to compare with: {counts}"
 
 
 def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
@@ -182,10 +174,10 @@ class SinceGreen(Struct, frozen=True, kw_only=True):
     facts: SinceGreenFacts
 
 
-def since_green(green: GreenRun | NoGreenRun, now: Snapshot) -> SinceGreen:
+def since_green(green: GreenRun | str, now: Snapshot) -> SinceGreen:
     """What is different `now`; why that is unknown, if there is no green run to compare with."""
-    if isinstance(green, NoGreenRun):
-        return unknown_since_green(green.reason)
+    if isinstance(green, str):
+        return unknown_since_green(green)
     drift = compare(green.snapshot, now, sources=(green.source, "this run"))
     line = f"since the last green run: {_phrase(drift)}"
     # What one side does not know, and what would matter.

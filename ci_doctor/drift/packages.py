@@ -195,13 +195,13 @@ def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S
         except OSError as error:
             unknown = f"{program} cannot be started: {error.strerror}"
             continue
-        versions = _versions(command, ran.output)
+        versions = _versions(command, ran.stdout)
         if ran.exit_code is None:
             return SystemPackages(unknown=f"{program} has not answered within {timeout_s:g} s")
         if ran.exit_code == 0 and versions:
             return SystemPackages(versions=dict(sorted(versions.items())))
         if ran.exit_code != 0:
-            unknown = f"{program} failed: {ran.last_line}"
+            unknown = f"{program} failed: {ran.last_words}"
         if versions:
             break
         unknown = unknown or f"{program} lists no package"

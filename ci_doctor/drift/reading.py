@@ -213,9 +213,9 @@ def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPyt
     if ran.exit_code is None:
         return _StartedPython(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
     # A Python, or a script in its place, may warn of something first.
-    lines = ran.output.strip().splitlines()[-2:]
+    lines = ran.stdout.strip().splitlines()[-2:]
     if ran.exit_code or len(lines) < 2:
-        return _StartedPython(unknown=f"{python} cannot be started: {ran.last_line}")
+        return _StartedPython(unknown=f"{python} cannot be started: {ran.last_words}")
     version, executable = lines
     return _StartedPython(version=version, executable=Path(executable))
 

@@ -20,7 +20,7 @@ from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import is_green
-from ci_doctor.session.addition import AddedFile, Addition, not_added
+from ci_doctor.session.delivery import AddedFile, Addition, not_added
 from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut, bounded
 
 # What reads is imported where it reads: most reports only take up what another process has read.

@@ -8,24 +8,22 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ci_doctor.environment.packaging_files import (
+from ci_doctor.environment.project import (
+    GENERIC,
+    HATCH_VCS,
     SCM_TABLES,
+    SETUPTOOLS_SCM,
     PackagingFiles,
+    Project,
+    ScmOptions,
+    VersionSource,
     is_forced_below,
     packages,
     read_packaging_files,
     scm_table,
+    suffix,
     table,
 )
-from ci_doctor.environment.project import (
-    GENERIC,
-    HATCH_VCS,
-    SETUPTOOLS_SCM,
-    Project,
-    VersionSource,
-    suffix,
-)
-from ci_doctor.environment.setup_script import ScmOptions
 from ci_doctor.environment.version_code import attribute_of, code_of_attribute, version_code
 from ci_doctor.errors import UsageError
 

@@ -9,10 +9,8 @@ from msgspec import Struct
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.determinism_table import INTEGER, TABLE, VariableRow
-from ci_doctor.model.action import SetVariable
-from ci_doctor.model.facts.setup_env import DeterminismFact
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.facts.setup_env import DeterminismFact, SetVariable
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 
 # No more can be known from outside the process: /proc/PID/environ does not show what it set itself.
 AS_REQUESTED = "as requested, where the library reads it"

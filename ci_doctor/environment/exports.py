@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.evaluation import PREPARED
+from ci_doctor.model.words import PREPARED
 
 # Names and digests of what ci-doctor exported earlier in this job, so that a later run may
 # recompute its own values but never a person's. Digests, because a value changed by hand is no

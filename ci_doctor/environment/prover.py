@@ -10,12 +10,16 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment import checkout, rules
-from ci_doctor.environment.checkout import Unbuildable
-from ci_doctor.environment.metadata_build import Bench, BuiltMetadata, InstalledPackages
+from ci_doctor.environment import metadata_build, rules
+from ci_doctor.environment.metadata_build import (
+    Bench,
+    BuiltMetadata,
+    InstalledPackages,
+    Unbuildable,
+)
+from ci_doctor.environment.pins import ComputedVersion, judged
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import Verify
-from ci_doctor.environment.version_findings import ComputedVersion, judged
 from ci_doctor.model.facts.setup_env import ProofFact
 from ci_doctor.model.finding import Evidence, Finding, NextStep, RemedyKind, Severity, ShellCommand
 from ci_doctor.system import clock
@@ -134,7 +138,7 @@ class Prover:
         if isinstance(reference, Unbuildable) or reference.version is None:
             return computed
         if computed.version is None:
-            described = checkout.describe(project.directory, reference.version)
+            described = metadata_build.describe(project.directory, reference.version)
             return judged(project, described, allow_fallback=allow_fallback)
         if same_version(computed.version, reference.version):
             return computed
@@ -172,7 +176,7 @@ class Prover:
         To be asked about a project that could not be built, for `reason`. Nothing is known then but
         that a build would meet this tag.
         """
-        nearest = checkout.nearest_tag(computed.project.directory)
+        nearest = metadata_build.nearest_tag(computed.project.directory)
         tags = _disturbing(computed)
         if nearest is None or nearest not in tags:
             return computed
@@ -303,4 +307,4 @@ def _without(tags: tuple[str, ...], advice: str | None) -> NextStep | None:
 def _disturbing(computed: ComputedVersion) -> tuple[str, ...]:
     if computed.described is not None:
         return computed.described.unparsable
-    return checkout.disturbing_tags(computed.project.directory)
+    return metadata_build.disturbing_tags(computed.project.directory)

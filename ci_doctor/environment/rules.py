@@ -3,9 +3,8 @@
 
 from typing import Final
 
-from ci_doctor.model.evaluation import EVALUATION
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.words import EVALUATION
 
 NO_EFFECT: Final = Rule(
     id="determinism/no-effect",

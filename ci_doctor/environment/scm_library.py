@@ -25,8 +25,7 @@ from vcs_versioning._config import DEFAULT_TAG_REGEX
 from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.packaging_files import scm_table, table
-from ci_doctor.environment.project import NotComputable, Project
+from ci_doctor.environment.project import NotComputable, Project, scm_table, table
 from ci_doctor.environment.tags import (
     Described,
     Git,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.environment.determinism import Profile
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 
 
 class Verify(StrEnum):

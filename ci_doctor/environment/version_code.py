@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ci_doctor.environment.packaging_files import PackagingFiles, table
-from ci_doctor.environment.setup_script import constants, imported_modules
+from ci_doctor.environment.project import PackagingFiles, constants, imported_modules, table
 
 GIT_DESCRIBE: Final = "git describe"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.environment import rules
+from ci_doctor.environment.pins import ComputedVersion, judged
 from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.environment.tags import Described, TagGap, TagGapKind, is_release
-from ci_doctor.environment.version_findings import ComputedVersion, judged
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git, remote_tags
 from ci_doctor.model.finding import ShellCommand

@@ -27,11 +27,9 @@ from ci_doctor.diagnosis.outside import judged
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import LIKELY, Cause
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.moment import parse_moment
-from ci_doctor.model.outcome import Attachment, Outcome
-from ci_doctor.model.report import Report
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.outcome import Attachment, Outcome, Report
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.render.formatting import listed
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.log_files import redact_files
@@ -75,7 +73,7 @@ REPORT_NAME = "diagnose"
 _TOLERANCE_S = 2.0
 
 
-class LogsOfJob(Struct, frozen=True, kw_only=True):
+class LogsOfJob(Struct, kw_only=True):
     """The logs to read.
 
     names: paths to open. missing: from names and patterns behind which there is nothing to a
@@ -84,12 +82,12 @@ class LogsOfJob(Struct, frozen=True, kw_only=True):
     job has left. undated: those of `names` of which nobody knows whether they are older.
     """
 
-    names: tuple[str, ...] = ()
+    names: list[str] = []
     missing: dict[str, str] = {}
     unusable: dict[str, str] = {}
     in_part: dict[str, str] = {}
-    older: tuple[str, ...] = ()
-    undated: tuple[str, ...] = ()
+    older: list[str] = []
+    undated: list[str] = []
 
     @property
     def is_whole(self) -> bool:
@@ -109,17 +107,36 @@ def logs_of_job(
     # A log called `-` is a file, and not standard input, at which a hook would wait.
     asked = [f"./{name}" if name == STANDARD_INPUT else name for name in named]
     expanded = expand([*asked, *own])
-    sorted_out = _Sorted(began_at, root)
+    logs = LogsOfJob(missing=dict(expanded.unreadable), in_part=dict(expanded.limited))
+    began = parse_moment(began_at)
     for name in expanded.names:
-        sorted_out.add(name)
-    return LogsOfJob(
-        names=tuple(sorted_out.names),
-        missing={**expanded.unreadable, **sorted_out.empty},
-        unusable=sorted_out.unusable,
-        in_part=expanded.limited,
-        older=tuple(sorted_out.older),
-        undated=tuple(sorted_out.undated),
-    )
+        _add(logs, name, began, root.absolute())
+    return logs
+
+
+def _add(logs: LogsOfJob, name: str, began: float | None, root: Path) -> None:
+    """Take in the file `name` by what can be said of it before it is read."""
+    path = Path(name).absolute()
+    below = path.relative_to(root).parts if path.is_relative_to(root) else ()
+    # What an earlier hook of this job quotes is no new evidence.
+    if any(part.startswith(REPORT_NAME) for part in below):
+        return
+    try:
+        status = os.stat(name)  # noqa: PTH116 an odd name stays as it is
+    except OSError as error:
+        logs.unusable[name] = error.strerror or str(error)
+        return
+    if not stat.S_ISREG(status.st_mode):
+        logs.unusable[name] = "not a regular file"
+    elif status.st_size == 0:
+        logs.missing[name] = "empty"
+    elif began is not None and status.st_mtime < began - _TOLERANCE_S:
+        logs.older.append(name)
+    else:
+        logs.names.append(name)
+        # Below the root lies nothing but this job's.
+        if began is None and not below:
+            logs.undated.append(name)
 
 
 def _own_logs(root: Path, reports: Sequence[tuple[Path, Report]]) -> Iterator[str]:
@@ -134,52 +151,6 @@ def _own_logs(root: Path, reports: Sequence[tuple[Path, Report]]) -> Iterator[st
             continue
         if folder.is_dir() and not folder.is_symlink():
             yield from expand([str(folder)]).names
-
-
-class _Sorted:
-    """Log files by what can be said of them before they are read."""
-
-    def __init__(self, began_at: str | None, root: Path) -> None:
-        self.names: list[str] = []
-        self.empty: dict[str, str] = {}
-        self.unusable: dict[str, str] = {}
-        self.undated: list[str] = []
-        self.older: list[str] = []
-        self._began = parse_moment(began_at)
-        self._root = root.absolute()
-
-    def add(self, name: str) -> None:
-        path = Path(name).absolute()
-        # What an earlier hook of this job quotes is no new evidence.
-        if any(part.startswith(REPORT_NAME) for part in self._below_root(path)):
-            return
-        try:
-            status = os.stat(name)  # noqa: PTH116 an odd name stays as it is
-        except OSError as error:
-            self.unusable[name] = error.strerror or str(error)
-            return
-        if not stat.S_ISREG(status.st_mode):
-            self.unusable[name] = "not a regular file"
-        elif status.st_size == 0:
-            self.empty[name] = "empty"
-        elif self._is_older(status.st_mtime):
-            self.older.append(name)
-        else:
-            self._keep(name, path)
-
-    def _keep(self, name: str, path: Path) -> None:
-        self.names.append(name)
-        # Below the root lies nothing but this job's.
-        if self._began is None and not self._below_root(path):
-            self.undated.append(name)
-
-    def _is_older(self, changed: float) -> bool:
-        return self._began is not None and changed < self._began - _TOLERANCE_S
-
-    def _below_root(self, path: Path) -> tuple[str, ...]:
-        if not path.is_relative_to(self._root):
-            return ()
-        return path.relative_to(self._root).parts
 
 
 # What the command wrote is called so, in the report and beside it.
@@ -210,7 +181,10 @@ def diagnose_job(
         opened = _opened(logs.names, output, stack, unusable)
         stories = [read_story(log, index, rules) for index, log in enumerate(opened)]
         diagnosis = diagnosis_of(stories, opened, status=status)
-        in_part = _in_part(logs, output, opened)
+        damaged = {log.name: log.problem for log in opened if log.problem}
+        if output is not None and output.problem is not None:
+            damaged[OUTPUT_NAME] = output.problem
+        in_part = {**logs.in_part, **damaged}
         cause = diagnosis.cause
         if cause is not None and cause.is_final:
             is_whole = logs.is_whole and not unusable and not in_part
@@ -229,7 +203,10 @@ def _opened(
 ) -> list[LogText]:
     opened = []
     if output is not None and output.content.strip():
-        opened.append(_in_memory(output.content, stack))
+        # In memory, since the disk may be what is full.
+        file = stack.enter_context(FileIO(os.memfd_create("output"), "r+b"))
+        file.write(output.content)
+        opened.append(LogText(OUTPUT_NAME, file, len(output.content)))
     for name in names:
         try:
             logs, missing = stack.enter_context(open_logs(name))
@@ -240,22 +217,6 @@ def _opened(
     return opened
 
 
-def _in_memory(content: bytes, stack: ExitStack) -> LogText:
-    # The disk may be what is full.
-    file = stack.enter_context(FileIO(os.memfd_create("output"), "r+b"))
-    file.write(content)
-    return LogText(OUTPUT_NAME, file, len(content))
-
-
-def _in_part(
-    logs: LogsOfJob, output: CommandOutput | None, opened: Sequence[LogText]
-) -> dict[str, str]:
-    damaged = {log.name: log.problem for log in opened if log.problem}
-    if output is not None and output.problem is not None:
-        damaged[OUTPUT_NAME] = output.problem
-    return {**logs.in_part, **damaged}
-
-
 def _ended_command(
     cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText], ended_at: float
 ) -> bool:
@@ -264,17 +225,12 @@ def _ended_command(
     if cause.place.file == OUTPUT_NAME:
         return True
     has_output = any(log.name == OUTPUT_NAME for log in opened)
+    if not has_output:
+        return _is_plain(cause, ended_at)
     # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
-    if has_output and not _points_elsewhere(stories[0], opened[0]):
-        return False
-    return has_output or _is_plain(cause, ended_at)
-
-
-def _points_elsewhere(story: LogStory, output: LogText) -> bool:
-    """Whether the command's `output` is silent, or a rule knows what it complains of."""
-    if any(each.rule.id != LAST_OUTPUT.id for each in story.candidates):
+    if any(each.rule.id != LAST_OUTPUT.id for each in stories[0].candidates):
         return True
-    lines = [line.content.decode(errors="replace") for line in output.tail(_LAST_LINES)]
+    lines = [line.content.decode(errors="replace") for line in opened[0].tail(_LAST_LINES)]
     return not any(line.strip() and not _OF_AGENT.match(line) for line in lines)
 
 
@@ -344,18 +300,10 @@ class Explained(Struct, frozen=True, kw_only=True):
     output: bytes | None = None
 
     @property
-    def logs(self) -> tuple[str, ...]:
-        """The logs that were read."""
-        if self.outcome is None or not isinstance(self.outcome.facts, DiagnoseFacts):
-            return ()
-        return self.outcome.facts.logs
-
-    @property
-    def root_cause(self) -> Cause | None:
-        """What the logs name."""
-        if self.outcome is None or not isinstance(self.outcome.facts, DiagnoseFacts):
-            return None
-        return self.outcome.facts.root_cause
+    def facts(self) -> DiagnoseFacts | None:
+        """What the logs say."""
+        facts = None if self.outcome is None else self.outcome.facts
+        return facts if isinstance(facts, DiagnoseFacts) else None
 
 
 def explain_command(request: AfterCommandRequest) -> Explained:

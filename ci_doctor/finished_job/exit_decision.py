@@ -13,7 +13,7 @@ from msgspec import Struct
 from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT
 from ci_doctor.model.cause import LIKELY, Cause, RetryPolicy
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 
 _WORST_STATUS: Final = 255
@@ -59,18 +59,26 @@ def decide(failed: FailedCommand) -> ExitDecision:
     if status is None or reason is not None:
         return ExitDecision(status=None, reason=reason or "the command did not run")
     infra = failed.codes[Verdict.INFRA]
-    if failed.is_named and _lies_outside(failed.causes):
-        judged = _judged(failed.reports)
-        if judged is not None:
-            return ExitDecision(status=None, reason=judged)
-        cause = _named(failed.causes[-1])
+    causes = failed.causes
+    if failed.is_named and causes and all(cause.may_be_retried for cause in causes):
+        # What a report says no retry may hide.
+        for report in failed.reports:
+            if report.verdict in _NO_RETRY:
+                judged = f"the verdict of `ci-doctor {report.command}` is {report.verdict}"
+                return ExitDecision(status=None, reason=judged)
+        cause = _named(causes[-1])
         return _changed(status, infra, f"{cause} lies outside the change, and another run helps")
     retried = {infra: "is retried", failed.codes[Verdict.NONDETERMINISTIC]: "passes as a soft fail"}
-    useless = [cause for cause in failed.causes if _lies_inside(cause)]
+    useless = [cause for cause in causes if _lies_inside(cause)]
     if status in retried and useless:
         reason = f"{status} {retried[status]}, and {_named(useless[-1])} fails again"
         return _changed(status, failed.codes[Verdict.FAILED], reason)
-    return ExitDecision(status=None, reason=_doubt(failed))
+    doubt = "the logs do not prove that the cause lies outside the change"
+    if not failed.is_named:
+        doubt = "no cause is named"
+    elif any(cause.retry == RetryPolicy.NO for cause in causes):
+        doubt = "another run is useless"
+    return ExitDecision(status=None, reason=doubt)
 
 
 def _untouchable(failed: FailedCommand) -> str | None:
@@ -87,18 +95,6 @@ def _untouchable(failed: FailedCommand) -> str | None:
     if status in ENDED_FROM_OUTSIDE:
         return "a signal or a time limit ended the command, and no log says why"
     return None
-
-
-def _judged(reports: Sequence[Report]) -> str | None:
-    """What a report says that no retry may hide; None if none does."""
-    for report in reports:
-        if report.verdict in _NO_RETRY:
-            return f"the verdict of `ci-doctor {report.command}` is {report.verdict}"
-    return None
-
-
-def _lies_outside(causes: Sequence[Cause]) -> bool:
-    return bool(causes) and all(cause.may_be_retried for cause in causes)
 
 
 def _lies_inside(cause: Cause) -> bool:
@@ -119,11 +115,3 @@ def _changed(status: int, new: int, reason: str) -> ExitDecision:
     if not 1 <= new <= _WORST_STATUS or new == _OF_THE_AGENT:
         return ExitDecision(status=None, reason=f"{new} is no exit code for it")
     return ExitDecision(status=new, reason=reason)
-
-
-def _doubt(failed: FailedCommand) -> str:
-    if not failed.is_named:
-        return "no cause is named"
-    if any(cause.retry == RetryPolicy.NO for cause in failed.causes):
-        return "another run is useless"
-    return "the logs do not prove that the cause lies outside the change"

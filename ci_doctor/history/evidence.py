@@ -12,9 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.cause import Cause
-from ci_doctor.model.fingerprint import fingerprint
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.cause import Cause, fingerprint
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.render.safe_text import printable
 from ci_doctor.system.secrets.private_keys import first_words
 

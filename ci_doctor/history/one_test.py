@@ -32,7 +32,7 @@ from ci_doctor.model.facts.history import (
     OneTestFacts,
     RateFacts,
 )
-from ci_doctor.model.junit_identity import junit_identity
+from ci_doctor.model.outcome import junit_identity
 
 # --- the test that a person names ---
 

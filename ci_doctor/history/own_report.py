@@ -22,14 +22,12 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.junit import ROOTS, read_junit, root_of
 from ci_doctor.model.about import About
-from ci_doctor.model.cause import Cause, LogLine, for_record
+from ci_doctor.model.cause import Cause, LogLine, cause_of_report, for_record
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import Case, CaseOutcome
-from ci_doctor.model.report import Report
-from ci_doctor.model.report_cause import cause_of_report
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.outcome import Case, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.json import parse
 
 # --- a report.json or a job.json of ci-doctor -> its job and its attempts ---

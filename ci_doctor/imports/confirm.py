@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import Hold, badness
-from ci_doctor.imports.kinds import harms, kind_of, was_handed_out
-from ci_doctor.imports.trace import End, HeldImport, ImportEvent, RecordedProcess, RecordedRun
+from ci_doctor.imports.crossings import Hold, badness
+from ci_doctor.imports.hazards import harms, kind_of, was_handed_out
+from ci_doctor.imports.trace import HeldImport, RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import Closeness, Hazard, RuleStanding, Standing
 from ci_doctor.preload.preload_rule import PreloadRule
 
@@ -16,27 +16,6 @@ from ci_doctor.preload.preload_rule import PreloadRule
 def fired(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
     """Whether the events of a run show that the hazard did harm."""
     return any(True for _ in harms(hazard, processes))
-
-
-def _events(processes: Iterable[RecordedProcess]) -> Iterator[ImportEvent]:
-    for process in processes:
-        yield from process.events
-
-
-def was_held(processes: Iterable[RecordedProcess]) -> bool:
-    """Whether the delay was made at all."""
-    return any(True for _ in _held(processes))
-
-
-def met(processes: Iterable[RecordedProcess]) -> bool:
-    """Whether another thread arrived during the delay."""
-    return any(event.met for event in _held(processes))
-
-
-def _held(processes: Iterable[RecordedProcess]) -> Iterator[HeldImport]:
-    for event in _events(processes):
-        if isinstance(event, HeldImport):
-            yield event
 
 
 class RaceCandidate(Struct, frozen=True, kw_only=True):
@@ -85,6 +64,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 
     ended_as_recorded: it ended with the same status as the run without a delay. newly_failed: the
     modules whose import failed in this run only. rule: the preload rule that held, if one was tried.
+    preloaded: what the shim wrote then.
     """
 
     number: int
@@ -95,16 +75,21 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     ended_as_recorded: bool = True
     newly_failed: tuple[str, ...] = ()
     rule: str | None = None
+    preloaded: str = ""
 
     @property
     def was_held(self) -> bool:
         """Whether the delay was made."""
-        return was_held(self.recorded.processes)
+        return bool(self._delays())
 
     @property
     def met(self) -> bool:
         """Whether another thread arrived during it."""
-        return met(self.recorded.processes)
+        return any(delay.met for delay in self._delays())
+
+    def _delays(self) -> list[HeldImport]:
+        events = [event for process in self.recorded.processes for event in process.events]
+        return [event for event in events if isinstance(event, HeldImport)]
 
     @property
     def is_conclusive(self) -> bool:
@@ -138,18 +123,20 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
     def with_run(self, run: HeldRun, *, is_own: bool) -> "Confirmation":
         """What is known after `run`; `is_own` if the run was made for this candidate."""
-        handed_out_in = self.handed_out_in
-        if self._was_handed_out(run):
-            handed_out_in = (*handed_out_in, run)
-        fired_in = self.fired_in
-        if fired_in is None and self._fired(run):
-            fired_in = run
-        # A delay for another candidate shows only what fired, never that nothing can.
-        runs = self.runs
-        if is_own:
-            runs = (*runs, run)
+        processes = run.recorded.processes
+        hazards = self.candidate.hazards
+        is_handed_out = any(was_handed_out(hazard, processes) for hazard in hazards)
+        # What was handed out may do harm in a way that no single read shows.
+        went_wrong = bool(run.newly_failed) or not run.ended_as_recorded
+        has_fired = (is_handed_out and went_wrong) or any(
+            fired(hazard, processes) for hazard in hazards
+        )
         return Confirmation(
-            candidate=self.candidate, runs=runs, fired_in=fired_in, handed_out_in=handed_out_in
+            candidate=self.candidate,
+            # A delay for another candidate shows only what fired, never that nothing can.
+            runs=(*self.runs, run) if is_own else self.runs,
+            fired_in=self.fired_in or (run if has_fired else None),
+            handed_out_in=(*self.handed_out_in, run) if is_handed_out else self.handed_out_in,
         )
 
     def needs(self, hold: Hold) -> bool:
@@ -158,18 +145,6 @@ class Confirmation(Struct, frozen=True, kw_only=True):
             return False
         # A thread was handed the module at the very place of the delay: no run shows another one.
         return all(run.hold != hold for run in self.handed_out_in)
-
-    def _fired(self, run: HeldRun) -> bool:
-        processes = run.recorded.processes
-        if any(fired(hazard, processes) for hazard in self.candidate.hazards):
-            return True
-        # What was handed out may do harm in a way that no single read shows.
-        went_wrong = bool(run.newly_failed) or not run.ended_as_recorded
-        return went_wrong and self._was_handed_out(run)
-
-    def _was_handed_out(self, run: HeldRun) -> bool:
-        processes = run.recorded.processes
-        return any(was_handed_out(hazard, processes) for hazard in self.candidate.hazards)
 
 
 def confirm(
@@ -186,7 +161,8 @@ def confirm(
     confirmations = [Confirmation(candidate=candidate) for candidate in candidates]
     number = 0
     for index, candidate in enumerate(candidates):
-        for hold in _tries(candidate, repeats):
+        # Each delay once before any of them a second time: the first that works ends the search.
+        for hold in kind_of(candidate.worst).delays(candidate.worst) * repeats:
             # A run for another candidate may have shown this one too.
             if not confirmations[index].needs(hold):
                 continue
@@ -198,12 +174,6 @@ def confirm(
             if held.recorded.received is not None:
                 return tuple(confirmations)
     return tuple(confirmations)
-
-
-def _tries(candidate: RaceCandidate, repeats: int) -> Iterator[Hold]:
-    # Each delay once before any of them a second time: the first that works ends the search.
-    for _ in range(repeats):
-        yield from kind_of(candidate.worst).delays(candidate.worst)
 
 
 def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> float:
@@ -228,6 +198,12 @@ class JudgedHazard(Struct, frozen=True, kw_only=True):
     standing: Standing
     confirmation: Confirmation | None = None
 
+    @property
+    def hold(self) -> Hold | None:
+        """The delay that made it fire."""
+        fired_in = None if self.confirmation is None else self.confirmation.fired_in
+        return None if fired_in is None else fired_in.hold
+
 
 def judge(
     candidates: Sequence[RaceCandidate],
@@ -243,7 +219,8 @@ def judge(
     """
     judged = []
     for candidate in candidates:
-        confirmation = _confirmation_of(candidate, confirmations)
+        own = [each for each in confirmations if each.candidate is candidate]
+        confirmation = own[0] if own else None
         if candidate.has_fired or (command_failed and candidate.was_handed_out):
             standing = Standing.FIRED
         else:
@@ -254,23 +231,12 @@ def judge(
     return tuple(judged)
 
 
-def _confirmation_of(
-    candidate: RaceCandidate, confirmations: Sequence[Confirmation]
-) -> Confirmation | None:
-    for confirmation in confirmations:
-        if confirmation.candidate is candidate:
-            return confirmation
-    return None
-
-
 def _standing(
     candidate: RaceCandidate, confirmation: Confirmation | None, *, confirming: bool
 ) -> Standing:
     if confirmation is None:
         # Beyond `candidates`, or a signal came before its turn: runs were wanted, and not made.
-        if confirming:
-            return Standing.OPEN
-        return Standing.POSSIBLE
+        return Standing.OPEN if confirming else Standing.POSSIBLE
     if confirmation.fired_in is not None:
         return Standing.CONFIRMED
     if not confirmation.is_settled:
@@ -281,13 +247,6 @@ def _standing(
 
 
 _MAIN = "__main__:"
-
-
-class RuleRun(Struct, frozen=True, kw_only=True):
-    """A run with the rule and a delay; `trace` is what the shim wrote."""
-
-    held: HeldRun
-    trace: str
 
 
 def can_fire(hazard: Hazard, processes: Sequence[RecordedProcess]) -> bool:
@@ -304,7 +263,7 @@ def can_fire(hazard: Hazard, processes: Sequence[RecordedProcess]) -> bool:
     line = list(_with_ancestors(hazard.pid, processes))
     if name.startswith(_MAIN):
         return any(_runs_module(process.argv, name.removeprefix(_MAIN)) for process in line)
-    return any(name not in process.loaders and _loads(process, name) > 0 for process in line)
+    return any(name not in process.loaders and process.count_loaded(name) > 0 for process in line)
 
 
 def _with_ancestors(pid: int, processes: Sequence[RecordedProcess]) -> Iterator[RecordedProcess]:
@@ -317,15 +276,6 @@ def _with_ancestors(pid: int, processes: Sequence[RecordedProcess]) -> Iterator[
         for process in own:
             if process.forked:
                 pid = process.parent_pid
-
-
-def _loads(process: RecordedProcess, name: str) -> int:
-    """How often the process has executed the module."""
-    count = 0
-    for event in process.events:
-        if isinstance(event, End) and event.name == name and event.status == "loaded":
-            count += 1
-    return count
 
 
 def _runs_module(argv: Sequence[str], name: str) -> bool:
@@ -346,39 +296,40 @@ def _runs_module(argv: Sequence[str], name: str) -> bool:
     return False
 
 
-def holds_to_beat(candidate: RaceCandidate, confirmation: Confirmation | None) -> tuple[Hold, ...]:
-    """The delays under which a rule for `candidate` must win; none if the race has not fired."""
-    if confirmation is not None and confirmation.fired_in is not None:
-        return (confirmation.fired_in.hold,)
-    return kind_of(candidate.worst).delays(candidate.worst) if candidate.has_fired else ()
+def holds_to_beat(judged: JudgedHazard) -> tuple[Hold, ...]:
+    """The delays under which a rule must win; none if the race has not fired."""
+    if judged.hold is not None:
+        return (judged.hold,)
+    worst = judged.candidate.worst
+    return kind_of(worst).delays(worst) if judged.candidate.has_fired else ()
 
 
 def judge_rule(
-    candidate: RaceCandidate, rule: PreloadRule, runs: Sequence[RuleRun], recorded: RecordedRun
+    candidate: RaceCandidate, rule: PreloadRule, runs: Sequence[HeldRun], recorded: RecordedRun
 ) -> RuleStanding:
     """What `runs` with the rule show; `recorded` is the run without it."""
-    if not runs or any(_is_cut_off(run.held.recorded) for run in runs):
+    ends = [run.recorded for run in runs]
+    if not runs or any(end.received is not None or end.timed_out for end in ends):
         return RuleStanding.UNTRIED
     won = all(_wins(candidate, rule, run, recorded) for run in runs)
     return RuleStanding.WON if won else RuleStanding.LOST
 
 
-def _is_cut_off(run: RecordedRun) -> bool:
-    return run.received is not None or run.timed_out
-
-
-def _wins(candidate: RaceCandidate, rule: PreloadRule, run: RuleRun, recorded: RecordedRun) -> bool:
-    held = run.held
+def _wins(
+    candidate: RaceCandidate, rule: PreloadRule, held: HeldRun, recorded: RecordedRun
+) -> bool:
     processes = held.recorded.processes
     for preload in rule.preloads:
         # The trailing space: the attributes follow, or the time.
-        if f"{rule.trigger}: preloaded {preload.module} " not in run.trace:
+        if f"{rule.trigger}: preloaded {preload.module} " not in held.preloaded:
             return False
     for hazard in candidate.hazards:
         if fired(hazard, processes) or was_handed_out(hazard, processes):
             return False
     # The delay is used up by the preload: a program that drops the module imports it once more.
-    again = any(_loads(each, name) > 1 for each in processes for name in candidate.worst.modules)
+    again = any(
+        each.count_loaded(name) > 1 for each in processes for name in candidate.worst.modules
+    )
     if held.newly_failed or again:
         return False
     return held.recorded.exit_code == 0 or (held.ended_as_recorded and not recorded.command_failed)

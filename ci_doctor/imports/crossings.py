@@ -1,68 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Two threads that each hold a module lock which the other one needs."""
+"""Pure. What a kind of import hazard is; the kinds of two threads that each hold a module lock which the other one needs."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from itertools import groupby
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import HazardKind, Hold, ProcessImports, limit_s
-from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, LockNode
+from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
+
+# A second run is not as fast as the first one: twice the recorded gap, and a second more for a
+# loaded machine.
+_FACTOR = 2.0
+_MARGIN_S = 1.0
+_SHORTEST_S = 2.0
+_LONGEST_S = 30.0
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """One delay that the recorder makes, of at most `limit_s` seconds.
+
+    The recorder's module `_ci_doctor_hold` describes the modes. `y` is empty in mode `exec`.
+    """
+
+    mode: Literal["exec", "together", "late"]
+    x: str
+    y: str = ""
+    limit_s: float
+
+    def text(self) -> str:
+        """The form in CI_DOCTOR_IMPORT_RACE_HOLD."""
+        # The recorder splits it at blanks, so that nothing may be empty.
+        y = self.y or "-"
+        return f"{self.mode} {self.x} {y} {self.limit_s:g}"
+
+    def describe(self) -> str:
+        """For a person."""
+        if self.mode == "exec":
+            return f"holding {self.x} until another thread asks for it"
+        both = f"holding {self.x} and {self.y} until two threads have one each"
+        if self.mode == "together":
+            return both
+        return f"{both}, {self.x} last"
+
+
+class ProcessImports(Struct, frozen=True, kw_only=True):
+    """What the hazards of a process are found in.
+
+    forests: what each thread would lock. The budgets are apart, so that many self-replacing modules
+    do not hide the cycles, nor the other way round.
+    """
+
+    history: History
+    graph: Graph
+    forests: Sequence[Forest]
+    replacing: ComparisonBudget
+    crossing: ComparisonBudget
+
+
+class HazardKind(Struct, frozen=True, kw_only=True):
+    """Why two threads can break an import. CPython's module locks make every other case safe.
+
+    find: the hazards of a process; kinds may share it. what: what is special about the modules, in
+    words: `{first}`, `{last}`, `{all}` of them. threads: words in place of the usual ones. delays:
+    those that can make it happen, in the order in which to try them; none if no run decides it.
+    hands_out: whether an event shows that a thread received a wrong module. is_harm: whether that is
+    harm, even if no name is missed. advice: what to do in place of an import on the main thread.
+    is_preloadable: whether a preload ends it. has_fix: an interpreter with gh-143650 is immune.
+    """
+
+    name: str
+    rule: Rule
+    find: Callable[[ProcessImports], Iterator[Hazard]]
+    what: str
+    threads: str | None = None
+    delays: Callable[[Hazard], tuple[Hold, ...]]
+    hands_out: Callable[[Hazard, ImportEvent], bool]
+    is_harm: bool = False
+    advice: str | None = None
+    is_preloadable: bool = True
+    has_fix: bool = False
+
+
+def limit_s(hazard: Hazard) -> float:
+    """How many seconds to delay: the other thread arrives as late as it did in the recording."""
+    gap_s = abs(hazard.margin_ns or 0) / 1e9
+    wanted_s = _FACTOR * gap_s + _MARGIN_S
+    return round(min(max(wanted_s, _SHORTEST_S), _LONGEST_S), 1)
+
+
+def while_it_runs(hazard: Hazard) -> tuple[Hold, ...]:
+    """The delay for one module: it is enough that the other thread requests it while its code runs."""
+    return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit_s(hazard)),)
+
+
+def no_delay(_: Hazard) -> tuple[Hold, ...]:
+    """For what needs no delay to meet a thread that has the module: any run may show nothing."""
+    return ()
+
+
+_RANKS = {closeness: rank for rank, closeness in enumerate(Closeness)}
+
+
+def badness(hazard: Hazard) -> tuple[int, bool, int]:
+    """The sort key of "worst first", in the order of `Closeness`; then by the smallest margin.
+
+    An unknown margin comes after the known ones.
+    """
+    distance_ns = abs(hazard.margin_ns or 0)
+    return _RANKS[hazard.closeness], hazard.margin_ns is None, distance_ns
 
 
 def import_of_ask(history: History, ask: Ask) -> Import:
     """The import that `ask` is a record of."""
-    return _import_at(history, ask.n, ask.name, ask, history.chain(ask), ask.t)
+    return _import_at(history, ask, ask.name, history.chain(ask), ask)
 
 
-def import_of_node(history: History, n: int, node: LockNode) -> Import:
-    """The import by which thread `n` would load `node` if it came first."""
-    asks = node.asks()
-    innermost = asks[-1]
+def import_of_node(history: History, node: LockNode) -> Import:
+    """The import by which the thread would load `node` if it came first."""
+    asks = [each.ask for each in (node, *node.held()) if each.ask is not None]
     # What is inside another thread's load has that thread's time: take the time of the own request.
-    own = node.entry
-    if innermost.n == n:
-        own = innermost
-    chain = _without_repeats(ask.site for ask in asks)
-    return _import_at(history, n, node.name, innermost, chain, own.t)
-
-
-def _without_repeats(sites: Iterable[Site]) -> tuple[Site, ...]:
+    own = asks[0] if asks[0].n == node.n else node.entry
     # `import a.b` is several requests of one line.
-    chain: list[Site] = []
-    for site in sites:
-        if not chain or chain[-1] != site:
-            chain.append(site)
-    return tuple(chain)
+    chain = tuple(site for site, _ in groupby(ask.site for ask in reversed(asks)))
+    return _import_at(history, own, node.name, chain, asks[0])
 
 
 def _import_at(
-    history: History, n: int, name: str, ask: Ask, chain: tuple[Site, ...], began_ns: int
+    history: History, own: Ask, name: str, chain: tuple[Site, ...], innermost: Ask
 ) -> Import:
-    thread = history.process.threads[n]
-    load = history.load_by(n, name)
-    ended_ns = None
-    if load is not None:
-        ended_ns = load.ended_ns
-    # The from-list is of what the statement requests, which may be an outer module.
-    names: tuple[str, ...] = ()
-    if ask.name == name:
-        names = ask.names
+    thread = history.process.threads[own.n]
+    load = history.load_by(own.n, name)
     return Import(
         thread=thread.name,
         name=name,
-        site=ask.site,
+        site=innermost.site,
         chain=chain,
-        began_ns=began_ns,
-        ended_ns=ended_ns,
-        names=names,
+        began_ns=own.t,
+        ended_ns=None if load is None else load.ended_ns,
+        # The from-list is of what the statement requests, which may be an outer module.
+        names=innermost.names if innermost.name == name else (),
         thread_started_at=thread.started_at,
     )
 
@@ -91,72 +173,42 @@ def how_close(margin_ns: int | None) -> str:
     return f"the second import came {gap} after the first had ended"
 
 
-class Crossing(Struct, frozen=True, kw_only=True):
-    """Each thread holds a module that the other one wants.
+def _crossings(
+    first: Forest, second: Forest, found: ProcessImports
+) -> Iterator[tuple[int, LockNode, LockNode]]:
+    """Each two modules that the threads can hold at the same time, while each wants the other's.
 
-    So `first_holds` and `second_wants` are the same module, and so are `second_holds` and
-    `first_wants`. depth: locks held by both threads; shorter ones are reported first.
+    Before them stands how many locks both hold: shorter ones are reported first. `first` waits for
+    the packages that it needs, `second` may skip them.
     """
-
-    first_thread: Forest
-    second_thread: Forest
-    first_holds: LockNode
-    first_wants: LockNode
-    second_holds: LockNode
-    second_wants: LockNode
-    depth: int
-
-
-def crossings(
-    first: Forest, second: Forest, graph: Graph, budget: ComparisonBudget
-) -> Iterator[Crossing]:
-    """All crossings in which both threads can be at the same time.
-
-    `first` waits for the packages that it needs, `second` may skip them.
-    """
-    for first_wants, second_holds in _taken_by_both(first, second, graph):
+    for first_wants in first.taken.values():
+        second_holds = second.taken.get(first_wants.name)
+        # Only the modules of a cycle can be taken in opposite orders.
+        is_in_cycle = found.graph.grouped & found.graph.bits[first_wants.name]
+        if second_holds is None or not is_in_cycle or _share_gate(first_wants, second_holds):
+            continue
         for first_holds in first_wants.held():
-            if not budget.take(1):
+            if not found.crossing.take(1):
                 return
             second_wants = second.taken.get(first_holds.name)
             # The other way round: `second` must take it while it holds what `first` needs.
-            if second_wants is None or not second_holds.holds(second_wants):
+            if second_wants is None:
+                continue
+            if not second_holds.at < second_wants.at <= second_holds.done:
                 continue
             depth, can_meet = _meeting(first_wants, second_wants, first, second)
             # Counted after the fact: the depth is not known before.
-            budget.take(depth)
+            found.crossing.take(depth)
             if can_meet:
-                yield Crossing(
-                    first_thread=first,
-                    second_thread=second,
-                    first_holds=first_holds,
-                    first_wants=first_wants,
-                    second_holds=second_holds,
-                    second_wants=second_wants,
-                    depth=depth,
-                )
-
-
-def _taken_by_both(
-    first: Forest, second: Forest, graph: Graph
-) -> Iterator[tuple[LockNode, LockNode]]:
-    """The modules that both threads take and no gate lock protects."""
-    for first_node in first.taken.values():
-        second_node = second.taken.get(first_node.name)
-        # Only the modules of a cycle can be taken in opposite orders.
-        is_in_cycle = bool(graph.grouped & graph.bit(first_node.name))
-        if second_node is None or not is_in_cycle:
-            continue
-        if not _share_gate(first_node, second_node):
-            yield first_node, second_node
+                yield depth, first_holds, second_holds
 
 
 def _share_gate(first: LockNode, second: LockNode) -> bool:
     """Whether both are taken within the same outermost module: its lock separates the threads."""
     # The gate is not the wanted module itself: that one is what they may fight for.
-    if first.outermost is first or second.outermost is second:
+    if first.holder is None or second.holder is None:
         return False
-    return first.outermost.name == second.outermost.name
+    return first.entry.name == second.entry.name
 
 
 def _meeting(
@@ -171,22 +223,19 @@ def _meeting(
     second_held = []
     for node in second_wants.held():
         second_held.append(node.name)
-        if node.name in first_held or _is_done(first, node.name, first_wants.at):
+        if node.name in first_held or _has_loaded(first, [node.name], first_wants.at):
             return len(first_held) + len(second_held), False
     depth = len(first_held) + len(second_held)
-    for name in first_held:
-        if _is_done(second, name, second_wants.at):
-            return depth, False
+    if _has_loaded(second, first_held, second_wants.at):
+        return depth, False
     if second.skipping:
         return depth, skips_into(second, [second_wants.name, *second_held], first_held)
     return depth, True
 
 
-def _is_done(forest: Forest, name: str, at: int) -> bool:
-    node = forest.taken.get(name)
-    if node is None:
-        return False
-    return node.done < at
+def _has_loaded(forest: Forest, names: Iterable[str], at: int) -> bool:
+    nodes = [forest.taken[name] for name in names if name in forest.taken]
+    return any(node.done < at for node in nodes)
 
 
 def skips_into(forest: Forest, chain: Iterable[str], held: AbstractSet[str]) -> bool:
@@ -201,86 +250,74 @@ def skips_into(forest: Forest, chain: Iterable[str], held: AbstractSet[str]) -> 
     return False
 
 
-def crossing_hazard(history: History, crossing: Crossing) -> Hazard:
-    """The hazard of two threads that can hold what the other one needs."""
-    n = crossing.first_thread.n
-    other = crossing.second_thread.n
-    first = import_of_node(history, n, crossing.first_holds)
-    second = import_of_node(history, other, crossing.second_holds)
+def crossed_hazards(found: ProcessImports) -> Iterator[Hazard]:
+    """Both kinds: the deadlocks that CPython avoided, and those that can happen."""
+    for deadlock in found.history.deadlocks:
+        yield from _avoided(found, deadlock)
+    for index, first in enumerate(found.forests):
+        for second in found.forests[index + 1 :]:
+            # Of two threads that skip the same package, neither loads it.
+            if first.n != second.n and not (first.skipping and second.skipping):
+                pair = (second, first) if first.skipping else (first, second)
+                yield from _simplest(found, *pair)
+
+
+def _simplest(found: ProcessImports, waiting: Forest, other: Forest) -> Iterator[Hazard]:
+    """The shortest crossing of each group and two places: one that a person can follow."""
+    reported: set[Hashable] = set()
+    possible = _crossings(waiting, other, found)
+    for _, first, second in sorted(possible, key=lambda crossing: crossing[0]):
+        key = found.graph.reach[first.name], first.entry.site, second.entry.site
+        if key not in reported:
+            reported.add(key)
+            yield _crossing(found.history, (first, second))
+
+
+def _crossing(history: History, nodes: tuple[LockNode, LockNode]) -> Hazard:
+    """The hazard of two threads that can each hold one of `nodes`."""
+    sides = [(import_of_node(history, node), node.n) for node in nodes]
     # A crossing has no first thread: the recording decides which import a reader sees first.
-    if second.began_ns < first.began_ns:
-        n = other
-        first, second = second, first
-    load = _load(history, n, first.name)
+    sides.sort(key=lambda side: side[0].began_ns)
+    (first, n), (second, _) = sides
+    # How the thread loaded it; if it did not, the first load of any thread.
+    load = history.load_by(n, first.name) or next(iter(history.executed.get(first.name, ())), None)
     margin_ns = margin(load, second.began_ns)
-    is_unfinished = load is not None and load.end is None
-    is_overlapping = margin_ns is not None and margin_ns < 0
     closeness = Closeness.LATENT
-    if is_unfinished or is_overlapping:
+    if load is not None and (margin_ns is None or margin_ns < 0):
         closeness = Closeness.NEAR
     return _hazard(history, closeness, (first, second), margin_ns, how_close(margin_ns))
 
 
-def _load(history: History, n: int, name: str) -> Load | None:
-    """How thread `n` loaded `name`; if it did not, the first load of any thread."""
-    own = history.load_by(n, name)
-    if own is not None:
-        return own
-    return next(iter(history.executed.get(name, ())), None)
-
-
-def avoided_deadlocks(history: History, graph: Graph) -> Iterator[Hazard]:
+def _avoided(found: ProcessImports, deadlock: Deadlock) -> Iterator[Hazard]:
     """HANDED_OUT: CPython let a thread continue without a lock that it needed."""
-    for deadlock in history.deadlocks:
-        held = _crossed_lock(deadlock, graph)
-        second = _import(history, deadlock.n, held, deadlock)
-        if second is None:
-            continue
-        # Without a known owner both sides show the place of the thread that gave up its wait.
-        first = second
-        margin_ns = None
-        if deadlock.owner is not None:
-            first = _import(history, deadlock.owner, deadlock.name, deadlock) or second
-            load = history.load_by(deadlock.owner, deadlock.name)
-            margin_ns = margin(load, second.began_ns)
-        detail = (
-            f"CPython avoided a deadlock: thread {second.thread} holds {held} "
-            f"and went on without {deadlock.name}"
-        )
-        yield _hazard(history, Closeness.HANDED_OUT, (first, second), margin_ns, detail)
-
-
-def _crossed_lock(deadlock: Deadlock, graph: Graph) -> str:
-    """Which of the held modules the other thread wants.
-
-    It is in the same group as the requested module. Without one, the innermost held module.
-    """
+    history, reach = found.history, found.graph.reach
     held = [name for name in deadlock.held if name != deadlock.name]
-    for name in reversed(held):
-        if _are_in_one_group(graph, name, deadlock.name):
-            return name
-    # Nothing else is held: the requested module has to stand for both.
-    if not held:
-        return deadlock.name
-    return held[-1]
+    # The other thread wants the held module that is in the same group as the requested one; without
+    # one, the innermost. If nothing else is held, the requested module has to stand for both.
+    group = reach.get(deadlock.name)
+    alike = [name for name in held if group is not None and reach.get(name) == group]
+    crossed = (alike or held or [deadlock.name])[-1]
+    second = _import(history, deadlock.n, crossed, deadlock.t)
+    if second is None:
+        return
+    # Without a known owner both sides show the place of the thread that gave up its wait.
+    first = second
+    margin_ns = None
+    if deadlock.owner is not None:
+        first = _import(history, deadlock.owner, deadlock.name, deadlock.t) or second
+        margin_ns = margin(history.load_by(deadlock.owner, deadlock.name), second.began_ns)
+    detail = (
+        f"CPython avoided a deadlock: thread {second.thread} holds {crossed} "
+        f"and went on without {deadlock.name}"
+    )
+    yield _hazard(history, Closeness.HANDED_OUT, (first, second), margin_ns, detail)
 
 
-def _are_in_one_group(graph: Graph, one: str, other: str) -> bool:
-    # A module loaded before a fork is not in the graph.
-    first = graph.number.get(one)
-    second = graph.number.get(other)
-    if first is None or second is None:
-        return False
-    return graph.group[first] == graph.group[second]
-
-
-def _import(history: History, n: int, name: str, deadlock: Deadlock) -> Import | None:
+def _import(history: History, n: int, name: str, at_ns: int) -> Import | None:
     """The import by which thread `n` came to `name`; if unknown, its latest outermost import."""
-    own = history.asks.get((n, name), ())
-    outermost = history.entries.get(n, ())
-    for asks in (own, outermost):
+    for asks in (history.asks.get((n, name), ()), history.entries.get(n, ())):
         # By time, because the events of two threads have no common numbers.
-        earlier = [ask for ask in asks if ask.t <= deadlock.t]
+        earlier = [ask for ask in asks if ask.t <= at_ns]
         if earlier:
             return import_of_ask(history, earlier[-1])
     return None
@@ -310,39 +347,6 @@ def _hazard(
         pair=(first.name, second.name),
         detail=detail,
     )
-
-
-def crossed_hazards(found: ProcessImports) -> Iterator[Hazard]:
-    """Both kinds: the deadlocks that CPython avoided, and those that can happen."""
-    yield from avoided_deadlocks(found.history, found.graph)
-    yield from _crossed(found)
-
-
-def _crossed(found: ProcessImports) -> Iterator[Hazard]:
-    for index, first in enumerate(found.forests):
-        for second in found.forests[index + 1 :]:
-            # Of two threads that skip the same package, neither loads it.
-            if first.n == second.n or (first.skipping and second.skipping):
-                continue
-            if first.skipping:
-                yield from _simplest(found, second, first)
-            else:
-                yield from _simplest(found, first, second)
-
-
-def _simplest(found: ProcessImports, waiting: Forest, other: Forest) -> Iterator[Hazard]:
-    """The shortest crossing of each group and two places: one that a person can follow."""
-    reported: set[Hashable] = set()
-    graph = found.graph
-    possible = crossings(waiting, other, graph, found.crossing)
-    for crossing in sorted(possible, key=lambda crossing: crossing.depth):
-        first = crossing.first_holds
-        second = crossing.second_holds
-        group = graph.group[graph.number[first.name]]
-        key = group, first.entry.site, second.entry.site
-        if key not in reported:
-            reported.add(key)
-            yield crossing_hazard(found.history, crossing)
 
 
 def is_own(hazard: Hazard, event: Deadlock) -> bool:

@@ -15,8 +15,6 @@ from ci_doctor.imports.confirm import (
     HeldRun,
     Investigation,
     JudgedHazard,
-    RaceCandidate,
-    RuleRun,
     can_fire,
     confirm,
     grouped,
@@ -25,9 +23,8 @@ from ci_doctor.imports.confirm import (
     judge_rule,
     time_limit_s,
 )
-from ci_doctor.imports.find_hazards import find_in_all
-from ci_doctor.imports.hazard import Hold
-from ci_doctor.imports.kinds import kind_of, newly_failed
+from ci_doctor.imports.crossings import Hold
+from ci_doctor.imports.hazards import find_in_all, kind_of, newly_failed
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
 from ci_doctor.imports.remedy import rule_of
 from ci_doctor.imports.report import interrupted, race_outcome
@@ -91,7 +88,13 @@ def investigate(
     runs = _HeldRuns(request, recorded, (scratch, logs), interruption, stdin)
     confirmations: tuple[Confirmation, ...] = ()
     if request.confirming and interruption.received is None:
-        chosen = _chosen(candidates, request)
+        # What has fired needs no run: it is proven.
+        unproven = [
+            candidate
+            for candidate in candidates
+            if not candidate.has_fired and kind_of(candidate.worst).delays(candidate.worst)
+        ]
+        chosen = unproven[: request.candidates]
         confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
     judged = judge(
         candidates,
@@ -130,25 +133,9 @@ def _rule_standings(
             fires = can_fire(hazard, processes)
             standing = RuleStanding.UNTRIED if fires else RuleStanding.IMPOSSIBLE
             # One that fires in one process and not in another does not help that one.
-            standings[format_rule(rule)] = max(
-                standing, standings.get(format_rule(rule), standing), key=_is_impossible
-            )
+            if not fires or format_rule(rule) not in standings:
+                standings[format_rule(rule)] = standing
     return standings
-
-
-def _is_impossible(standing: RuleStanding) -> bool:
-    return standing is RuleStanding.IMPOSSIBLE
-
-
-def _chosen(candidates: Sequence[RaceCandidate], request: RaceRequest) -> list[RaceCandidate]:
-    """The worst candidates that have not fired yet."""
-    unproven = []
-    for candidate in candidates:
-        can_fire = bool(kind_of(candidate.worst).delays(candidate.worst))
-        # What has fired needs no run: it is proven.
-        if can_fire and not candidate.has_fired:
-            unproven.append(candidate)
-    return unproven[: request.candidates]
 
 
 class _HeldRuns:
@@ -179,28 +166,19 @@ class _HeldRuns:
             return {}
         if judged.standing not in {Standing.FIRED, Standing.CONFIRMED}:
             return {}
-        tried: list[RuleRun] = []
-        for hold in holds_to_beat(candidate, judged.confirmation):
+        tried = []
+        for hold in holds_to_beat(judged):
             say(f"trying the rule {format_rule(rule)}: {hold.describe()}…")
-            number = len(self.made) + 1
-            trace = self.scratch / f"preload-{number}"
-            held = self.make(number, hold, rule, trace)
-            text = trace.read_text(errors="replace") if trace.exists() else ""
-            tried.append(RuleRun(held=held, trace=text))
+            tried.append(self.make(len(self.made) + 1, hold, rule))
         return {format_rule(rule): judge_rule(candidate, rule, tried, self.recorded)}
 
-    def make(
-        self,
-        number: int,
-        hold: Hold,
-        rule: PreloadRule | None = None,
-        preload_trace: Path | None = None,
-    ) -> HeldRun:
-        """Run the command with the delay `hold`, and with `rule`, which writes `preload_trace`."""
+    def make(self, number: int, hold: Hold, rule: PreloadRule | None = None) -> HeldRun:
+        """Run the command with the delay `hold`, and with `rule`."""
         environ = dict(self.request.environ)
+        preloads = self.scratch / f"preload-{number}"
         if rule is not None:
             environ = with_rules(environ, (rule,))
-            environ["CI_DOCTOR_PRELOAD_TRACE"] = str(preload_trace)
+            environ["CI_DOCTOR_PRELOAD_TRACE"] = str(preloads)
             environ.pop("CI_DOCTOR_PRELOAD", None)
         self.stdin.rewind()
         traces = _for_all_users(self.scratch / f"held-{number}")
@@ -225,6 +203,7 @@ class _HeldRuns:
             ended_as_recorded=_end(held) == _end(self.recorded),
             newly_failed=newly_failed(self.recorded.processes, held.processes),
             rule=None if rule is None else format_rule(rule),
+            preloaded=preloads.read_text(errors="replace") if preloads.exists() else "",
         )
         self.made.append(run)
         return run
@@ -297,51 +276,27 @@ def run(
             # Only an error about the command itself: any other is one of ours.
             if error.errno is None or error.filename != request.command[0]:
                 raise
-            return not_run(_shell_status(error), f"{request.command[0]}: {error.strerror}")
-        _redact(investigation.runs, redactor, on_event)
-        excerpts = _excerpts(investigation.runs)
-    kept_logs = _kept_logs(investigation.runs, directory)
+            status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+            return not_run(status, f"{request.command[0]}: {error.strerror}")
+        # Before anything is quoted or uploaded.
+        runs = investigation.runs
+        files = [file for held in runs for file in (held.output, held.error)]
+        for warning in redact_files(files, redactor):
+            on_event(f"warning: {warning}")
+        excerpts = {held.number: _last_lines(held.error) for held in runs}
+    kept_logs = {}
+    if directory is not None:
+        kept_logs = {held.number: os.path.relpath(held.error, directory) for held in runs}
     outcome = race_outcome(investigation, excerpts, kept_logs)
     if interruption.received is not None:
         return interrupted(outcome, interruption.received)
     return outcome
 
 
-def _shell_status(error: OSError) -> int:
-    if isinstance(error, FileNotFoundError):
-        return _NOT_FOUND
-    return _NOT_EXECUTABLE
-
-
 def not_run(status: int, message: str) -> Outcome:
     """The outcome of a command that cannot be run; `status` is the exit status of a shell."""
     error = Failure(message=message, hint="check the command after `--`; nothing was started")
     return Outcome(verdict=None, summary=message, error=error, command_status=status)
-
-
-def _redact(runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[str], None]) -> None:
-    """Take secrets out of what the runs printed, before anything is quoted or uploaded."""
-    files: list[Path] = []
-    for held in runs:
-        files += (held.output, held.error)
-    for warning in redact_files(files, redactor):
-        on_event(f"warning: {warning}")
-
-
-def _kept_logs(runs: tuple[HeldRun, ...], directory: Path | None) -> dict[int, str]:
-    if directory is None:
-        return {}
-    paths = {}
-    for held in runs:
-        paths[held.number] = os.path.relpath(held.error, directory)
-    return paths
-
-
-def _excerpts(runs: tuple[HeldRun, ...]) -> dict[int, str]:
-    excerpts = {}
-    for held in runs:
-        excerpts[held.number] = _last_lines(held.error)
-    return excerpts
 
 
 def _last_lines(path: Path) -> str:

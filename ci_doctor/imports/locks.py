@@ -1,182 +1,291 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The locks that each thread would take, each within another, if it were the first to import."""
+"""Pure. What happened before what in a process, and the locks that each thread would take if it were the first to import."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.trace import Ask, Begin, End, ImportEvent
+from ci_doctor.imports.trace import (
+    Ask,
+    Begin,
+    Deadlock,
+    End,
+    ImportEvent,
+    Order,
+    RecordedProcess,
+    Wait,
+)
+from ci_doctor.model.facts.import_race import Site
+
+# By thread, how many of its events came before.
+_Clock = Mapping[int, int]
+_NOTHING: _Clock = MappingProxyType({})
 
 
-def groups(targets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The strongly connected components of the nodes 0, 1, …; `targets` has the edges of each node.
+class Orders:
+    """The vector clocks of one process."""
 
-    A component comes after all components that it leads to.
+    def __init__(self, orders: Iterable[Order]) -> None:
+        # By thread: the events from which on a clock holds, and beside them the clocks.
+        self._from: dict[int, list[int]] = defaultdict(list)
+        self._clocks: dict[int, list[_Clock]] = defaultdict(list)
+        # Ascending, as the bisection below needs it.
+        in_order = sorted(orders, key=lambda order: (order.n, order.k))
+        for order in in_order:
+            self._from[order.n].append(order.k)
+            self._clocks[order.n].append(order.clock)
+
+    def index(self, n: int, k: int) -> int:
+        """Which of the clocks of thread `n` holds for its event `k`; -1 for none."""
+        if n not in self._from:
+            return -1
+        return bisect_right(self._from[n], k) - 1
+
+    def clock(self, n: int, k: int) -> _Clock:
+        """How many events of each other thread came before event `k` of thread `n`."""
+        index = self.index(n, k)
+        if index < 0:
+            return _NOTHING
+        return self._clocks[n][index]
+
+    def before(self, first: ImportEvent, second: ImportEvent) -> bool:
+        """Whether `first` comes before `second` in every run with the same synchronisation."""
+        if first.n == second.n:
+            return first.k < second.k
+        clock = self.clock(second.n, second.k)
+        return first.k <= clock.get(first.n, 0)
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """A begin and its end; `end` is None if the trace ends first."""
+
+    begin: Begin
+    end: End | None
+
+    @property
+    def n(self) -> int:
+        """The number of the thread that loads."""
+        return self.begin.n
+
+    @property
+    def name(self) -> str:
+        """The module's dotted name."""
+        return self.begin.name
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When it ended; None if that is not recorded."""
+        return None if self.end is None else self.end.t
+
+    def __contains__(self, time_ns: int) -> bool:
+        """Whether `time_ns` lies within it."""
+        if time_ns < self.begin.t:
+            return False
+        return self.end is None or time_ns <= self.end.t
+
+    def ended_as(self, status: str) -> bool:
+        """Whether it ended, with this status."""
+        return self.end is not None and self.end.status == status
+
+    @property
+    def is_execution(self) -> bool:
+        """Whether this thread executed the module; otherwise it was missing or already loaded."""
+        return self.end is None or self.end.status in {"loaded", "failed"}
+
+
+_Key = tuple[int, str]  # a thread and a module
+
+
+class History:
+    """Indexes over the events of `process`; each list is in the order of the events.
+
+    entries: by thread, the requests that it made while it loaded nothing. inside: by module, the
+    requests made while it was loaded. asks and waits: by thread and module. executed: by module,
+    the executions of its code, in the order of their begins.
     """
-    search = _TarjanSearch(targets)
-    for start in range(len(targets)):
-        if start not in search.index:
-            yield from search.from_node(start)
+
+    def __init__(self, process: RecordedProcess) -> None:
+        self.process = process
+        self.orders = Orders(process.orders)
+        self.events: dict[int, list[ImportEvent]] = defaultdict(list)
+        self.entries: dict[int, list[Ask]] = defaultdict(list)
+        self.inside: dict[str, list[Ask]] = defaultdict(list)
+        self.asks: dict[_Key, list[Ask]] = defaultdict(list)
+        self.waits: dict[_Key, list[Wait]] = defaultdict(list)
+        self.deadlocks: list[Deadlock] = []
+        self.executed: dict[str, list[Load]] = {}
+        for event in process.events:
+            self.events[event.n].append(event)
+        loads: list[Load] = []
+        for events in self.events.values():
+            # By number and not by time: two events of a thread may have the same clock reading.
+            events.sort(key=lambda event: event.k)
+            self._index(events)
+            loads += _loads(events)
+        for load in sorted(loads, key=lambda load: load.begin.t):
+            if load.is_execution:
+                self.executed.setdefault(load.name, []).append(load)
+
+    def _index(self, events: list[ImportEvent]) -> None:
+        for event in _lock_order(events):
+            match event:
+                case Ask():
+                    self.asks[event.n, event.name].append(event)
+                    if event.within is None:
+                        self.entries[event.n].append(event)
+                    else:
+                        self.inside[event.within].append(event)
+                case Wait():
+                    self.waits[event.n, event.name].append(event)
+                case Deadlock():
+                    self.deadlocks.append(event)
+                case _:
+                    pass
+
+    def load_by(self, thread: int, name: str) -> Load | None:
+        """How `thread` executed module `name`, if it did."""
+        return next((load for load in self.executed.get(name, ()) if load.n == thread), None)
+
+    def asks_before(self, thread: int, name: str, index: int) -> list[Ask]:
+        """The requests of `thread` for module `name` before its event `index`."""
+        asks = self.asks.get((thread, name), ())
+        return [ask for ask in asks if ask.k < index]
+
+    def chain(self, ask: Ask) -> tuple[Site, ...]:
+        """The statements from the outermost one of the thread inwards to `ask`."""
+        sites = [ask.site]
+        visited = {ask.within}
+        cause: Ask | None = ask
+        while cause is not None and cause.within is not None:
+            # The request for the module within which `cause` was made: the last one before it.
+            earlier = self.asks_before(cause.n, cause.within, cause.k)
+            if not earlier:
+                break
+            cause = earlier[-1]
+            # A module that is reloaded can be within itself.
+            if cause.within is not None and cause.within in visited:
+                break
+            visited.add(cause.within)
+            if sites[-1] != cause.site:
+                sites.append(cause.site)
+        return tuple(reversed(sites))
 
 
-class _TarjanSearch:
-    """`index`, `low` and `stack` are those of the paper; `work` stands for its recursion."""
+def _loads(events: list[ImportEvent]) -> Iterator[Load]:
+    """The begins of one thread with their ends."""
+    # A stack for each module: its code may reload it, or a failed import may be tried again.
+    begun: dict[str, list[Begin]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, Begin):
+            begun[event.name].append(event)
+        elif isinstance(event, End) and begun[event.name]:
+            # The newest: an inner attempt ends before the outer one.
+            begin = begun[event.name].pop()
+            yield Load(begin=begin, end=event)
+    for unfinished in begun.values():
+        for begin in unfinished:
+            yield Load(begin=begin, end=None)
 
-    def __init__(self, targets: Sequence[Sequence[int]]) -> None:
-        self.targets = targets
-        self.index: dict[int, int] = {}
-        self.low: dict[int, int] = {}
-        self.stack: list[int] = []
-        self.on_stack: set[int] = set()
-        self.work: list[tuple[int, Iterator[int]]] = []
 
-    def from_node(self, start: int) -> Iterator[list[int]]:
-        self.enter(start)
-        while self.work:
-            node, rest = self.work[-1]
-            target = next(rest, None)
-            if target is None:
-                yield from self.leave()
-            # The paper's two cases: an edge into the unknown, and one back into this component.
-            elif target not in self.index:
-                self.enter(target)
-            elif target in self.on_stack:
-                self.low[node] = min(self.low[node], self.index[target])
+def _lock_order(events: list[ImportEvent]) -> list[ImportEvent]:
+    """The events of one thread, with requests in the order in which CPython takes their locks.
 
-    def enter(self, node: int) -> None:
-        index = len(self.index)
-        self.index[node] = index
-        self.low[node] = index
-        self.stack.append(node)
-        self.on_stack.add(node)
-        # The iterator is where the paper's recursion would continue after a call.
-        rest = iter(self.targets[node])
-        self.work.append((node, rest))
+    The recorder writes `import a.b` as a request for `a`, which the statement hands out, and one
+    for `a.b`. CPython takes the lock of `a.b` first.
+    """
+    ordered: list[ImportEvent] = []
+    package: Ask | None = None  # the request before, if it may be the first of two
+    for event in events:
+        ask = event if isinstance(event, Ask) else None
+        if ask is not None and package is not None and _is_below(ask, package):
+            ordered.insert(-1, ask)
+            package = None
+            continue
+        ordered.append(event)
+        package = ask if ask is not None and ask.how == "statement" and not ask.names else None
+    return ordered
 
-    def leave(self) -> Iterator[list[int]]:
-        node, _ = self.work.pop()
-        low = self.low[node]
-        if self.work:
-            outer, _ = self.work[-1]
-            self.low[outer] = min(self.low[outer], low)
-        # The node is the first of its component: what lies above it on the stack are the others.
-        if low == self.index[node]:
-            at = self.stack.index(node)
-            members = self.stack[at:]
-            del self.stack[at:]
-            self.on_stack.difference_update(members)
-            yield members
+
+def _is_below(ask: Ask, package: Ask) -> bool:
+    """Whether it is the second of the two requests of one `import a.b`."""
+    return ask.site == package.site and ask.name.startswith(f"{package.name}.")
 
 
 Need = tuple[str, Ask | None]  # None for a submodule's need of its package
 
 
 class Graph:
-    """The modules whose code ran in this process, numbered; a set of them is the bits of an int.
+    """The modules whose code ran in this process; a set of them is the bits of an int.
 
     Ints, because each module reaches up to thousands of others, and unions must be fast. Modules
     that another process loaded before a fork, or the interpreter before the recorder began, are not
     included: no thread takes a lock for them.
 
-    reach: by module, all that it needs, itself included. group: by module, the index of its group
-    in `groups`; the modules of one group need each other. grouped: the modules that are in a group
-    with others. unloaded: the modules whose every execution failed.
+    reach: by module, all that it needs, itself included. Modules that need each other reach the
+    same: they are a group. grouped: the modules that are in a group with others. unloaded: the
+    modules whose every execution failed.
     """
 
     def __init__(self, history: History) -> None:
-        self.names = list(history.executed)
-        self.number: dict[str, int] = {}
-        for name in self.names:
-            self.number[name] = len(self.number)
-        # After all are numbered: a module may need one that was executed later.
-        self.needs = [tuple(self._needs(name, history)) for name in self.names]
-        self.reach = [0] * len(self.names)
-        self.group = [-1] * len(self.names)
-        self.groups: list[tuple[str, ...]] = []
-        self.grouped = 0
-        self._find_groups()
-        self.unloaded = 0
-        for name, loads in history.executed.items():
-            if not any(map(_is_loaded, loads)):
-                self.unloaded |= self.bit(name)
+        self.bits = {name: 1 << number for number, name in enumerate(history.executed)}
+        self.needs = {name: self._needs(name, history) for name in self.bits}
+        self.reach = reach(
+            self.bits, {name: [need for need, _ in needs] for name, needs in self.needs.items()}
+        )
+        sizes = Counter(self.reach.values())
+        self.grouped = self.union(name for name, all_ in self.reach.items() if sizes[all_] > 1)
+        self.unloaded = self.union(
+            name
+            for name, loads in history.executed.items()
+            if all(load.ended_as("failed") for load in loads)
+        )
 
-    def bit(self, name: str) -> int:
-        """The set of this one module; empty if it is not known."""
-        index = self.number.get(name)
-        if index is None:
-            return 0
-        return 1 << index
-
-    def bits(self, names: Iterable[str]) -> int:
+    def union(self, names: Iterable[str]) -> int:
         """The set of `names`, without those that are not known."""
         result = 0
         for name in names:
-            result |= self.bit(name)
+            result |= self.bits.get(name, 0)
         return result
 
-    def reached(self, name: str) -> int:
-        """What is loaded once `name` is."""
-        index = self.number.get(name)
-        if index is None:
-            return 0
-        return self.reach[index] & ~self.unloaded
-
-    def _needs(self, name: str, history: History) -> Iterator[Need]:
+    def _needs(self, name: str, history: History) -> tuple[Need, ...]:
         package = name.rpartition(".")[0]
-        requested: set[tuple[str, bool]] = set()
-        if package in self.number:
-            yield package, None
-            requested.add((package, True))
+        needs: dict[tuple[str, bool], Need] = {}
+        if package in self.bits:
+            needs[package, True] = package, None
         for ask in history.inside.get(name, ()):
-            # A package is needed again by a statement: if the submodule's own import of it is
-            # skipped, because another thread has begun it, a statement still waits.
-            key = ask.name, ask.how == "importlib"
-            # A module that imports itself has its own lock already.
-            if ask.name not in self.number or ask.name == name:
-                continue
-            if key not in requested:
-                requested.add(key)
-                yield ask.name, ask
-
-    def _numbers(self, needs: Iterable[Need]) -> list[int]:
-        return [self.number[name] for name, _ in needs]
-
-    def _find_groups(self) -> None:
-        targets = [[self.number[name] for name, _ in needs] for needs in self.needs]
-        for members in groups(targets):
-            self._add_group(members, targets)
-
-    def _add_group(self, members: list[int], targets: Sequence[Sequence[int]]) -> None:
-        """Add one group; `groups` yields those that it needs before it."""
-        # The modules of a group need each other, so all of them reach the same.
-        reach = 0
-        for member in members:
-            reach |= 1 << member
-            self.group[member] = len(self.groups)
-            for target in targets[member]:
-                reach |= self.reach[target]
-        for member in members:
-            self.reach[member] = reach
-        names = tuple(self.names[member] for member in members)
-        self.groups.append(names)
-        if len(names) > 1:
-            self.grouped |= self.bits(names)
+            # A module that imports itself has its own lock already. A package is needed again by a
+            # statement: if the submodule's own import of it is skipped, because another thread has
+            # begun it, a statement still waits.
+            if ask.name in self.bits and ask.name != name:
+                needs.setdefault((ask.name, ask.how == "importlib"), (ask.name, ask))
+        return tuple(needs.values())
 
 
-def _is_loaded(load: Load) -> bool:
-    return load.end is None or load.end.status == "loaded"
+def reach(bits: Mapping[str, int], needs: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """By module, all that it needs, itself included; `bits` has the set of each one alone.
 
-
-class LoadedModules(Struct, frozen=True, kw_only=True):
-    """Sets of modules, as bits of `Graph`.
-
-    loaded: those that are complete. begun: those that are at least in `sys.modules`.
+    Sweeps to and fro, until nothing is new: most needs lead in one direction.
     """
+    reached = dict(bits)
+    names = list(bits)
+    is_new = True
+    while is_new:
+        is_new = False
+        names.reverse()
+        for name in names:
+            all_ = reached[name]
+            for need in needs[name]:
+                all_ |= reached[need]
+            is_new = is_new or all_ != reached[name]
+            reached[name] = all_
+    return reached
 
-    loaded: int = 0
-    begun: int = 0
+
+# Sets of modules: those that are complete, and those that are at least in `sys.modules`.
+LoadedModules = tuple[int, int]
 
 
 class ThreadProgress:
@@ -184,56 +293,46 @@ class ThreadProgress:
 
     def __init__(self, history: History, graph: Graph) -> None:
         self._orders = history.orders
-        self._cache: dict[tuple[int, int], LoadedModules] = {}
-        self._after: dict[int, dict[int, LoadedModules]] = {}
-        for thread, indices in _named_events(history).items():
-            events = history.events.get(thread, [])
-            states = _states(_EventReplay(graph), events, sorted(indices))
-            self._after[thread] = dict(states)
+        self._before: dict[tuple[int, int], LoadedModules] = {}
+        # The events that a vector clock names: there are far more events than clocks.
+        named: dict[int, set[int]] = defaultdict(set)
+        for order in history.process.orders:
+            for thread, index in order.clock.items():
+                named[thread].add(index)
+        self._after: dict[int, dict[int, LoadedModules]] = {
+            thread: _states(graph, history.events.get(thread, ()), sorted(indices))
+            for thread, indices in named.items()
+        }
 
     def before(self, ask: Ask) -> LoadedModules:
         """What the other threads have loaded before `ask`, in every run."""
-        # Events between two clock updates share one result: cache by clock.
+        # Events between two clock updates share one result.
         key = ask.n, self._orders.index(ask.n, ask.k)
-        result = self._cache.get(key)
-        if result is None:
-            result = self._by_others(ask)
-            self._cache[key] = result
-        return result
-
-    def _by_others(self, ask: Ask) -> LoadedModules:
-        loaded = 0
-        begun = 0
-        clock = self._orders.clock(ask.n, ask.k)
-        for thread, index in clock.items():
-            # The thread's own progress is what its lock tree follows.
-            if thread == ask.n:
-                continue
-            state = self._after[thread][index]
-            loaded |= state.loaded
-            begun |= state.begun
-        return LoadedModules(loaded=loaded, begun=begun & ~loaded)
-
-
-def _named_events(history: History) -> dict[int, set[int]]:
-    """By thread, the events that a vector clock names: there are far more events than clocks."""
-    named: dict[int, set[int]] = defaultdict(set)
-    for order in history.process.orders:
-        for thread, index in order.clock.items():
-            named[thread].add(index)
-    return named
+        if key not in self._before:
+            loaded = begun = 0
+            for thread, index in self._orders.clock(ask.n, ask.k).items():
+                # The thread's own progress is what its lock tree follows.
+                if thread != ask.n:
+                    its_loaded, its_begun = self._after[thread][index]
+                    loaded |= its_loaded
+                    begun |= its_begun
+            self._before[key] = loaded, begun & ~loaded
+        return self._before[key]
 
 
 def _states(
-    replay: "_EventReplay", events: Sequence[ImportEvent], indices: Sequence[int]
-) -> Iterator[tuple[int, LoadedModules]]:
-    """The state after each of the events `indices`; both are in ascending order."""
+    graph: Graph, events: Sequence[ImportEvent], indices: Sequence[int]
+) -> dict[int, LoadedModules]:
+    """The state of a thread after each of its events `indices`, which are in ascending order."""
+    replay = _EventReplay(graph)
+    states = {}
     at = 0
     for index in indices:
         while at < len(events) and events[at].k <= index:
             replay.take(events[at])
             at += 1
-        yield index, replay.state()
+        states[index] = replay.state()
+    return states
 
 
 class _EventReplay:
@@ -257,12 +356,18 @@ class _EventReplay:
         """Take the next event."""
         match event:
             case Ask(within=None):
-                self._take_outermost(event)
+                # One statement makes several requests. The thread is past them once it makes
+                # another one.
+                if event.site != self.site:
+                    self.complete |= self.statement
+                    self.statement = 0
+                    self.site = event.site
+                self.statement |= self.graph.reach.get(event.name, 0)
             case Ask() if event.name not in self.loading:
                 # Loaded already, unless a `Begin` follows, which takes it out again.
-                self.inner |= self.graph.bit(event.name)
+                self.inner |= self.graph.bits.get(event.name, 0)
             case Begin():
-                bit = self.graph.bit(event.name)
+                bit = self.graph.bits.get(event.name, 0)
                 self.loading.append(event.name)
                 self.begun |= bit
                 self.inner &= ~bit
@@ -271,16 +376,8 @@ class _EventReplay:
             case _:
                 pass
 
-    def _take_outermost(self, ask: Ask) -> None:
-        # One statement makes several requests. The thread is past them once it makes another one.
-        if ask.site != self.site:
-            self.complete |= self.statement
-            self.statement = 0
-            self.site = ask.site
-        self.statement |= self.graph.reached(ask.name)
-
     def _take_end(self, end: End) -> None:
-        bit = self.graph.bit(end.name)
+        bit = self.graph.bits.get(end.name, 0)
         self.loading.remove(end.name)
         if end.status in {"loaded", "found"}:
             self.inner |= bit
@@ -293,32 +390,26 @@ class _EventReplay:
     def state(self) -> LoadedModules:
         """The modules that are loaded or begun after the events taken so far."""
         # While it loads, the newest statement is not through, so only its inner modules count.
-        newest = self.statement
-        if self.loading:
-            newest = self.inner
-        loaded = self.complete | newest
-        return LoadedModules(loaded=loaded & ~self.graph.unloaded, begun=self.begun)
+        loaded = self.complete | (self.inner if self.loading else self.statement)
+        return loaded & ~self.graph.unloaded, self.begun
 
 
-class LockNode:
-    """One module in a lock tree: taken at `at`, released at `done`, both counted in modules.
+class LockNode(Struct, eq=False, kw_only=True):
+    """One module in a lock tree of thread `n`: taken at `at`, released at `done`, counted in modules.
 
     ask: the statement that takes it; None for a submodule's need of its package. entry: the
-    outermost request of its tree. waits: another thread executes it, which has begun it before in
-    every run; this thread takes it after that.
+    outermost request of its tree, which is of the module that holds all others. waits: another
+    thread executes it, which has begun it before in every run; this thread takes it after that.
     """
 
-    # There are up to hundreds of thousands of them (`_VISITS` in find_hazards.py).
-    __slots__ = ("ask", "at", "done", "entry", "holder", "name", "outermost", "waits")
-
-    def __init__(self, need: Need, holder: "LockNode | None", entry: Ask, at: int) -> None:
-        self.name, self.ask = need
-        self.holder = holder
-        self.outermost: LockNode = self if holder is None else holder.outermost
-        self.entry = entry
-        self.at = at
-        self.done = at
-        self.waits = False
+    n: int
+    name: str
+    ask: Ask | None
+    holder: "LockNode | None"
+    entry: Ask
+    at: int
+    done: int
+    waits: bool
 
     def held(self) -> Iterator["LockNode"]:
         """What the thread holds when it takes this module, innermost first."""
@@ -327,32 +418,18 @@ class LockNode:
             yield holder
             holder = holder.holder
 
-    def holds(self, other: "LockNode") -> bool:
-        """Whether this module is held when `other`, of the same thread, is taken."""
-        return self.at < other.at <= self.done
 
-    def asks(self) -> tuple[Ask, ...]:
-        """The statements that lead to it, outermost first."""
-        asks = [node.ask for node in (self, *self.held()) if node.ask is not None]
-        asks.reverse()
-        return tuple(asks)
-
-
-class Forest:
+class Forest(Struct, kw_only=True):
     """The lock trees of thread `n`, one for each of its imports; `taken` has the nodes by name.
 
     skipping: another thread has just put the packages that submodules need into `sys.modules`, so
     this thread does not wait for them. `skipped` has their names.
     """
 
-    def __init__(self, n: int, *, skipping: bool) -> None:
-        self.n = n
-        self.skipping = skipping
-        self.taken: dict[str, LockNode] = {}
-        self.skipped: set[str] = set()
-
-
-_Work = list[tuple[LockNode, Iterator[Need]]]
+    n: int
+    skipping: bool
+    taken: dict[str, LockNode] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
 
 
 class ForestBuilder:
@@ -371,77 +448,56 @@ class ForestBuilder:
 
     def build(self, n: int, *, skipping: bool = False) -> Forest:
         """The forest of thread `n`."""
-        forest = Forest(n, skipping=skipping)
+        forest = Forest(n=n, skipping=skipping)
         for entry in self.history.entries.get(n, ()):
-            self._add_tree(forest, entry)
+            # Depth first with a stack of our own: chains of imports are longer than Python's.
+            outermost: Need = entry.name, entry
+            work: list[tuple[LockNode | None, Iterator[Need]]] = [(None, iter([outermost]))]
+            while work:
+                holder, needs = work[-1]
+                need = next(needs, None)
+                if need is not None:
+                    node = self._taken(forest, need, holder, entry)
+                    if node is not None:
+                        # What another thread executes, this one only waits for.
+                        work.append((node, iter(() if node.waits else self.graph.needs[node.name])))
+                    continue
+                work.pop()
+                if holder is not None:
+                    holder.done = len(forest.taken)
         return forest
 
-    def _add_tree(self, forest: Forest, entry: Ask) -> None:
-        # Depth first with a stack of our own: chains of imports are longer than Python's.
-        work: _Work = []
-        self._visit(forest, entry, (entry.name, entry), work)
-        while work:
-            node, needs = work[-1]
-            for need in needs:
-                if self._visit(forest, entry, need, work):
-                    break
-            else:
-                node.done = len(forest.taken)
-                work.pop()
-
-    def _visit(self, forest: Forest, entry: Ask, need: Need, work: _Work) -> bool:
-        """Take one module, unless it needs no lock; whether there is something to descend into."""
+    def _taken(
+        self, forest: Forest, need: Need, holder: LockNode | None, entry: Ask
+    ) -> LockNode | None:
+        """The lock of a needed module; None if the thread takes none for it."""
         name, ask = need
         self.left -= 1
-        # A module is taken once: after that it is loaded, and its lock is not needed again.
-        if name in forest.taken or not self._is_wanted(name):
-            return False
+        # A module is taken once: after that it is loaded. Nobody takes the lock of one that is not
+        # executed here.
+        if name in forest.taken or not self.graph.reach.get(name, 0) & self.wanted:
+            return None
         if self.left < 0:
             self.is_cut = True
-            return False
-        before = self._loaded_before(forest, need, entry)
-        bit = self.graph.bit(name)
-        if before.loaded & bit:
-            return False
-        is_begun = bool(before.begun & bit)
-        if ask is None and self._is_skipped(forest, name, is_begun=is_begun):
-            return False
-        self._take(forest, need, entry, work, waits=is_begun)
-        return True
-
-    def _take(self, forest: Forest, need: Need, entry: Ask, work: _Work, *, waits: bool) -> None:
-        name, _ = need
-        holder = None
-        if work:
-            holder, _ = work[-1]
-        node = LockNode(need, holder, entry, len(forest.taken) + 1)
-        node.waits = waits
-        forest.taken[name] = node
-        # What another thread executes, this one only waits for: it takes none of its needs.
-        needs: Iterable[Need] = ()
-        if not waits:
-            needs = self.graph.needs[self.graph.number[name]]
-        work.append((node, iter(needs)))
-
-    def _loaded_before(self, forest: Forest, need: Need, entry: Ask) -> LoadedModules:
+            return None
         # The time of the thread's own requests is known; of all others, only that of the outermost.
-        _, ask = need
-        if ask is not None and ask.n == forest.n:
-            return self.progress.before(ask)
-        return self.progress.before(entry)
-
-    def _is_skipped(self, forest: Forest, package: str, *, is_begun: bool) -> bool:
-        """Whether a submodule does not wait for its package, as `sys.modules` has it already."""
-        if forest.skipping and not is_begun:
-            forest.skipped.add(package)
-        return forest.skipping or is_begun
-
-    def _is_wanted(self, name: str) -> bool:
-        number = self.graph.number.get(name)
-        # Nobody takes the lock of a module that is not executed here.
-        if number is None:
-            return False
-        return bool(self.graph.reach[number] & self.wanted)
+        is_own = ask is not None and ask.n == forest.n
+        loaded, begun = self.progress.before(ask if ask is not None and is_own else entry)
+        bit = self.graph.bits[name]
+        waits = bool(begun & bit)
+        if loaded & bit:
+            return None
+        # A submodule does not wait for its package if `sys.modules` has that already.
+        if ask is None and (forest.skipping or waits):
+            if not waits:
+                forest.skipped.add(name)
+            return None
+        at = len(forest.taken) + 1
+        node = LockNode(
+            n=forest.n, name=name, ask=ask, holder=holder, entry=entry, at=at, done=at, waits=waits
+        )
+        forest.taken[name] = node
+        return node
 
 
 class ComparisonBudget:

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Hazards of one module: it replaces itself, its import fails, or it is reloaded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.imports.crossings import (
+    HazardKind,
+    ProcessImports,
     how_close,
     import_of_ask,
     import_of_node,
     margin,
+    no_delay,
     overlap,
     skips_into,
+    while_it_runs,
 )
-from ci_doctor.imports.hazard import HazardKind, ProcessImports, no_delay, while_it_runs
-from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.locks import Forest, LockNode
+from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 _RECEIVED = {
@@ -31,40 +32,26 @@ _RECEIVED = {
 
 def _wrong_objects(history: History, outcome: str, kind: HazardKind) -> Iterator[Hazard]:
     """HANDED_OUT: a thread that waited received an object that is not in `sys.modules`."""
-    for waits in history.waits.values():
-        for wait in waits:
-            hazard = _of_wait(history, wait, kind) if wait.outcome == outcome else None
-            if hazard is not None:
-                yield hazard
-
-
-def _of_wait(history: History, wait: Wait, kind: HazardKind) -> Hazard | None:
-    asks = history.asks_before(wait.n, wait.name, wait.k)
-    load = _awaited_load(history, wait)
-    # The request may have come before the recorder watched statements.
-    if not asks or load is None:
-        return None
-    if wait.outcome == "removed" and _is_consequence(history, load):
-        return None
-    second = import_of_ask(history, asks[-1])
-    first = _loading_import(history, load, second)
-    waited = duration(wait.waited_ns / 1e9)
-    received = _RECEIVED[wait.outcome]
-    detail = f"the second import waited {waited} and was handed {received}"
-    return one_module_hazard(history, kind, Closeness.HANDED_OUT, (first, second), load, detail)
-
-
-def _awaited_load(history: History, wait: Wait) -> Load | None:
-    """The newest load of the owner before the wait's end, or of any other thread if unknown."""
-    newest = None
-    for load in history.executed.get(wait.name, ()):
-        is_owner = wait.owner is None or wait.owner == load.n
-        # Nobody waits for itself.
-        if not is_owner or load.n == wait.n:
+    for wait in (each for waits in history.waits.values() for each in waits):
+        asks = history.asks_before(wait.n, wait.name, wait.k)
+        # Those of the owner, or of any other thread if it is unknown. Nobody waits for itself.
+        owners = set(history.process.threads) - {wait.n} if wait.owner is None else {wait.owner}
+        loads = [
+            load
+            for load in history.executed.get(wait.name, ())
+            if load.n in owners - {wait.n} and load.begin.t <= wait.t
+        ]
+        # The request may have come before the recorder watched statements.
+        if wait.outcome != outcome or not asks or not loads:
             continue
-        if load.begin.t <= wait.t:
-            newest = load
-    return newest
+        load = loads[-1]
+        if outcome == "removed" and _is_consequence(history, load):
+            continue
+        second = import_of_ask(history, asks[-1])
+        imports = _loading_import(history, load, second), second
+        waited = duration(wait.waited_ns / 1e9)
+        detail = f"the second import waited {waited} and was handed {_RECEIVED[outcome]}"
+        yield one_module_hazard(history, kind, Closeness.HANDED_OUT, imports, load, detail)
 
 
 def _loading_import(history: History, load: Load, other: Import) -> Import:
@@ -89,22 +76,17 @@ def _failed_hazards(found: ProcessImports) -> Iterator[Hazard]:
     """An import failed, and a thread that nothing orders requests the module by a statement."""
     history = found.history
     yield from _wrong_objects(history, "removed", FAILED)
-    for loads in history.executed.values():
-        for load in loads:
-            if load.ended_as("failed") and not _is_consequence(history, load):
-                yield from _of_failed_load(history, load)
-
-
-def _of_failed_load(history: History, load: Load) -> Iterator[Hazard]:
-    for n in history.process.threads:
-        ask = _unordered_ask(history, load, n)
-        if ask is None or not _is_harmed(history, ask, load):
+    for load in (load for loads in history.executed.values() for load in loads):
+        if not load.ended_as("failed") or _is_consequence(history, load):
             continue
-        second = import_of_ask(history, ask)
-        first = _loading_import(history, load, second)
-        detail = how_close(margin(load, ask.t))
-        closeness = overlap(load, ask.t)
-        yield one_module_hazard(history, FAILED, closeness, (first, second), load, detail)
+        for n in history.process.threads:
+            ask = _unordered_ask(history, load, n)
+            if ask is None or not _is_harmed(history, ask, load):
+                continue
+            second = import_of_ask(history, ask)
+            imports = _loading_import(history, load, second), second
+            detail = how_close(margin(load, ask.t))
+            yield one_module_hazard(history, FAILED, overlap(load, ask.t), imports, load, detail)
 
 
 def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
@@ -116,30 +98,21 @@ def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
         return None
     orders = history.orders
     asks = history.asks.get((n, load.name), ())
-    unordered = [ask for ask in asks if not orders.before(ask, load.begin)]
-    if not unordered:
+    first = next((ask for ask in asks if not orders.before(ask, load.begin)), None)
+    # importlib looks into `sys.modules` again after the wait (`_can_wait`).
+    if first is None or first.how != "statement" or orders.before(load.end, first):
         return None
-    first = unordered[0]
-    # importlib looks into `sys.modules` again after the wait (replaced.py).
-    if first.how != "statement" or orders.before(load.end, first):
-        return None
-    if _is_in_same_module(first, load):
-        return None
-    return first
-
-
-def _is_in_same_module(ask: Ask, load: Load) -> bool:
-    """Whether the lock of a module that contains both separates them."""
+    # The lock of a module that contains both separates them.
     within = load.begin.within
-    return within is not None and ask.within == within
+    return first if within is None or first.within != within else None
 
 
 def _is_consequence(history: History, load: Load) -> bool:
     """Whether it failed because CPython avoided a deadlock, which is a hazard of its own."""
-    for deadlock in history.deadlocks:
-        if load.n in {deadlock.n, deadlock.owner} and deadlock.t in load:
-            return True
-    return False
+    return any(
+        load.n in {deadlock.n, deadlock.owner} and deadlock.t in load
+        for deadlock in history.deadlocks
+    )
 
 
 def _is_harmed(history: History, ask: Ask, load: Load) -> bool:
@@ -188,10 +161,8 @@ class _ImportRequest(Struct, frozen=True):
 def replaced_modules(history: History) -> Iterator[str]:
     """The modules that put another object into `sys.modules` while they were loaded."""
     for name, loads in history.executed.items():
-        for load in loads:
-            if load.end is not None and load.end.status == "loaded" and load.end.replaced:
-                yield name
-                break
+        if any(load.ended_as("loaded") and load.end and load.end.replaced for load in loads):
+            yield name
 
 
 def _replaced_hazards(found: ProcessImports) -> Iterator[Hazard]:
@@ -199,49 +170,28 @@ def _replaced_hazards(found: ProcessImports) -> Iterator[Hazard]:
     history = found.history
     yield from _wrong_objects(history, "replaced", REPLACED)
     for name in replaced_modules(history):
-        requests = list(_requests(name, found.forests))
-        if not found.replacing.take(_cost(requests)):
+        requests = [
+            _ImportRequest(forest, node, frozenset(holder.name for holder in node.held()))
+            for forest in found.forests
+            if (node := forest.taken.get(name)) is not None
+        ]
+        # Making the sets `held`, and comparing each two of the requests.
+        cost = sum(len(request.held) for request in requests) + len(requests) ** 2
+        if not found.replacing.take(cost):
             continue
-        pairs = list(_dangerous_pairs(requests))
+        pairs = [
+            (first, second)
+            for first in requests
+            # A thread that skips packages does so because the other thread came first.
+            if not first.forest.skipping and not first.node.waits
+            for second in requests
+            if first.forest.n != second.forest.n and _can_wait(first, second)
+        ]
         # The thread that did load it comes first. What might have been counts only if that one
         # is not in danger.
-        actual = [
-            (first, second)
-            for first, second in pairs
-            if history.load_by(first.forest.n, name) is not None
-        ]
+        actual = [pair for pair in pairs if history.load_by(pair[0].forest.n, name) is not None]
         for first, second in actual or pairs:
             yield _replaced(history, name, first, second)
-
-
-def _cost(requests: Sequence[_ImportRequest]) -> int:
-    # Making the sets `held`, and comparing each two of the requests.
-    depth = 0
-    for request in requests:
-        depth += len(request.held)
-    return depth + len(requests) ** 2
-
-
-def _requests(name: str, forests: Sequence[Forest]) -> Iterator[_ImportRequest]:
-    for forest in forests:
-        node = forest.taken.get(name)
-        if node is None:
-            continue
-        names = [holder.name for holder in node.held()]
-        yield _ImportRequest(forest, node, frozenset(names))
-
-
-def _dangerous_pairs(
-    requests: Sequence[_ImportRequest],
-) -> Iterator[tuple[_ImportRequest, _ImportRequest]]:
-    """Each two in which the second can wait by a statement while the first loads the module."""
-    for first in requests:
-        # A thread that skips packages does so because the other thread came first.
-        if first.forest.skipping or first.node.waits:
-            continue
-        for second in requests:
-            if first.forest.n != second.forest.n and _can_wait(first, second):
-                yield first, second
 
 
 def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
@@ -259,34 +209,42 @@ def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
 
 
 def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequest) -> Hazard:
-    kind = REPLACED
-    first = import_of_node(history, one.forest.n, one.node)
-    second = import_of_node(history, two.forest.n, two.node)
-    imports = first, second
-    loader = one.forest.n
-    load = history.load_by(loader, name)
+    second = import_of_node(history, two.node)
+    imports = import_of_node(history, one.node), second
+    load = history.load_by(one.forest.n, name)
     if load is None:
         detail = "in this run the second import came first; nothing keeps this order"
-        return one_module_hazard(history, kind, Closeness.LATENT, imports, None, detail)
+        return one_module_hazard(history, REPLACED, Closeness.LATENT, imports, None, detail)
     closeness = overlap(load, second.began_ns)
     # A recorded wait proves that they met, whatever the clock readings around it say.
-    for wait in history.waits.get((two.forest.n, name), ()):
-        if wait.owner == loader:
-            closeness = Closeness.NEAR
+    if any(wait.owner == load.n for wait in history.waits.get((two.forest.n, name), ())):
+        closeness = Closeness.NEAR
     detail = how_close(margin(load, second.began_ns))
-    return one_module_hazard(history, kind, closeness, imports, load, detail)
+    return one_module_hazard(history, REPLACED, closeness, imports, load, detail)
 
 
 def _reload_hazards(found: ProcessImports) -> Iterator[Hazard]:
     """LATENT: nothing orders a reload of a module and a thread that has requested it."""
     history = found.history
+    detail = "no lock separates the reload from a thread that has the module already"
     for event in history.process.events:
         if not isinstance(event, Reload):
             continue
+        thread = history.process.threads[event.n]
+        first = Import(
+            thread=thread.name,
+            name=event.name,
+            site=event.site,
+            chain=(event.site,),
+            began_ns=event.t,
+            ended_ns=None,
+            thread_started_at=thread.started_at,
+        )
         for n in history.events:
             asks = history.asks.get((n, event.name), ())
             if n != event.n and asks and _may_meet(history, event, n):
-                yield _hazard(history, event, asks[0])
+                imports = first, import_of_ask(history, asks[0])
+                yield one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
 
 
 def _may_meet(history: History, again: ImportEvent, n: int) -> bool:
@@ -294,21 +252,6 @@ def _may_meet(history: History, again: ImportEvent, n: int) -> bool:
     orders = history.orders
     events: list[ImportEvent] = history.events[n]
     return not orders.before(events[-1], again) and not orders.before(again, events[0])
-
-
-def _hazard(history: History, reload: Reload, ask: Ask) -> Hazard:
-    first = Import(
-        thread=history.process.threads[reload.n].name,
-        name=reload.name,
-        site=reload.site,
-        chain=(reload.site,),
-        began_ns=reload.t,
-        ended_ns=None,
-        thread_started_at=history.process.threads[reload.n].started_at,
-    )
-    detail = "no lock separates the reload from a thread that has the module already"
-    imports = first, import_of_ask(history, ask)
-    return one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
 
 
 def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
@@ -330,13 +273,9 @@ def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
 
 def _receives(outcome: str) -> Callable[[Hazard, ImportEvent], bool]:
     """Whether an event says that a thread waited, and received a wrong object in this way."""
-
-    def hands_out(hazard: Hazard, event: ImportEvent) -> bool:
-        if not isinstance(event, Wait) or event.outcome != outcome:
-            return False
-        return event.name in hazard.modules
-
-    return hands_out
+    return lambda hazard, event: (
+        isinstance(event, Wait) and event.outcome == outcome and event.name in hazard.modules
+    )
 
 
 # The module puts another object into `sys.modules` while its code runs; a thread that waits for it

@@ -3,17 +3,17 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports import rules
-from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.recording import FOLDER, recording
-from ci_doctor.imports.trace import End, RecordedProcess, read_traces
+from ci_doctor.imports.trace import End, read_traces
 from ci_doctor.machine.interpreters import ask
 from ci_doctor.model.facts.import_race import ImportProbeFacts
 from ci_doctor.model.finding import Evidence, Finding, Severity
@@ -23,11 +23,21 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
-from ci_doctor.preload.race import self_replacement_race
+from ci_doctor.preload.trial import self_replacement_race
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 _VERDICTS = {True: Verdict.FAILED, False: Verdict.PASS, None: Verdict.VOID}
+
+
+def run(
+    python: Path, module: str, attribute: str = "", *, environ: Mapping[str, str] = os.environ
+) -> Outcome:
+    """What a probe means: `failed` if the module is exposed, `void` if it cannot be imported.
+
+    Parameters and errors are those of `probe`.
+    """
+    return probe_outcome(probe(python, module, attribute, environ=environ))
 
 
 def probe_outcome(result: ImportProbeFacts) -> Outcome:
@@ -46,13 +56,30 @@ def probe_outcome(result: ImportProbeFacts) -> Outcome:
     )
 
 
-def _target(result: ImportProbeFacts) -> str:
-    """`MODULE` or `MODULE:ATTR`."""
-    return f"{result.module}:{result.attribute}" if result.attribute else result.module
+def _summary(result: ImportProbeFacts) -> str:
+    module = result.module
+    target = f"{module}:{result.attribute}" if result.attribute else module
+    if result.exposed is None:
+        return f"{target} cannot be imported, so nothing is known: {result.error}"
+    if result.exposed:
+        return f"{target} is exposed: its import is lost while another thread imports {module}"
+    why = f"{module} replaces itself, and {result.attribute or 'it'} is the same in what was there before"
+    if result.loaded_before:
+        why = f"{module} is loaded at every start of this interpreter"
+    elif module not in result.replaced:
+        why = f"{module} does not replace itself in sys.modules"
+    elif result.immune:
+        why = f"{module} replaces itself, and this interpreter looks again after waiting"
+    return f"{target} is not exposed: {why}"
 
 
-def _demonstration(result: ImportProbeFacts, rule: str) -> str:
-    """A command in which two threads race for the import, and the preload rule decides it."""
+def _remedy(result: ImportProbeFacts) -> str:
+    """With a command in which two threads race for the import, and the preload rule decides it."""
+    if result.rule is None:
+        return (
+            "import it on the main thread before the first thread starts: this interpreter loads "
+            "`threading` at each start before a shim, so no preload rule with that trigger can fire"
+        )
     wanted = f"import {result.module}"
     if result.attribute:
         wanted = f"from {result.module} import {result.attribute}"
@@ -61,42 +88,10 @@ def _demonstration(result: ImportProbeFacts, rule: str) -> str:
         f"thread = threading.Thread(target=__import__, args=({result.module!r},)); "
         f"thread.start(); {wanted}; thread.join()"
     )
-    words = ("run", "--preload", rule, "--", result.python, "-c", program)
-    return f"ci-doctor {shlex.join(words)}"
-
-
-def _summary(result: ImportProbeFacts) -> str:
-    if result.exposed is None:
-        return f"{_target(result)} cannot be imported, so nothing is known: {result.error}"
-    if result.exposed:
-        return (
-            f"{_target(result)} is exposed: "
-            f"its import is lost while another thread imports {result.module}"
-        )
-    return f"{_target(result)} is not exposed: {_why_not(result)}"
-
-
-def _why_not(result: ImportProbeFacts) -> str:
-    module = result.module
-    if result.loaded_before:
-        return f"{module} is loaded at every start of this interpreter"
-    if module not in result.replaced:
-        return f"{module} does not replace itself in sys.modules"
-    if result.immune:
-        return f"{module} replaces itself, and this interpreter looks again after waiting"
-    what = result.attribute or "it"
-    return f"{module} replaces itself, and {what} is the same in what was there before"
-
-
-def _remedy(result: ImportProbeFacts) -> str:
-    if result.rule is None:
-        return (
-            "import it on the main thread before the first thread starts: this interpreter loads "
-            "`threading` at each start before a shim, so no preload rule with that trigger can fire"
-        )
+    words = ("run", "--preload", result.rule, "--", result.python, "-c", program)
     return (
         "import it before the first thread starts. This preloads it, and two threads "
-        f"no longer race: `{_demonstration(result, result.rule)}`. Put your own command in place of "
+        f"no longer race: `ci-doctor {shlex.join(words)}`. Put your own command in place of "
         "that Python"
     )
 
@@ -147,13 +142,6 @@ class _ProbeAnswer(Struct, frozen=True, kw_only=True):
     absent: str
 
 
-def run(
-    python: Path, module: str, attribute: str = "", *, environ: Mapping[str, str] = os.environ
-) -> Outcome:
-    """Probe, and conclude; parameters and errors are those of `probe`."""
-    return probe_outcome(probe(python, module, attribute, environ=environ))
-
-
 def probe(
     python: Path, module: str, attribute: str, *, environ: Mapping[str, str]
 ) -> ImportProbeFacts:
@@ -181,10 +169,11 @@ def probe(
         )
     answer = _read(run)
     impossible = answer.failed or answer.absent
-    exposed = None
-    if not impossible:
-        exposed = bool(answer.error) or answer.stale
-    rule = PreloadRule(trigger="threading", preloads=(_preload(module, attribute),))
+    exposed = None if impossible else bool(answer.error) or answer.stale
+    preload = Preload(module=module, attributes=(attribute,) if attribute else ())
+    rule = PreloadRule(trigger="threading", preloads=(preload,))
+    events = [event for process in processes for event in process.events]
+    replaced = [event.name for event in events if isinstance(event, End) and event.replaced]
     return ImportProbeFacts(
         module=module,
         attribute=attribute or None,
@@ -192,14 +181,10 @@ def probe(
         exposed=exposed,
         error=impossible or answer.error or None,
         loaded_before=answer.loaded_before,
-        replaced=_replaced(processes),
+        replaced=tuple(dict.fromkeys(replaced)),
         immune=immune,
         rule=format_rule(rule) if exposed and _wins(python, rule, environ) else None,
     )
-
-
-def _preload(module: str, attribute: str) -> Preload:
-    return Preload(module=module, attributes=(attribute,) if attribute else ())
 
 
 def _wins(python: Path, rule: PreloadRule, environ: Mapping[str, str]) -> bool:
@@ -219,16 +204,6 @@ def _wins(python: Path, rule: PreloadRule, environ: Mapping[str, str]) -> bool:
     )
     answer = _read(run)
     return run.exit_code == 0 and answer.loaded_before and not (answer.failed or answer.absent)
-
-
-def _replaced(processes: Sequence[RecordedProcess]) -> tuple[str, ...]:
-    """The modules that replaced themselves, in that order."""
-    names: dict[str, None] = {}
-    for process in processes:
-        for event in process.events:
-            if isinstance(event, End) and event.replaced:
-                names[event.name] = None
-    return tuple(names)
 
 
 def _read(run: SeparateRun) -> _ProbeAnswer:

@@ -2,21 +2,25 @@
 """Acts on processes: runs a command in which every Python records its imports, reads the traces."""
 
 import asyncio
-import signal as signals
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports.trace import RecordedRun, read_traces
 from ci_doctor.preload.injection import injected
-from ci_doctor.preload.race import self_replacement_race
+from ci_doctor.preload.trial import self_replacement_race
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import Interruption, end_awaited, hand_on
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
+
+if TYPE_CHECKING:
+    from signal import Signals
 
 DIRECTORY = "CI_DOCTOR_IMPORT_RACE"
 HOLD = "CI_DOCTOR_IMPORT_RACE_HOLD"
@@ -27,7 +31,6 @@ FILES = (
     FOLDER / "_ci_doctor_missing.py",
     FOLDER / "_ci_doctor_hold.py",
     FOLDER / "_ci_doctor_order.py",
-    FOLDER / "_ci_doctor_unfollowed.py",
     FOLDER / "_ci_doctor_imports.py",
 )
 
@@ -53,9 +56,6 @@ def recording(
 _HELPERS_S = 2.0
 _GRACE_S = 4.0
 _KILL_S = 2.0
-# After a signal to ci-doctor: its sender may have signalled our whole process group, the command
-# included. Wait a moment for that, so as not to send the signal twice.
-_GROUP_SIGNAL_S = 0.1
 _AFTER_CTRL_C_S = 2.0
 _AFTER_SIGNAL_S = 1.0
 _POLL_S = 0.02
@@ -94,16 +94,11 @@ def record(plan: RecordingPlan, directory: Path, interruption: Interruption) -> 
     with asyncio.Runner() as runner:
         runner.run(run.to_the_end(interruption))
     processes, unreadable = read_traces(directory)
-    exit_code = None
-    signal = None
-    if run.returncode is not None and run.returncode >= 0:
-        exit_code = run.returncode
-    elif run.returncode is not None:
-        signal = signal_name(-run.returncode)
+    code = run.returncode
     return RecordedRun(
         processes=processes,
-        exit_code=exit_code,
-        signal=signal,
+        exit_code=code if code is not None and code >= 0 else None,
+        signal=signal_name(-code) if code is not None and code < 0 else None,
         duration_s=run.duration_s,
         unreadable=unreadable,
         outlived=run.outlived,
@@ -122,7 +117,7 @@ class _ForegroundRun:
         self.duration_s = 0.0
         self.outlived: tuple[str, ...] = ()
         self.timed_out = False
-        self.received: signals.Signals | None = None
+        self.received: Signals | None = None
 
     async def to_the_end(self, interruption: Interruption) -> None:
         guardian = Guardian.start()
@@ -140,6 +135,7 @@ class _ForegroundRun:
             try:
                 await self._watch(child, tree, interruption)
             finally:
+                self.duration_s = self.duration_s or clock.now() - child.started_at
                 # After a second signal nobody waits for helpers.
                 tree.kill(_KILL_S, at_once=interruption.is_repeated)
                 self.returncode = child.wait()
@@ -148,69 +144,32 @@ class _ForegroundRun:
             guardian.close()
 
     async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in a task
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(child.pidfd, _settle, ended)
-        try:
-            with interruption.watch(task):
-                try:
-                    await self._to_its_end(child, tree, ended)
-                except asyncio.CancelledError:
-                    if interruption.received is None:
-                        raise
-                    self.received = interruption.received
-                    # Within `watch`: a second signal must be able to cancel the stop.
-                    await _stop(child, tree, ended, interruption.received)
-        finally:
-            loop.remove_reader(child.pidfd)
-            self.duration_s = self.duration_s or clock.now() - child.started_at
+        with end_awaited(child.pidfd) as ended, interruption.watch():
+            try:
+                await self._wait(child, tree, ended)
+            except asyncio.CancelledError:
+                if interruption.received is None:
+                    raise
+                self.received = interruption.received
+                limits_s = {"limit_s": _AFTER_SIGNAL_S, "ctrl_c_s": _AFTER_CTRL_C_S}
+                # Within `watch`: a second signal must be able to cancel the stop, and then the
+                # caller kills what is left.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await hand_on(self.received, child.pidfd, ended, **limits_s)
+                    await tree.terminate(_GRACE_S)
 
-    async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
+    async def _wait(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         await asyncio.wait({ended}, timeout=self.plan.timeout_s)
         self.duration_s = clock.now() - child.started_at
         self.timed_out = not ended.done()
-        if not self.timed_out:
-            self.outlived = await _outlived(tree)
+        deadline = clock.now() + _HELPERS_S
+        living = () if self.timed_out else tree.living(thorough=False)
+        while living and clock.now() < deadline:
+            await asyncio.sleep(_POLL_S)
+            living = tree.living(thorough=False)
+        self.outlived = tuple(kin.name for kin in living)
         if self.timed_out or self.outlived:
             await tree.terminate(_GRACE_S)
-
-
-async def _stop(
-    child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
-) -> None:
-    """Hand the signal on; a second one cancels this, and the caller kills what is left."""
-    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
-    number = signals.SIGTERM
-    own_time_s = _GROUP_SIGNAL_S
-    if received is signals.SIGINT:
-        number = signals.SIGINT
-        if in_foreground():
-            own_time_s = _AFTER_CTRL_C_S
-    try:
-        await asyncio.wait({ended}, timeout=own_time_s)
-        if not ended.done():
-            signals.pidfd_send_signal(child.pidfd, number)
-            await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
-        await tree.terminate(_GRACE_S)
-    except (asyncio.CancelledError, ProcessLookupError):
-        pass
-
-
-def _settle(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
-
-
-async def _outlived(tree: OwnTree) -> tuple[str, ...]:
-    """The names of the processes that are alive `_HELPERS_S` after the end of the command."""
-    deadline = clock.now() + _HELPERS_S
-    living = tree.living(thorough=False)
-    while living and clock.now() < deadline:
-        await asyncio.sleep(_POLL_S)
-        living = tree.living(thorough=False)
-    return tuple(kin.name for kin in living)
 
 
 # Each check starts the interpreter and takes 0.1 s; a job has one or two of them.
@@ -222,20 +181,14 @@ def check_interpreters(recorded: RecordedRun) -> dict[str, bool | None]:
 
     None if it cannot be checked.
     """
-    executables: dict[str, None] = {}
-    for process in recorded.processes:
-        # A program that embeds Python names itself as executable. Our arguments would mean
-        # something else to it.
-        if Path(process.executable).name.startswith("python"):
-            executables[process.executable] = None
-    exposures = {}
-    for executable in list(executables)[:_CHECKED]:
-        exposures[executable] = _exposed(Path(executable))
+    executables = dict.fromkeys(process.executable for process in recorded.processes)
+    # A program that embeds Python names itself as executable. Our arguments would mean something
+    # else to it.
+    pythons = [each for each in executables if Path(each).name.startswith("python")]
+    exposures: dict[str, bool | None] = {}
+    for python in pythons[:_CHECKED]:
+        try:
+            exposures[python] = self_replacement_race(Path(python))
+        except (UsageError, InfraError):
+            exposures[python] = None
     return exposures
-
-
-def _exposed(python: Path) -> bool | None:
-    try:
-        return self_replacement_race(python)
-    except (UsageError, InfraError):
-        return None

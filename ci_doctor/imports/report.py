@@ -1,35 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From an investigation to its verdict, facts, tables, cases and attempts."""
+"""Pure. From an investigation to its verdict, findings, facts, tables, cases and attempts."""
 
+import os
 import shlex
 import signal as signals
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from ci_doctor.imports import rules
 from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard
-from ci_doctor.imports.findings import findings, not_judged, shown, what
+from ci_doctor.imports.hazards import Harm, HarmKind, harms, kind_of
 from ci_doctor.imports.remedy import remedy
-from ci_doctor.imports.trace import Deadlock, End, ImportEvent, RecordedProcess, RecordedRun, Wait
+from ci_doctor.imports.trace import Deadlock, RecordedProcess, RecordedRun, Wait
 from ci_doctor.model.facts.import_race import (
     AdvisedHazard,
     AnalysisFacts,
     Hazard,
+    Import,
     ImportRaceFacts,
     RaceCounts,
     RecordedCommandFacts,
     RecordedProcessFacts,
     ReportedHazard,
     RuleStanding,
+    Site,
     Standing,
 )
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Outcome, signal_kind
-from ci_doctor.model.shortened import shortened
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.formatting import amount
+from ci_doctor.model.words import shortened
+from ci_doctor.render.formatting import amount, duration
 
 
 def conclude(investigation: Investigation) -> tuple[Verdict, str]:
@@ -47,27 +53,25 @@ def conclude(investigation: Investigation) -> tuple[Verdict, str]:
 
 
 def _happened(investigation: Investigation) -> str:
-    fired = len(investigation.having(Standing.FIRED))
-    confirmed = len(investigation.having(Standing.CONFIRMED))
-    harmless = len(investigation.having(Standing.HARMLESS))
-    safe = len(investigation.having(Standing.SAFE))
-    others = len(investigation.judged) - fired - confirmed
+    counts = {standing: len(investigation.having(standing)) for standing in Standing}
     parts = []
-    if fired:
+    if counts[Standing.FIRED]:
         ending = ""
         if investigation.recorded.command_failed:
             ending = f", which then ended with {investigation.recorded.describe_end()}"
-        parts.append(f"{fired} fired in the recorded run{ending}")
-    if confirmed:
-        parts.append(f"{confirmed} fired once the right import was delayed")
-    if harmless:
-        parts.append(f"{harmless} did no harm that was seen")
+        parts.append(f"{counts[Standing.FIRED]} fired in the recorded run{ending}")
+    if counts[Standing.CONFIRMED]:
+        parts.append(f"{counts[Standing.CONFIRMED]} fired once the right import was delayed")
+    if counts[Standing.HARMLESS]:
+        parts.append(f"{counts[Standing.HARMLESS]} did no harm that was seen")
+    others = len(investigation.judged) - counts[Standing.FIRED] - counts[Standing.CONFIRMED]
     # Without --confirm there is no SAFE one, but others that it could settle.
-    if investigation.confirming and safe:
-        parts.append(f"{safe} could not be made to fire")
+    if investigation.confirming and counts[Standing.SAFE]:
+        parts.append(f"{counts[Standing.SAFE]} could not be made to fire")
     elif others and not investigation.confirming:
         parts.append("`--confirm` settles the others")
-    return f"{_races(len(investigation.judged))} can happen here; {'; '.join(parts)}"
+    races = amount(len(investigation.judged), "import race")
+    return f"{races} can happen here; {'; '.join(parts)}"
 
 
 def nothing_known(investigation: Investigation) -> str | None:
@@ -80,24 +84,19 @@ def nothing_known(investigation: Investigation) -> str | None:
         )
     if not run.processes:
         return "nothing was recorded: no Python that reads PYTHONPATH and runs `site` was started"
-    if unjudged := _unjudged(run):
-        return unjudged
-    for process in run.processes:
-        if not process.armed:
-            return (
-                f"process {process.pid} (Python {process.version}) was not recorded: "
-                "its import system is not one that is known"
-            )
+    unjudged = [process for process in run.processes if process.unjudged]
+    if unjudged:
+        why = not_judged(unjudged[0].unjudged[0])
+        return f"process {unjudged[0].pid} cannot be judged: {why}"
+    unarmed = [process for process in run.processes if not process.armed]
+    if unarmed:
+        return (
+            f"process {unarmed[0].pid} (Python {unarmed[0].version}) was not recorded: "
+            "its import system is not one that is known"
+        )
     if run.unreadable:
         traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
-    return None
-
-
-def _unjudged(run: RecordedRun) -> str | None:
-    for process in run.processes:
-        for why in process.unjudged:
-            return f"process {process.pid} cannot be judged: {not_judged(why)}"
     return None
 
 
@@ -106,11 +105,11 @@ def _undecided(investigation: Investigation) -> str | None:
     possible = len(investigation.having(Standing.POSSIBLE))
     unsettled = len(investigation.having(Standing.OPEN))
     if possible:
-        races = _races(possible)
+        races = amount(possible, "import race")
         return f"{races} can happen here, none did in this run; `--confirm` settles it"
     if unsettled:
         return (
-            f"{_races(unsettled)} can happen here as far as it is known, "
+            f"{amount(unsettled, 'import race')} can happen here as far as it is known, "
             f"and {_runs(investigation)} could not decide it"
         )
     if not investigation.is_whole:
@@ -128,7 +127,7 @@ def _safe(investigation: Investigation) -> str:
     harmless = len(investigation.having(Standing.HARMLESS))
     if harmless:
         return (
-            f"{_races(harmless)} can happen here, and did no harm in "
+            f"{amount(harmless, 'import race')} can happen here, and did no harm in "
             f"{_runs(investigation)}: no name was missing"
         )
     safe = len(investigation.having(Standing.SAFE))
@@ -149,89 +148,76 @@ def _safe(investigation: Investigation) -> str:
 
 def _runs(investigation: Investigation) -> str:
     # By number: one run may count for several hazards.
-    numbers: set[int] = set()
-    for judged in investigation.judged:
-        if judged.confirmation is not None:
-            for run in judged.confirmation.runs:
-                numbers.add(run.number)
+    confirmations = [judged.confirmation for judged in investigation.judged if judged.confirmation]
+    numbers = {run.number for confirmation in confirmations for run in confirmation.runs}
     return f"{amount(len(numbers), 'run')} with a delay"
 
 
-def _races(count: int) -> str:
-    return amount(count, "import race")
-
-
-_NOT_LOOKED_AT: Final = (
-    "`pkg.sub` in one thread, if only another thread imports pkg.sub",
-    "reads of `sys.modules`, which may find an incomplete module",
-)
 _EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = {
     True: "exposed",
     False: "immune",
     None: "unknown",
 }
+_NOT_LOOKED_AT: Final = (
+    "`pkg.sub` in one thread, if only another thread imports pkg.sub",
+    "reads of `sys.modules`, which may find an incomplete module",
+)
 
 
 def facts(investigation: Investigation) -> ImportRaceFacts:
-    """What was recorded, as plain values."""
-    hazards: list[ReportedHazard] = []
-    for judged in investigation.judged:
-        # At all places: the findings show the worst one only.
-        hazards.extend(
-            _reported(judged, hazard, investigation) for hazard in judged.candidate.hazards
-        )
-    processes = tuple(map(_process_facts, investigation.recorded.processes))
+    """What was recorded, as plain values. The hazards at all places: the findings show the worst one only."""
+    run = investigation.recorded
+    processes = tuple(map(_process_facts, run.processes))
     return ImportRaceFacts(
-        hazards=tuple(hazards),
-        immune_to=tuple(_advised(each, investigation) for each in investigation.spared),
-        counts=_counts(investigation, processes),
+        hazards=tuple(
+            ReportedHazard(
+                **msgspec.structs.asdict(hazard),
+                remedy=remedy(hazard, investigation.rules),
+                standing=judged.standing,
+                hold=None if judged.hold is None else judged.hold.text(),
+            )
+            for judged in investigation.judged
+            for hazard in judged.candidate.hazards
+        ),
+        immune_to=tuple(
+            AdvisedHazard(
+                **msgspec.structs.asdict(hazard), remedy=remedy(hazard, investigation.rules)
+            )
+            for hazard in investigation.spared
+        ),
+        counts=RaceCounts(
+            fired=len(investigation.having(Standing.FIRED)),
+            confirmed=len(investigation.having(Standing.CONFIRMED)),
+            possible=len(investigation.having(Standing.POSSIBLE)),
+            open=len(investigation.having(Standing.OPEN)),
+            not_confirmed=len(investigation.having(Standing.SAFE)),
+            no_harm_seen=len(investigation.having(Standing.HARMLESS)),
+            processes=len(processes),
+            threads=sum(len(process.threads) for process in processes),
+            loaded=sum(process.loaded for process in processes),
+            waits=sum(process.waits for process in processes),
+            deadlocks=sum(process.deadlocks for process in processes),
+        ),
         interpreters={
             executable: _EXPOSURES[exposed]
             for executable, exposed in investigation.interpreters.items()
         },
         processes=processes,
-        command=_command_facts(investigation.recorded, investigation.isolated),
+        command=RecordedCommandFacts(
+            exit_code=run.exit_code,
+            signal=run.signal,
+            duration_s=round(run.duration_s, 3),
+            timed_out=run.timed_out,
+            outlived=run.outlived,
+            isolated=investigation.isolated,
+        ),
         analysis=AnalysisFacts(
             is_whole=investigation.is_whole, not_looked_at=not_looked_at(investigation)
         ),
     )
 
 
-def _reported(judged: JudgedHazard, hazard: Hazard, investigation: Investigation) -> ReportedHazard:
-    hold = None
-    confirmation = judged.confirmation
-    if confirmation is not None and confirmation.fired_in is not None:
-        hold = confirmation.fired_in.hold.text()
-    advice = remedy(hazard, investigation.rules)
-    fields = msgspec.structs.asdict(hazard)
-    return ReportedHazard(**fields, remedy=advice, standing=judged.standing, hold=hold)
-
-
-def _advised(hazard: Hazard, investigation: Investigation) -> AdvisedHazard:
-    advice = remedy(hazard, investigation.rules)
-    return AdvisedHazard(**msgspec.structs.asdict(hazard), remedy=advice)
-
-
-def _counts(
-    investigation: Investigation, processes: tuple[RecordedProcessFacts, ...]
-) -> RaceCounts:
-    return RaceCounts(
-        fired=len(investigation.having(Standing.FIRED)),
-        confirmed=len(investigation.having(Standing.CONFIRMED)),
-        possible=len(investigation.having(Standing.POSSIBLE)),
-        open=len(investigation.having(Standing.OPEN)),
-        not_confirmed=len(investigation.having(Standing.SAFE)),
-        no_harm_seen=len(investigation.having(Standing.HARMLESS)),
-        processes=len(processes),
-        threads=sum(len(process.threads) for process in processes),
-        loaded=sum(process.loaded for process in processes),
-        waits=sum(process.waits for process in processes),
-        deadlocks=sum(process.deadlocks for process in processes),
-    )
-
-
 def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
-    names = [thread.name for thread in process.threads.values()]
     return RecordedProcessFacts(
         pid=process.pid,
         parent_pid=process.parent_pid,
@@ -239,42 +225,20 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
         version=process.version,
         argv=process.argv,
         forked=process.forked,
-        threads=tuple(names),
-        loaded=count_loaded(process),
-        waits=_count(process, Wait),
-        deadlocks=_count(process, Deadlock),
+        threads=tuple(thread.name for thread in process.threads.values()),
+        loaded=process.count_loaded(),
+        waits=sum(isinstance(each, Wait) for each in process.events),
+        deadlocks=sum(isinstance(each, Deadlock) for each in process.events),
         escapes=process.escapes,
         ended_by_itself=process.exited_ns is not None,
         truncated=process.truncated,
     )
 
 
-def _command_facts(run: RecordedRun, isolated: str | None) -> RecordedCommandFacts:
-    return RecordedCommandFacts(
-        exit_code=run.exit_code,
-        signal=run.signal,
-        duration_s=round(run.duration_s, 3),
-        timed_out=run.timed_out,
-        outlived=run.outlived,
-        isolated=isolated,
-    )
-
-
 def not_looked_at(investigation: Investigation) -> tuple[str, ...]:
     """Races of imports that no recording shows; none if no process has a second thread."""
-    for process in investigation.recorded.processes:
-        if len(process.threads) > 1:
-            return _NOT_LOOKED_AT
-    return ()
-
-
-def count_loaded(process: RecordedProcess) -> int:
-    """How many modules its threads executed to the end."""
-    return sum(isinstance(each, End) and each.status == "loaded" for each in process.events)
-
-
-def _count(process: RecordedProcess, kind: type[ImportEvent]) -> int:
-    return sum(isinstance(each, kind) for each in process.events)
+    has_threads = any(len(each.threads) > 1 for each in investigation.recorded.processes)
+    return _NOT_LOOKED_AT if has_threads else ()
 
 
 # A test suite with workers has dozens, and most of them look alike.
@@ -295,31 +259,33 @@ _OUTCOMES = {
 def tables(investigation: Investigation) -> tuple[Table, ...]:
     """Which processes were recorded, and whether their interpreters are exposed."""
     processes = investigation.recorded.processes
-    recorded = [_process_row(process) for process in processes[:_PROCESSES_SHOWN]]
+    recorded = []
+    for process in processes[:_PROCESSES_SHOWN]:
+        command = shlex.join(process.argv) or shown(process.executable)
+        # The command comes last: only the last column is broken between words.
+        recorded.append(
+            row(
+                str(process.pid),
+                process.version,
+                process.count_loaded(),
+                len(process.threads),
+                shortened(command, _COMMAND_SHOWN),
+            )
+        )
     hidden = len(processes) - len(recorded)
     if hidden:
         recorded.append(row(f"… and {hidden} more"))
-    interpreters = []
-    for executable, exposed in investigation.interpreters.items():
-        interpreters.append(row(shown(executable), _EXPOSURE_WORDS[exposed]))
-    made = []
-    if recorded:
-        made.append(Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)))
-    if interpreters:
-        made.append(Table(title="Race of self-replacing modules", rows=tuple(interpreters)))
-    if not_looked_at(investigation):
-        rows = [row(what) for what in not_looked_at(investigation)]
-        made.append(Table(title="Not looked at", rows=tuple(rows)))
-    return tuple(made)
-
-
-def _process_row(process: RecordedProcess) -> Row:
-    command = shlex.join(process.argv) or shown(process.executable)
-    command = shortened(command, _COMMAND_SHOWN)
-    loaded = count_loaded(process)
-    threads = len(process.threads)
-    # The command comes last: only the last column is broken between words.
-    return row(str(process.pid), process.version, loaded, threads, command)
+    interpreters = [
+        row(shown(executable), _EXPOSURE_WORDS[exposed])
+        for executable, exposed in investigation.interpreters.items()
+    ]
+    unseen = [row(what) for what in not_looked_at(investigation)]
+    made = (
+        Table(title="Recorded", columns=_PROCESS_COLUMNS, rows=tuple(recorded)),
+        Table(title="Race of self-replacing modules", rows=tuple(interpreters)),
+        Table(title="Not looked at", rows=tuple(unseen)),
+    )
+    return tuple(table for table in made if table.rows)
 
 
 _RULES: Final = {
@@ -334,79 +300,54 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
     """The recorded run, and each run with a delay; `logs` has the file of each one's output."""
     recorded = investigation.recorded
     fired = bool(investigation.having(Standing.FIRED))
-    result = None
-    if fired:
-        result = "a race fired"
-    first = Attempt(
-        name="recorded",
-        outcome=_outcome(recorded, result),
-        ok=not fired and not recorded.command_failed,
-        duration_s=round(recorded.duration_s, 3),
-    )
-    all_attempts = [first]
+    made = [
+        Attempt(
+            name="recorded",
+            outcome=_outcome(recorded, "a race fired" if fired else None),
+            ok=not fired and not recorded.command_failed,
+            duration_s=round(recorded.duration_s, 3),
+        )
+    ]
+    confirmations = [judged.confirmation for judged in investigation.judged if judged.confirmation]
     for run in investigation.runs:
-        log = logs.get(run.number)
-        all_attempts.append(_attempt(run, investigation, log))
-    return tuple(all_attempts)
-
-
-def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
-    fired = list(_fired_in(run, investigation))
-    is_handed_out = _was_handed_out(run, investigation)
-    result = _result(run, fired, is_handed_out=is_handed_out)
-    lost = False
-    if run.rule is not None:
-        standing = investigation.rules[run.rule]
-        lost = standing is RuleStanding.LOST
-        result = f"with the rule {run.rule}, which {_RULES[standing]}"
-    outcome = _outcome(run.recorded, result)
-    return Attempt(
-        name=f"held {run.number}",
-        outcome=f"{outcome} ({run.hold.text()})",
-        ok=not fired and not lost,
-        duration_s=round(run.recorded.duration_s, 3),
-        log=log,
-        facts={
-            "hold": run.hold.text(),
-            "held": run.was_held,
-            "met": run.met,
-            "handed_out": is_handed_out,
-            "fired": bool(fired),
-            "exit_code": run.recorded.exit_code,
-            "signal": run.recorded.signal,
-            "same_end_as_recorded": run.ended_as_recorded,
-            "rule": run.rule,
-        },
-    )
-
-
-def _fired_in(run: HeldRun, investigation: Investigation) -> Iterator[str]:
-    for judged in investigation.judged:
-        if judged.confirmation is None:
-            continue
         # By identity: a run for one hazard may make another one fire too.
-        if judged.confirmation.fired_in is run:
-            yield what(judged.candidate.worst)
+        raced = [what(each.candidate.worst) for each in confirmations if each.fired_in is run]
+        is_handed_out = any(run in each.handed_out_in for each in confirmations)
+        standing = None if run.rule is None else investigation.rules[run.rule]
+        result = f"fired: {', '.join(raced)}"
+        if standing is not None:
+            result = f"with the rule {run.rule}, which {_RULES[standing]}"
+        elif not raced and is_handed_out:
+            result = "a wrong module was handed out, nothing that was read was missing"
+        elif not raced:
+            result = _without_a_race(run)
+        made.append(
+            Attempt(
+                name=f"held {run.number}",
+                outcome=f"{_outcome(run.recorded, result)} ({run.hold.text()})",
+                ok=not raced and standing is not RuleStanding.LOST,
+                duration_s=round(run.recorded.duration_s, 3),
+                log=logs.get(run.number),
+                facts={
+                    "hold": run.hold.text(),
+                    "held": run.was_held,
+                    "met": run.met,
+                    "handed_out": is_handed_out,
+                    "fired": bool(raced),
+                    "exit_code": run.recorded.exit_code,
+                    "signal": run.recorded.signal,
+                    "same_end_as_recorded": run.ended_as_recorded,
+                    "rule": run.rule,
+                },
+            )
+        )
+    return tuple(made)
 
 
-def _was_handed_out(run: HeldRun, investigation: Investigation) -> bool:
-    for judged in investigation.judged:
-        confirmation = judged.confirmation
-        if confirmation is not None and run in confirmation.handed_out_in:
-            return True
-    return False
-
-
-def _result(run: HeldRun, fired: list[str], *, is_handed_out: bool) -> str:
-    if fired:
-        return f"fired: {', '.join(fired)}"
-    if is_handed_out:
-        return "a wrong module was handed out, nothing that was read was missing"
+def _without_a_race(run: HeldRun) -> str:
     if run.met:
         return "met, nothing happened"
-    if not run.was_held:
-        return "not held"
-    return "no second thread requested the module"
+    return "no second thread requested the module" if run.was_held else "not held"
 
 
 def _outcome(recorded: RecordedRun, result: str | None) -> str:
@@ -423,31 +364,26 @@ def cases(investigation: Investigation) -> tuple[Case, ...]:
 
     Without a hazard, one that passes if something was recorded.
     """
-    made = []
-    for judged in investigation.judged:
-        hazard = judged.candidate.worst
-        case = Case(
+    made = [
+        Case(
             group="import-race",
-            name=f"{hazard.kind}: {', '.join(hazard.modules)}",
+            name=f"{judged.candidate.worst.kind}: {', '.join(judged.candidate.worst.modules)}",
             outcome=_OUTCOMES[judged.standing],
-            message=f"{what(hazard)}: {judged.standing}",
-            detail=hazard.detail,
+            message=f"{what(judged.candidate.worst)}: {judged.standing}",
+            detail=judged.candidate.worst.detail,
         )
-        made.append(case)
+        for judged in investigation.judged
+    ]
     if not investigation.recorded.processes:
         return tuple(made)
     # A case that passes must not stand for imports that were not compared.
     if not investigation.is_whole:
         message = "not all of what could meet was compared"
-        made.append(
-            Case(
-                group="import-race", name="all imports", outcome=CaseOutcome.ERROR, message=message
-            )
-        )
+        cut = CaseOutcome.ERROR
+        made.append(Case(group="import-race", name="all imports", outcome=cut, message=message))
     elif not made:
-        made.append(
-            Case(group="import-race", name="imports across threads", outcome=CaseOutcome.PASSED)
-        )
+        passed = CaseOutcome.PASSED
+        made.append(Case(group="import-race", name="imports across threads", outcome=passed))
     return tuple(made)
 
 
@@ -476,3 +412,262 @@ def interrupted(outcome: Outcome, received: signals.Signals) -> Outcome:
     message = f"interrupted by {received.name}; every process was stopped"
     error = Failure(message=message, kind=signal_kind(received.name))
     return replace(outcome, verdict=None, summary=message, error=error)
+
+
+_CHAIN_SHOWN = 4
+_NOT_JUDGED: Final = {
+    "greenlets": "several greenlets import in one thread, and only threads are told apart",
+    "free threading": "its interpreter runs without the GIL, for which no check exists yet",
+}
+
+
+def not_judged(why: str) -> str:
+    """Why nothing is known of a process, from the word in its trace."""
+    return _NOT_JUDGED.get(why, f"{why} switches stacks within a thread")
+
+
+def what(hazard: Hazard) -> str:
+    """What is special about its modules."""
+    first = hazard.modules[0]
+    *others, last = hazard.modules
+    together = f"{', '.join(others)} and {last}" if others else last
+    return kind_of(hazard).what.format(first=first, all=together, last=last)
+
+
+def threads(hazard: Hazard) -> str:
+    """Which threads import them."""
+    first = hazard.first
+    second = hazard.second
+    words = kind_of(hazard).threads
+    if words is not None:
+        return words.format(first=first.thread, second=second.thread)
+    if first.name == second.name:
+        return f"and threads {first.thread} and {second.thread} import it"
+    one = f"thread {first.thread} imports {first.name}"
+    other = f"thread {second.thread} {second.name}"
+    return f"and {one}, {other}"
+
+
+def describe_import(side: Import) -> str:
+    """One side of a hazard, with the chain of modules that led to it, innermost first."""
+    statement = f"thread {side.thread} imports {side.name}"
+    if side.names:
+        statement += f" ({', '.join(side.names)})"
+    lines = [statement]
+    if side.thread_started_at is not None:
+        lines.append(f"started at {place(side.thread_started_at)}")
+    outer = [site for site in side.chain if site != side.site]
+    hidden = len(outer) - _CHAIN_SHOWN
+    if hidden > 0:
+        lines.append(f"… {hidden} more")
+    # The outermost ones are shown: they are in the program's own code, where it can be changed.
+    outermost = reversed(outer[:_CHAIN_SHOWN])
+    lines.extend(f"while {site.module} runs {place(site)}" for site in outermost)
+    return "\n".join(lines)
+
+
+def describe_harm(harm: Harm) -> str:
+    """What went wrong, in a sentence without its full stop."""
+    where = "" if harm.site is None else f" at {place(harm.site)}"
+    match harm.kind:
+        case HarmKind.MISSING_NAME if harm.attribute == "*":
+            return f"thread {harm.thread} took `*` from the incomplete {harm.name}{where}"
+        case HarmKind.MISSING_NAME:
+            return f"thread {harm.thread} found no {harm.attribute} in {harm.name}{where}"
+        case HarmKind.DEADLOCK_ERROR:
+            return f"the import of {harm.name} in thread {harm.thread} ended with _DeadlockError"
+        case HarmKind.UNFINISHED_MODULE:
+            return (
+                f"thread {harm.thread} received the unfinished module {harm.name} "
+                "instead of the error of its import"
+            )
+
+
+def place(site: Site) -> str:
+    """`file:line`."""
+    return f"{shown(site.file)}:{site.line}"
+
+
+def shown(path: str) -> str:
+    """`path` as a person types it: relative, if it is below the working directory."""
+    if not os.path.isabs(path):  # noqa: PTH117
+        return path
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+# Examples of what was started; the facts list all.
+_COMMANDS_SHOWN = 3
+# What went wrong first; all of it follows from one race.
+_HARMS_SHOWN = 3
+# Harm is an error even if the program ignored it: another run may not be able to.
+_SEVERITIES: Final = {
+    Standing.FIRED: Severity.ERROR,
+    Standing.CONFIRMED: Severity.ERROR,
+    Standing.POSSIBLE: Severity.WARNING,
+    Standing.OPEN: Severity.WARNING,
+    Standing.HARMLESS: Severity.WARNING,
+    Standing.SAFE: Severity.NOTE,
+}
+
+_STANDINGS: Final = {
+    Standing.FIRED: "it fired in the recorded run",
+    Standing.OPEN: "the runs with a delay could not decide it",
+    Standing.HARMLESS: "a thread was handed a wrong module, and nothing that it read was missing",
+}
+
+
+def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator[Finding]:
+    """All of them; `excerpts` has the last lines that runs with a delay wrote to stderr."""
+    run = investigation.recorded
+    for judged in investigation.judged:
+        yield _of_hazard(judged, investigation, excerpts)
+    # With a hazard the result is not a pass anyway; without one, the child may be what raced.
+    severity = Severity.NOTE if investigation.judged else Severity.WARNING
+    escapes = [(each.why, each.argv) for process in run.processes for each in process.escapes]
+    for why, commands in _by_reason(escapes):
+        yield rules.NOT_FOLLOWED.finding(
+            f"{len(commands)} of the Pythons that were started could not be followed: {why}",
+            evidence=commands[:_COMMANDS_SHOWN],
+            remedy=rules.NOT_FOLLOWED.remedy,
+            severity=severity,
+        )
+    if investigation.spared:
+        names = {hazard.modules[0] for hazard in investigation.spared}
+        immune = [
+            python for python, exposed in investigation.interpreters.items() if exposed is False
+        ]
+        yield rules.INTERPRETER_IMMUNE.finding(
+            f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
+            "which this interpreter survives",
+            evidence=tuple(Evidence(file=shown(python)) for python in immune),
+            remedy=remedy(investigation.spared[0], investigation.rules).text,
+        )
+    unjudged = [(why, process.argv) for process in run.processes for why in process.unjudged]
+    for why, commands in _by_reason(unjudged):
+        yield rules.NOT_JUDGED.finding(
+            f"imports cannot be judged in {len(commands)} of the processes: {not_judged(why)}",
+            evidence=commands[:_COMMANDS_SHOWN],
+            remedy=rules.NOT_JUDGED.remedy,
+        )
+    yield from _of_recording(investigation)
+
+
+def _by_reason(
+    commands: Iterable[tuple[str, tuple[str, ...]]],
+) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
+    """The commands of each reason: a test suite may start the same tool a thousand times."""
+    by_reason: dict[str, list[Evidence]] = defaultdict(list)
+    for why, argv in commands:
+        by_reason[why].append(Evidence(excerpt=" ".join(argv)))
+    for why, evidence in by_reason.items():
+        yield why, tuple(evidence)
+
+
+def _of_recording(investigation: Investigation) -> Iterator[Finding]:
+    """What is wrong with the recording as a whole."""
+    run = investigation.recorded
+    if run.unreadable or not run.processes:
+        summary = "imports were not recorded, or cannot be read"
+        if investigation.isolated:
+            summary = f"not followed: {investigation.isolated}"
+        yield rules.NOT_RECORDED.finding(
+            summary,
+            evidence=tuple(Evidence(excerpt=text) for text in run.unreadable),
+            remedy=rules.NOT_RECORDED.remedy,
+        )
+    # A race that fired may be why the command failed: the failure is no finding of its own then.
+    has_fired = bool(investigation.having(Standing.FIRED))
+    if run.command_failed and run.processes and not has_fired:
+        yield rules.COMMAND_FAILED.finding(
+            f"the command ended with {run.describe_end()}, so it may have ended before some of its "
+            "imports",
+            remedy=rules.COMMAND_FAILED.remedy,
+        )
+
+
+def _of_hazard(
+    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
+) -> Finding:
+    hazard = judged.candidate.worst
+    rule = kind_of(hazard).rule
+    advice: str | None = remedy(hazard, investigation.rules).text
+    # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
+    if judged.standing is Standing.SAFE:
+        rule = rules.NOT_CONFIRMED
+        advice = None
+    elif judged.standing is Standing.OPEN and kind_of(hazard).delays(hazard):
+        rule = rules.NOT_SETTLED
+    return rule.finding(
+        f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
+        evidence=tuple(_evidence(judged, investigation, excerpts)),
+        remedy=advice,
+        severity=_SEVERITIES[judged.standing],
+    )
+
+
+def _standing(judged: JudgedHazard) -> str:
+    confirmation = judged.confirmation
+    words = _STANDINGS.get(judged.standing, "nothing orders the two imports")
+    if judged.standing is Standing.CONFIRMED and judged.hold is not None:
+        # A delay adds no order that cannot come about by itself: what fires with it can fire
+        # without it.
+        words = f"it fired in a run with a delay ({judged.hold.describe()})"
+    if judged.standing is Standing.SAFE and confirmation is not None:
+        longest = duration(max(run.hold.limit_s for run in confirmation.runs))
+        words = f"no other thread came within {longest} of a delay, so something orders the two"
+        # To have met without harm is the stronger evidence, in whichever run it was.
+        if any(run.met for run in confirmation.runs):
+            words = "a delay brought the two together, and nothing happened"
+    if judged.standing is Standing.OPEN and confirmation is None:
+        words = "no run was made for it"
+        if not kind_of(judged.candidate.worst).delays(judged.candidate.worst):
+            words = "nothing orders the two, and no run with a delay decides it"
+    return words
+
+
+def _evidence(
+    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
+) -> Iterator[Evidence]:
+    hazards = judged.candidate.hazards
+    for side in (hazards[0].first, hazards[0].second):
+        # A frame without a line number has line 0 in the trace.
+        line = side.site.line or None
+        yield Evidence(file=shown(side.site.file), line=line, excerpt=describe_import(side))
+    lines = [hazards[0].detail]
+    # Each pair once: several threads or processes may meet at the same two lines.
+    places = {(hazard.first.site, hazard.second.site) for hazard in hazards}
+    if len(places) > 1:
+        lines.append(f"the same at {len(places) - 1} more pairs of places")
+    if len(investigation.recorded.processes) > 1:
+        pids = sorted({hazard.pid for hazard in hazards})
+        lines.append(f"in process {', '.join(map(str, pids))}")
+    if judged.standing is Standing.FIRED:
+        lines += _of_harm(judged, investigation.recorded)
+    yield Evidence(excerpt="\n".join(lines))
+    if judged.confirmation is not None and judged.confirmation.fired_in is not None:
+        yield _of_run(judged, judged.confirmation.fired_in, excerpts)
+
+
+def _of_run(judged: JudgedHazard, held: HeldRun, excerpts: dict[int, str]) -> Evidence:
+    recorded = held.recorded
+    ending = f"ended with {recorded.describe_end()}"
+    if recorded.timed_out:
+        ending = "was stopped, it did not end"
+    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
+    if held.newly_failed:
+        failed = ", ".join(held.newly_failed[:_HARMS_SHOWN])
+        lines.append(f"the import of {failed} failed, and succeeds without the delay")
+    # A program that ends well may still write warnings, which would look like evidence.
+    excerpt = excerpts.get(held.number)
+    if excerpt and (recorded.timed_out or recorded.exit_code != 0):
+        lines.append(excerpt)
+    return Evidence(excerpt="\n".join(lines))
+
+
+def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
+    """The first things that went wrong, each in a sentence."""
+    harms_by_rank: dict[Harm, None] = {}
+    for hazard in judged.candidate.hazards:
+        harms_by_rank.update(dict.fromkeys(harms(hazard, run.processes)))
+    return [describe_harm(harm) for harm in list(harms_by_rank)[:_HARMS_SHOWN]]

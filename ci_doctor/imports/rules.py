@@ -3,10 +3,9 @@
 
 from typing import Final
 
-from ci_doctor.imports.kinds import KINDS
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.meaning import Meaning
-from ci_doctor.model.rule import Rule
+from ci_doctor.imports.hazards import KINDS
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.verdict import Meaning
 
 ABOUT: Final = Meaning(
     meaning="Two threads import at the same time, and one of them is handed an incomplete module. "

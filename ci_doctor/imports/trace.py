@@ -3,9 +3,9 @@
 
 import ast
 import signal as signals
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -173,6 +173,11 @@ class RecordedProcess(Struct, frozen=True, kw_only=True):
     truncated: bool = False
     armed: bool = True
 
+    def count_loaded(self, name: str | None = None) -> int:
+        """How many modules its threads executed to the end, or how often they executed `name`."""
+        ends = [each for each in self.events if isinstance(each, End) and each.status == "loaded"]
+        return sum(name in {None, each.name} for each in ends)
+
 
 class RecordedRun(Struct, frozen=True, kw_only=True):
     """A run that has ended, and its recorded Python processes in the order of their starts.
@@ -227,7 +232,15 @@ _OTHERS = {
     "armed": ("t",),
     "exit": ("t",),
 }
-_BRACKETS = str.maketrans("()", "[]")
+# What the recorder writes outside of strings, and the same in JSON.
+_JSON: Final = (
+    ("(", "["),
+    (",)", "]"),
+    (")", "]"),
+    ("None", "null"),
+    ("True", "true"),
+    ("False", "false"),
+)
 _decode = msgspec.json.Decoder(decodable(list[object])).decode
 # What `ast.literal_eval` and the conversion raise for a line that is not a record.
 _BAD_RECORD = (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError)
@@ -247,15 +260,11 @@ def read_trace(text: str) -> RecordedProcess | None:
         try:
             reader.read(_values(line))
         except _BAD_RECORD as error:
-            raise _unreadable(number, line) from error
+            raise InfraError(
+                f"line {number} of an import trace is not a record: {line[:80]!r}",
+                hint="record again into an empty directory; a full disk cuts traces in the middle",
+            ) from error
     return reader.process(truncated=cut_off)
-
-
-def _unreadable(number: int, line: str) -> InfraError:
-    return InfraError(
-        f"line {number} of an import trace is not a record: {line[:80]!r}",
-        hint="record again into an empty directory; a full disk cuts traces in the middle",
-    )
 
 
 def _values(line: str) -> Sequence[object]:
@@ -268,7 +277,9 @@ def _values(line: str) -> Sequence[object]:
     if not any(mark in line for mark in '\\"{'):
         # Every second piece is the inside of a string, which must stay as it is.
         pieces = line.split("'")
-        pieces[::2] = _as_json(pieces[::2])
+        for index in range(0, len(pieces), 2):
+            for python, json in _JSON:
+                pieces[index] = pieces[index].replace(python, json)
         try:
             return _decode('"'.join(pieces))
         except msgspec.DecodeError:
@@ -277,18 +288,6 @@ def _values(line: str) -> Sequence[object]:
     if not isinstance(values, tuple):
         raise TypeError(line)
     return values
-
-
-def _as_json(outside: Iterable[str]) -> list[str]:
-    """The pieces of a tuple literal outside of its strings, in JSON."""
-    converted = []
-    for piece in outside:
-        text = piece
-        if piece != ", ":  # by far the most common one
-            text = text.translate(_BRACKETS).replace(",]", "]").replace("None", "null")
-            text = text.replace("True", "true").replace("False", "false")
-        converted.append(text)
-    return converted
 
 
 class _TraceReader:
@@ -309,18 +308,16 @@ class _TraceReader:
     def read(self, values: Sequence[object]) -> None:
         """Take one record. Raises one of `_BAD_RECORD`."""
         kind = str(values[0])
-        if kind in _EVENTS:
-            event_type, names = _EVENTS[kind]
-            self.read_event(event_type, dict(zip(names, values[1:], strict=True)))
-        else:
+        if kind not in _EVENTS:
             self.read_other(kind, dict(zip(_OTHERS[kind], values[1:], strict=True)))
-
-    def read_event(self, event_type: type[ImportEvent], fields: dict[str, object]) -> None:
-        """Take an event, and the vector clock that was written just before it."""
+            return
+        event_type, names = _EVENTS[kind]
+        fields = dict(zip(names, values[1:], strict=True))
         if "file" in fields:
             fields["site"] = self.site(fields)
         event = msgspec.convert(fields, decodable(event_type))
         self.events.append(event)
+        # The vector clock was written just before it.
         if event.n in self.pending:
             order = {"n": event.n, "k": event.k, "clock": self.pending.pop(event.n)}
             self.orders.append(msgspec.convert(order, decodable(Order)))
@@ -357,24 +354,19 @@ class _TraceReader:
                 self.unjudged.append(str(fields["why"]))
             case "loader":
                 self.loaders[str(fields["name"])] = str(fields["module"])
+            case "armed":
+                self.facts["armed"] = True
             case _:
-                self.read_moment(kind, fields["t"])
-
-    def read_moment(self, kind: str, t: object) -> None:
-        """Take `armed` or `exit`, of which only the time is recorded."""
-        if kind == "armed":
-            self.facts["armed"] = True
-        else:
-            self.facts["exited_ns"] = msgspec.convert(t, decodable(int))
+                self.facts["exited_ns"] = msgspec.convert(fields["t"], decodable(int))
 
     def process(self, *, truncated: bool) -> RecordedProcess | None:
         """All records as one value; None if the first record is missing."""
         if "pid" not in self.facts:
             return None
-        threads: dict[int, RecordedThread] = {}
-        for event in self.events:
-            if event.n not in threads:
-                threads[event.n] = RecordedThread(number=event.n, name=f"thread {event.n}")
+        threads = {
+            n: RecordedThread(number=n, name=f"thread {n}")
+            for n in dict.fromkeys(event.n for event in self.events)
+        }
         return msgspec.structs.replace(
             msgspec.convert(self.facts, decodable(RecordedProcess)),
             threads=threads | self.threads,

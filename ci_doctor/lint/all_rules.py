@@ -2,7 +2,7 @@
 """Pure. All rules of lint by their families, each family loaded when it is asked for."""
 
 from ci_doctor.lint.lint_rule import OWN_RULES, STALE_BASELINE, LintRule
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule
 
 FAMILIES = ("shell", "pipeline", "gate", "config", "lint")
 
@@ -19,11 +19,11 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
 
             return pipelines.RULES
         case "gate":
-            from ci_doctor.lint.python import check as python
+            from ci_doctor.lint import gates
 
-            return python.RULES
+            return gates.RULES
         case "config":
-            from ci_doctor.lint.consistency import check as consistency
+            from ci_doctor.lint import consistency
 
             return consistency.RULES
         case _:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.lint.baseline import LintBaseline
 from ci_doctor.lint.lint_rule import Unreadable, Violation
-from ci_doctor.lint.selection import Selection
-from ci_doctor.lint.settings import LintSettings
+from ci_doctor.lint.selection import LintBaseline, LintSettings, Selection
 from ci_doctor.lint.source_files import (
     ChangedLines,
     FileReading,

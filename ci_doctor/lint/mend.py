@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.lint.lint_rule import Edit, Violation
 from ci_doctor.lint.lint_run import LintRequest, LintRun
-from ci_doctor.lint.reading import examine
+from ci_doctor.lint.run import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
 from ci_doctor.render.safe_text import diff_name

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ci_doctor.lint.all_rules import FAMILIES, rules_of
-from ci_doctor.lint.baseline import BaselineEntry, LintBaseline
 from ci_doctor.lint.lint_rule import STALE_BASELINE, Place, Violation, excerpt_of
 from ci_doctor.lint.lint_run import LintRequest, LintRun
-from ci_doctor.lint.selection import judged_families
+from ci_doctor.lint.selection import BaselineEntry, LintBaseline, judged_families
 from ci_doctor.lint.source_files import CiRole
 from ci_doctor.model.facts.lint import (
     LintBaselineFacts,
@@ -140,7 +139,8 @@ def baseline_outcome(baseline: LintBaseline, file: str) -> Outcome:
 def _verdict(ran: LintRun, facts: LintFacts) -> Verdict | None:
     if facts.errors:
         return Verdict.FAILED
-    if _is_left_to_the_settings(ran):
+    # Whether `[lint]` leaves out every file: as in a commit that changes only such files.
+    if bool(ran.left_out) and not ran.files and not ran.unreadable:
         return None
     if not _files_read(ran) and not _is_nothing_changed(ran):
         return Verdict.VOID
@@ -156,11 +156,6 @@ def _reasons(ran: LintRun) -> dict[str, str]:
     """Why no rule has looked at a file, by file."""
     unreadable = ran.unreadable
     return {each.file: each.reason for each in unreadable if not each.is_partial}
-
-
-def _is_left_to_the_settings(ran: LintRun) -> bool:
-    """Whether `[lint]` leaves out every file: as in a commit that changes only such files."""
-    return bool(ran.left_out) and not ran.files and not ran.unreadable
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:

@@ -208,13 +208,12 @@ def parts(output: Mapping[str, Any]) -> AnswerParts:
     """The parts of a canonical output, which `check_output` accepts."""
     items = items_of(output)
     if items is not None:
-        numbers: list[float] = []
-        for item in items:
-            numbers.extend(item_numbers(item))
-        rest = _without(output, frozenset({"items"}))
-        words = {**rest, "items": [words_of_item(item) for item in items]}
+        words = _without(output, frozenset({"items"}))
         return AnswerParts(
-            words=words, tokens=None, numbers=tuple(numbers), wordless=is_wordless(output)
+            words={**words, "items": [words_of_item(item) for item in items]},
+            tokens=None,
+            numbers=tuple(number for item in items for number in item_numbers(item)),
+            wordless=is_wordless(output),
         )
     choices = output.get("choices", [])
     kept = [_without(choice, _LOGPROBS | _TOKENS) for choice in choices]
@@ -284,19 +283,17 @@ def _alternatives(output: Mapping[str, Any]) -> Iterator[dict[str, float]]:
 
 def _numbers_by_key(listed: Mapping[str, Any]) -> dict[str, float]:
     """The legacy form (token -> number), or vLLM's of prompts (token id -> object)."""
-    numbers = {}
-    for key, value in listed.items():
-        number = value.get("logprob") if isinstance(value, dict) else value
-        if isinstance(number, float | int):
-            numbers[key] = float(number)
-    return numbers
+    numbers = {
+        key: value.get("logprob") if isinstance(value, dict) else value
+        for key, value in listed.items()
+    }
+    return {key: float(each) for key, each in numbers.items() if isinstance(each, float | int)}
 
 
 def _numbers_of_entries(listed: Any) -> dict[str, float]:
-    numbers = {}
-    for entry in listed:
-        # Tokens that are not whole characters may share one text, but never their bytes.
-        name = str(entry.get("bytes") or entry.get("token"))
-        if entry.get("logprob") is not None:
-            numbers[name] = float(entry["logprob"])
-    return numbers
+    # Tokens that are not whole characters may share one text, but never their bytes.
+    return {
+        str(entry.get("bytes") or entry.get("token")): float(entry["logprob"])
+        for entry in listed
+        if entry.get("logprob") is not None
+    }

@@ -238,17 +238,12 @@ def _readable_parts(choice: dict[str, Any]) -> Iterator[str]:
         yield json.dumps(call, sort_keys=True, ensure_ascii=False)
 
 
-def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
-    """Divide a 200 response to a request for `expected` choices (None: unknown).
-
-    Raises NotAnAnswerError if the body is not a whole answer. Log-probabilities are taken as
-    float32 (see `logprobs`), every other number as it stands.
-    """
-    return canonicalise_value(parse_value(body), expected)
-
-
 def canonicalise_value(value: Any, expected: int | None = None) -> Canonical:
-    """`canonicalise` for an answer that is parsed already."""
+    """Divide a parsed 200 response to a request for `expected` choices (None: unknown).
+
+    Raises NotAnAnswerError if it is not a whole answer. Log-probabilities are taken as float32
+    (see `choices`), every other number as it stands.
+    """
     answer = as_object(value)
     choices = checked_choices(answer)
     if expected is not None and len(choices) != expected:

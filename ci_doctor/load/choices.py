@@ -30,13 +30,8 @@ def nearest(values: Collection[float]) -> list[float]:
     rounded = array("f", values).tolist()
     if all(map(math.isfinite, rounded)):
         return rounded
-    result = []
-    for near, exact in zip(rounded, values, strict=True):
-        if math.isfinite(near):
-            result.append(near)
-        else:
-            result.append(float(exact))
-    return result
+    pairs = zip(rounded, values, strict=True)
+    return [near if math.isfinite(near) else float(exact) for near, exact in pairs]
 
 
 def ulp_distance(a: float, b: float) -> int:
@@ -54,12 +49,8 @@ def ulp_distance(a: float, b: float) -> int:
 
 def _place(value: float) -> int:
     # By array first: struct refuses what is beyond the range, array makes infinity of it.
-    near = array("f", (value,))[0]
-    packed = _FLOAT.pack(near)
-    bits = int(_BITS.unpack(packed)[0])
-    if bits >= 0:
-        return bits
-    return -(bits & 0x7FFFFFFF)
+    bits = int(_BITS.unpack(_FLOAT.pack(array("f", (value,))[0]))[0])
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
 
 
 # Parts without a log-probability in them; the first two are most of a large answer.
@@ -132,20 +123,14 @@ def _alternatives(value: Any) -> Any:
 def _numbers(value: Any) -> Any:
     """A log-probability, or a list of them with gaps; integers are numbers here."""
     if isinstance(value, list):
-        return _with_gaps(value)
-    if _is_number(value):
-        return _rounded([value])[0]
-    return value
-
-
-def _with_gaps(values: list[Any]) -> list[Any]:
-    """Each number rounded, anything else in its place; the first token has None for a number."""
-    places = [place for place, value in enumerate(values) if _is_number(value)]
-    rounded = _rounded([values[place] for place in places])
-    result = list(values)
-    for place, number in zip(places, rounded, strict=True):
-        result[place] = number
-    return result
+        places = [place for place, each in enumerate(value) if _is_number(each)]
+        rounded = _rounded([value[place] for place in places])
+        # Anything else stays in its place; the first token has None for a number.
+        result = list(value)
+        for place, number in zip(places, rounded, strict=True):
+            result[place] = number
+        return result
+    return _rounded([value])[0] if _is_number(value) else value
 
 
 def _is_number(value: Any) -> bool:
@@ -212,12 +197,7 @@ def compared_choice(choice: dict[str, Any]) -> dict[str, Any]:
 
 def _filled(value: dict[str, Any], keys: Sequence[str], omitted: Sequence[Any]) -> dict[str, Any]:
     """The values of `keys`, without those that the other form of an answer omits."""
-    part: dict[str, Any] = {}
-    for key in keys:
-        each = value.get(key)
-        if each not in omitted:
-            part[key] = each
-    return part
+    return {key: value[key] for key in keys if value.get(key) not in omitted}
 
 
 def is_empty(choice: dict[str, Any]) -> bool:
@@ -230,33 +210,24 @@ def is_empty(choice: dict[str, Any]) -> bool:
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
     """The parts of a chat's message; without a role it is the assistant's, who alone answers."""
-    part: dict[str, Any] = {"role": "assistant"}
-    part |= _filled(message, MESSAGE_KEYS, (None, ""))
-    calls = _calls(message)
+    part = {"role": "assistant", **_filled(message, MESSAGE_KEYS, (None, ""))}
+    calls: list[dict[str, Any]] = message.get("tool_calls") or []
+    # The legacy `function_call` counts as one.
+    if not calls and message.get("function_call"):
+        calls = [message["function_call"]]
     if calls:
         part["tool_calls"] = [_tool_call(call) for call in calls]
     return part
-
-
-def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tool calls; the legacy `function_call` counts as one."""
-    calls: list[dict[str, Any]] = message.get("tool_calls") or []
-    if not calls and message.get("function_call"):
-        return [message["function_call"]]
-    return calls
 
 
 def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
     """Name and raw arguments; the call's id is random. Raises NotAnAnswerError without a name."""
     # The legacy `function_call` is the function itself.
     function = call.get("function") or call.get("custom") or call
-    part = {}
-    for key in ("name", "arguments"):
-        value = function.get(key)
-        # "" and an absent key are the same in a stream, so they are here.
-        if value == "":
-            value = None
-        part[key] = value
+    # "" and an absent key are the same in a stream, so they are here.
+    part = {
+        key: None if function.get(key) == "" else function.get(key) for key in ("name", "arguments")
+    }
     if function.get("input"):  # of a custom tool, which has no arguments
         part["input"] = function["input"]
     if part["name"] is None:

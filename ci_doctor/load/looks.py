@@ -94,6 +94,12 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
         return self.free_texts == 1 and self.free >= FEWEST_PROMPTS and self.free_words > 1
 
 
+_COUNTED = (
+    *("answered", "texts", "blank", "longer", "cut", "free", "free_texts"),
+    *("unended", "hollow", "unscored"),
+)
+
+
 class LooksOfAnswers:
     """Takes the answers one by one. Of a text only its hash is kept.
 
@@ -104,18 +110,10 @@ class LooksOfAnswers:
         self._requests = {request.id: request for request in requests}
         # How many different words each answer has, and how many characters.
         self.variety: dict[str, tuple[int, int]] = {}
-        self._longer: set[str] = set()
-        self._cut: set[str] = set()
-        self._free: set[int] = set()
-        self._free_texts: set[int] = set()
+        # By the name of a field of AnswerLooks: what it counts, requests by id, and texts by hash.
+        self._counted: dict[str, set[str | int]] = {name: set() for name in _COUNTED}
         self._free_words = 0
-        self._texts: set[int] = set()
-        self._answered: set[str] = set()
-        self._blank: set[str] = set()
         self._models: dict[str, str] = {}
-        self._unended: set[str] = set()
-        self._hollow: set[int] = set()
-        self._unscored: set[str] = set()
         self._broken_off: dict[str, str] = {}
         self._contradictions: dict[str, str] = {}
         # Of the log-probabilities: which there are, until there are two; how many; of which prompts.
@@ -125,36 +123,28 @@ class LooksOfAnswers:
 
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
-        self._answered.add(request)
         words = words_of(output)
-        self._texts.add(hash(words))
+        self._counted["answered"].add(request)
+        self._counted["texts"].add(hash(words))
         sent = self._requests.get(request)
         if sent is not None:
             self._add_to(sent, words, output)
         if is_blank(output):
-            self._blank.add(request)
+            self._counted["blank"].add(request)
         model = prompt_facts.get("model")
         if isinstance(model, str):
             self._models[request] = model
 
     def value(self) -> AnswerLooks:
         """What came of it."""
+        counts: dict[str, Any] = {name: len(each) for name, each in self._counted.items()}
         return AnswerLooks(
-            answered=len(self._answered),
-            texts=len(self._texts),
-            blank=len(self._blank),
             models=self._models,
-            longer=len(self._longer),
-            cut=len(self._cut),
-            free=len(self._free),
-            free_texts=len(self._free_texts),
             free_words=self._free_words,
-            unended=len(self._unended),
-            hollow=len(self._hollow),
-            unscored=len(self._unscored),
             broken_off=self._broken_off,
             contradictions=self._contradictions,
             one_number=self._one_number(),
+            **counts,
         )
 
     def _one_number(self) -> float | None:
@@ -165,24 +155,28 @@ class LooksOfAnswers:
         """What an answer shows beside its request."""
         each_word = words.split()
         self.variety[request.id] = (len(set(each_word)), len(words))
-        if protocol_of(request).name in _ENDED and not _is_ended(output):
-            self._unended.add(request.id)
         wanted = request.body.get("logprobs")
-        # Zero asks for those of the chosen tokens. An empty answer has none.
-        if (wanted is True or type(wanted) is int) and words and not _is_scored(output):
-            self._unscored.add(request.id)
-        self._add_doubts(request, output)
         limit = token_limit(request)
-        if limit is None or limit > 1:
-            self._longer.add(request.id)
-            if _is_cut_at_once(output):
-                self._cut.add(request.id)
+        is_longer = limit is None or limit > 1
+        shown = {
+            "unended": protocol_of(request).name in _ENDED and not _is_ended(output),
+            # Zero asks for those of the chosen tokens. An empty answer has none.
+            "unscored": (wanted is True or type(wanted) is int)
+            and words
+            and not _is_scored(output),
+            "longer": is_longer,
+            "cut": is_longer and _is_cut_at_once(output),
+        }
+        for name, is_so in shown.items():
+            if is_so:
+                self._counted[name].add(request.id)
+        self._add_doubts(request, output)
         if is_free(request):
             prompt = hash(prompt_of(request))
-            self._free.add(prompt)
+            self._counted["free"].add(prompt)
             if not request.body.get("echo") and _is_hollow(user_text(request), words):
-                self._hollow.add(prompt)
-            self._free_texts.add(hash(words))
+                self._counted["hollow"].add(prompt)
+            self._counted["free_texts"].add(hash(words))
             self._free_words = max(self._free_words, len(each_word))
 
     def _add_doubts(self, request: Request, output: dict[str, Any]) -> None:
@@ -218,11 +212,8 @@ def _is_scored(output: dict[str, Any]) -> bool:
 
 def _no_end(output: dict[str, Any]) -> str | None:
     """The first finish reason that says that an answer was taken away or given up."""
-    for choice in output.get("choices") or ():
-        reason = choice.get("finish_reason")
-        if reason and reason.lower() not in _ENDS:
-            return str(reason)
-    return None
+    reasons = [choice.get("finish_reason") for choice in output.get("choices") or ()]
+    return next((str(each) for each in reasons if each and each.lower() not in _ENDS), None)
 
 
 def _contradiction(request: Request, output: dict[str, Any]) -> str | None:
@@ -272,11 +263,8 @@ def words_of(output: dict[str, Any]) -> str:
     if items is not None:
         # As they are stored: to write each number of a long vector takes time.
         return str(items)
-    text = text_of(output)
-    if text:
-        return text
     tokens = [choice.get("token_ids") for choice in output.get("choices", ())]
-    return str(tokens)
+    return text_of(output) or str(tokens)
 
 
 def count_prompts(requests: Iterable[Request]) -> int:

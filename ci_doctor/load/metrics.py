@@ -52,11 +52,6 @@ async def read_samples(
     return tuple(parse_samples(body.decode("utf-8", "replace")))
 
 
-def parse_metrics(text: str) -> dict[str, float]:
-    """Each metric of a text in Prometheus' format, its samples summed over labels."""
-    return _summed(parse_samples(text))
-
-
 def _summed(samples: Iterable[MetricSample]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for each in samples:

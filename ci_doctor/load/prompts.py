@@ -57,10 +57,7 @@ _FEW_TOKENS = 4
 def prompt_of(request: Request) -> str:
     """The prompt as a text to compare; the whole body if the API is unknown."""
     body = request.body
-    for key in PROMPT_KEYS:
-        if key in body:
-            return str(body[key])
-    return str(body)
+    return str(next((body[key] for key in PROMPT_KEYS if key in body), body))
 
 
 def user_text(request: Request) -> str:
@@ -77,12 +74,9 @@ def user_text(request: Request) -> str:
 def token_limit(request: Request) -> int | None:
     """The most tokens that the answer may have; None if the request names no limit."""
     parameters = parameters_of(request)
-    for key in _LIMITS:
-        value: Any = parameters.get(key)
-        # By type: True is an int.
-        if type(value) is int:
-            return value
-    return None
+    limits: list[Any] = [parameters.get(key) for key in _LIMITS]
+    # By type: True is an int.
+    return next((limit for limit in limits if type(limit) is int), None)
 
 
 def parameters_of(request: Request) -> Mapping[str, Any]:
@@ -99,23 +93,22 @@ def is_free(request: Request) -> bool:
     """Whether the model may write what it wants, and enough to differ from prompt to prompt."""
     body = request.body
     limit = token_limit(request)
-    if not protocol_of(request).sampled or (limit is not None and limit < _FEW_TOKENS):
-        return False
-    if body.get("tool_choice") not in _FREE_CHOICE:
-        return False
-    restrictions = [body.get(key) for key in _RESTRICTIONS]
-    return not any(map(_restricts, restrictions))
+    is_long_enough = limit is None or limit >= _FEW_TOKENS
+    # The format `text` is no restriction.
+    bound = [body.get(key) for key in _RESTRICTIONS if body.get(key) != {"type": "text"}]
+    is_sampled = protocol_of(request).sampled
+    return (
+        is_sampled
+        and is_long_enough
+        and body.get("tool_choice") in _FREE_CHOICE
+        and not any(map(bool, bound))
+    )
 
 
 def is_greedy(request: Request) -> bool:
     """Whether the request asks for the most probable answer, and so for the same one each time."""
     temperature = parameters_of(request).get("temperature")
     return type(temperature) in {int, float} and temperature == 0
-
-
-def _restricts(value: Any) -> bool:
-    """Whether the value of such a key binds the model; the format `text` is no restriction."""
-    return bool(value) and value != {"type": "text"}
 
 
 # Any sentence that no requests file is likely to hold.
@@ -219,10 +212,8 @@ def _changed_messages(messages: list[dict[str, Any]], change: PromptChange) -> A
 
 def _last_of_user(messages: list[dict[str, Any]]) -> int:
     """The place of the last message of the user; of the last one if there is none."""
-    for place in reversed(range(len(messages))):
-        if messages[place].get("role") == "user":
-            return place
-    return len(messages) - 1
+    places = [at for at, each in enumerate(messages) if each.get("role") == "user"]
+    return places[-1] if places else len(messages) - 1
 
 
 def _changed_content(content: Any, change: PromptChange) -> Any:

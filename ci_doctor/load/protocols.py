@@ -96,9 +96,7 @@ _Choice = dict[str, Any]
 def _read_texts(value: Any, body: RequestBody) -> Canonical:
     """The texts of an answer, in the order of the prompts."""
     parts = value if isinstance(value, list) else [value]
-    choices: list[_Choice] = []
-    for part in parts:
-        choices += _choices_of(part)
+    choices = [choice for part in parts for choice in _choices_of(part)]
     for index, choice in enumerate(choices):
         choice["index"] = index
     return canonicalise_value({"choices": choices}, _expected_texts(body))
@@ -196,17 +194,10 @@ def of_path(path: str) -> Protocol | None:
 
     What stands before the ending is a server's own: `/v1`, or the prefix of a proxy.
     """
-    place, _, _ = path.partition("?")
-    place = place.rstrip("/")
-    for protocol in PROTOCOLS:
-        if place.endswith(protocol.paths):
-            return protocol
-    return None
+    place = path.partition("?")[0].rstrip("/")
+    return next((each for each in PROTOCOLS if place.endswith(each.paths)), None)
 
 
 def of_answer(value: Any) -> Protocol | None:
     """The protocol of a parsed response whose request is not known; None if no one knows it."""
-    for protocol in PROTOCOLS:
-        if protocol.recognises(value):
-            return protocol
-    return None
+    return next((each for each in PROTOCOLS if each.recognises(value)), None)

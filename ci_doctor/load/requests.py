@@ -17,7 +17,7 @@ from ci_doctor.load.canonical import Canonical, Protocol, parse_value
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
 KEYS = ("id", "path", "body", "protocol", "method")
@@ -52,12 +52,9 @@ class Request(Struct, frozen=True, kw_only=True):
 
         What earlier versions wrote knows neither, and stays the same.
         """
-        parts = {}
-        if self.protocol is not None:
-            parts["protocol"] = self.protocol
-        if self.method != POST:
-            parts["method"] = self.method
-        return parts
+        method = None if self.method == POST else self.method
+        parts = {"protocol": self.protocol, "method": method}
+        return {key: value for key, value in parts.items() if value is not None}
 
 
 def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
@@ -185,13 +182,12 @@ def _object(line: str, where: str) -> dict[str, Any]:
 def _check_unique(requests: Sequence[Request], path: Path) -> None:
     first: dict[str, int] = {}
     for request in requests:
-        line = first.get(request.id)
-        if line is not None:
+        line = first.setdefault(request.id, request.line)
+        if line != request.line:
             raise ConfigError(
                 f"{path}:{request.line}: id `{request.id}` is already used in line {line}",
                 hint="answers are matched by id; give each request its own",
             )
-        first[request.id] = request.line
 
 
 def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> tuple[Request, ...]:
@@ -204,8 +200,7 @@ def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> t
             hint = did_you_mean(identity, ids[:50])
             raise UsageError(f"{path}: no request has the id `{identity}`", hint=hint)
     # In the order of the file, which the order of `only` does not change.
-    chosen = [request for request in requests if request.id in only]
-    return tuple(chosen)
+    return tuple(request for request in requests if request.id in only)
 
 
 def protocol_of(request: Request) -> Protocol:

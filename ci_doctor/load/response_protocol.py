@@ -111,13 +111,13 @@ def _text(value: dict[str, Any]) -> str:
 
 def _whole_text(response: dict[str, Any]) -> str:
     """The text of all messages of a response; parts of any other shape count as none."""
-    texts = []
-    for item in _objects(response.get("output")):
-        for part in _objects(item.get("content")):
-            is_text = part.get("type") == "output_text" and item.get("type") == "message"
-            if is_text and isinstance(part.get("text"), str):
-                texts.append(part["text"])
-    return "".join(texts)
+    return "".join(
+        part["text"]
+        for item in _objects(response.get("output"))
+        if item.get("type") == "message"
+        for part in _objects(item.get("content"))
+        if part.get("type") == "output_text" and isinstance(part.get("text"), str)
+    )
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
@@ -139,9 +139,7 @@ def read(value: Any, _body: RequestBody) -> Canonical:
     """The answer of a response object."""
     response = as_object(value)
     ending = _ending(response)
-    choices: list[Choice] = []
-    for item in _parts(response, "output"):
-        choices.extend(_choices(item))
+    choices = [choice for item in _parts(response, "output") for choice in _choices(item)]
     streamed = response.get(STREAMED_TEXT)
     if streamed is not None:
         choices.append({"text": streamed})

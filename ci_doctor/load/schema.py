@@ -58,18 +58,9 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
-    repeated = _first_repeated(pairs)
+    (repeated, _), *_ = Counter(key for key, _ in pairs).most_common(1)
     # Cut off: a key may be as long as the whole text.
-    shown = json.dumps(repeated)[:80]
-    raise ValueError(f"the key {shown} stands twice in one object")
-
-
-def _first_repeated(pairs: list[tuple[str, Any]]) -> str | None:
-    keys = [key for key, _ in pairs]
-    for key, count in Counter(keys).items():
-        if count > 1:
-            return key
-    return None
+    raise ValueError(f"the key {json.dumps(repeated)[:80]} stands twice in one object")
 
 
 Tokens = list[int] | None

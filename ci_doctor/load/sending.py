@@ -34,19 +34,14 @@ def wait_before_retry(
     no wait is shorter than FIRST_S. Without it, or if it cannot be read, waits double from FIRST_S
     to LONGEST_S.
     """
-    has_time = retry_after is not None
-    is_later = status == 429 or (status == 503 and has_time)
+    is_later = status == 429 or (status == 503 and retry_after is not None)
     if not is_later:
         return None
-    requested_s = None
-    if retry_after is not None:
-        requested_s = _seconds(retry_after.strip(), now)
+    requested_s = None if retry_after is None else _seconds(retry_after.strip(), now)
     if requested_s is not None:
         return max(requested_s, FIRST_S)
     # No random part, which a client of many servers needs: a run must repeat itself.
-    doublings = min(tries - 1, 10)
-    wait_s = FIRST_S * 2.0**doublings
-    return min(LONGEST_S, wait_s)
+    return min(LONGEST_S, FIRST_S * 2.0 ** min(tries - 1, 10))
 
 
 def _seconds(text: str, now: datetime) -> float | None:
@@ -236,17 +231,11 @@ def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canon
     if status != 200:
         shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
         raise NotAnAnswerError(f"HTTP {status}: {shown}")
-    content_type = response.headers.get("content-type", "")
-    streamed = is_event_stream(content_type) or _is_unnamed_stream(request, body)
+    # A stream that was asked for may come under another content type: the proxies for disaggregated
+    # prefill of vLLM and LMCache send theirs as application/json.
+    is_unnamed = bool(request.body.get("stream")) and begins_as_stream(body)
+    streamed = is_event_stream(response.headers.get("content-type", "")) or is_unnamed
     return read_answer(request, body, streamed=streamed)
-
-
-def _is_unnamed_stream(request: Request, body: bytes) -> bool:
-    """Whether a stream that was asked for has come under another content type.
-
-    The proxies for disaggregated prefill of vLLM and LMCache send theirs as application/json.
-    """
-    return bool(request.body.get("stream")) and begins_as_stream(body)
 
 
 class _Exchange:

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.load import schema
-from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_object
+from ci_doctor.load.canonical import parse_object
 from ci_doctor.load.choices import NotAnAnswerError, index_of
 
 CONTENT_TYPE = "text/event-stream"
@@ -85,17 +85,12 @@ _CALL_KEYS = ("name", "arguments", "input")
 _FOLDED_APART = frozenset({"delta", "text", "logprobs", "token_ids", "index", "finish_reason"})
 
 
-def canonicalise_stream(body: bytes, expected: int | None = None) -> Canonical:
-    """As `canonicalise`, for the whole body of a 200 response of type text/event-stream.
-
-    Raises NotAnAnswerError also if the stream holds an error event, leaves a choice unfinished or
-    does not end with `data: [DONE]`.
-    """
-    return canonicalise_value(folded(body), expected)
-
-
 def folded(body: bytes) -> dict[str, Any]:
-    """The body of a stream as one response. Raises NotAnAnswerError, as `canonicalise_stream`."""
+    """The whole body of a 200 response of type text/event-stream as one response.
+
+    Raises NotAnAnswerError if the stream holds an error event, leaves a choice unfinished or does not
+    end with `data: [DONE]`.
+    """
     return fold(_chunks(body))
 
 
@@ -151,23 +146,18 @@ def _check(chunk: dict[str, Any]) -> None:
 def _keep(whole: dict[str, Any], chunk: dict[str, Any]) -> None:
     """Keep the first value of each key beside the choices, and the last usage (the total)."""
     for key, value in chunk.items():
-        if value is None or key == "choices":
-            continue
-        is_first = key not in whole
         # vLLM's `continuous_usage_stats` sends a running count with every chunk.
-        if is_first or key == "usage":
+        is_kept = key == "usage" or (key not in whole and key != "choices")
+        if value is not None and is_kept:
             whole[key] = value
 
 
 def _count_tokens(choices: Iterable[dict[str, Any]]) -> int | None:
     """How many tokens all choices have; None if one does not list its tokens."""
-    count = None
-    for choice in choices:
-        ids = choice.get("token_ids")
-        if not isinstance(ids, list):
-            return None
-        count = (count or 0) + len(ids)
-    return count
+    ids: list[Any] = [choice.get("token_ids") for choice in choices]
+    if not ids or not all(isinstance(each, list) for each in ids):
+        return None
+    return sum(map(len, ids))
 
 
 Part = dict[str, Any]  # of a chunk or of an answer, as JSON gives it
@@ -271,11 +261,7 @@ class _Message:
 
     def _functions(self) -> list[Part]:
         """The tool calls by their index, in which form an answer in one piece has them."""
-        functions = []
-        for index in sorted(self._calls):
-            function = _joined(self._calls[index])
-            functions.append({"function": function})
-        return functions
+        return [{"function": _joined(self._calls[index])} for index in sorted(self._calls)]
 
 
 def _append(pieces: Pieces, part: Part, keys: Iterable[str]) -> None:

@@ -5,12 +5,20 @@ A retry must never hide a regression. So a cause may be retried only if another 
 if the evidence proves that it lies outside the change, and if the job ended by it.
 """
 
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
+import msgspec
 from msgspec import Struct, structs
 
-from ci_doctor.model.shortened import shortened
+from ci_doctor.decodable import decodable
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import shortened
 
 _LONGEST_LINE: Final = 500  # characters of a text in a record
 # From which confidence on a word holds, the strongest first.
@@ -182,6 +190,11 @@ class LogLine(Struct, frozen=True, kw_only=True):
         """`file:line`, or as much of it as is known."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @property
+    def evidence(self) -> Evidence:
+        """The same for a finding."""
+        return Evidence(file=self.file, line=self.line, end_line=self.line, excerpt=self.text)
+
 
 class Cause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """Why something failed.
@@ -339,3 +352,176 @@ def about_retry(policy: RetryPolicy, *, is_proven: bool) -> str:
             )
         case _ as never:
             assert_never(never)
+
+
+_MOST_CHARACTERS = 2000
+
+
+def cause_of_report(report: Report) -> Cause | None:
+    """What its diagnosis names, else its first error among the findings, else what ended it."""
+    diagnosed = diagnosed_cause(report)
+    if diagnosed is not None:
+        return diagnosed
+    for finding in report.findings:
+        if finding.severity is Severity.ERROR:
+            return judged_by(cause_of_finding(finding), report.verdict)
+    if report.error is None:
+        return None
+    error = report.error
+    named = Cause(
+        fingerprint=_fingerprint(f"error/{error.kind}", error.message),
+        title=error.message,
+        rule=f"error/{error.kind}",
+        remedy=error.hint or "",
+    )
+    return judged_by(named, report.verdict)
+
+
+def diagnosed_cause(report: Report) -> Cause | None:
+    """The root cause of a report of `diagnose`, or of `run --diagnose`; None without one."""
+    facts: Mapping[str, Any] = report.facts
+    diagnosis = facts.get("diagnosis")
+    if isinstance(diagnosis, Mapping):
+        facts = diagnosis
+    try:
+        return msgspec.convert(facts.get("root_cause"), decodable(Cause | None))
+    # Another version wrote it, or somebody else.
+    except msgspec.ValidationError:
+        return None
+
+
+def diagnosed_causes(reports: Sequence[Report]) -> Iterator[Cause]:
+    """Those of all `reports`, in their order."""
+    for report in reports:
+        cause = diagnosed_cause(report)
+        if cause is not None:
+            yield cause
+
+
+def cause_of_finding(finding: Finding) -> Cause:
+    """What a finding says of a failure, as far as it says it; the command that made it judges the rest."""
+    line = next(_lines(finding), "")
+    evidence = next((each for each in finding.evidence if each.file is not None), None)
+    place = LogLine(text=line, message=line)
+    if evidence is not None:
+        place = structs.replace(place, file=evidence.file or "", line=evidence.line)
+    is_command = finding.remedy_kind is RemedyKind.COMMAND
+    return Cause(
+        fingerprint=_fingerprint(finding.rule, f"{finding.summary} {line}".strip()),
+        title=finding.summary,
+        place=place,
+        rule=finding.rule,
+        remedy="" if is_command else finding.remedy or "",
+        next_command=finding.remedy if is_command else None,
+    )
+
+
+def judged_by(cause: Cause, verdict: str | None) -> Cause:
+    """`cause` of a job with `verdict`: only `infra` says that it lies outside, and `regression` that it does not."""
+    if verdict == Verdict.REGRESSION:
+        return structs.replace(cause, owner=Owner.CHANGE, retry=RetryPolicy.NO)
+    if verdict != Verdict.INFRA:
+        return cause
+    return structs.replace(
+        cause, owner=Owner.OUTSIDE, retry=RetryPolicy.YES, is_outside=True, is_final=True
+    )
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    """The lines that the evidence marks with `> `, else the first one of each."""
+    excerpts = [each.excerpt.splitlines() for each in finding.evidence if each.excerpt]
+    for lines in excerpts:
+        yield from (line[2:].strip() for line in lines if line.startswith("> "))
+    for lines in excerpts:
+        yield from (line.strip() for line in lines[:1] if line.strip())
+
+
+def _fingerprint(rule: str, message: str) -> str:
+    # Late: its expressions take longer to compile than a hook without a failure has.
+
+    # Some of them take quadratic time, and a command may have printed a megabyte without a space.
+    return fingerprint(rule, {}, message[:_MOST_CHARACTERS])
+
+
+_DIGITS = 16
+# Captures of which the number is the name: Xid 79 is another fault than Xid 48.
+_CODES: Final = frozenset({"code", "signal", "status", "xid"})
+# Captures that say of which kind a failure is. Two failures of a kind differ by their messages.
+_KINDS: Final = frozenset({"code", "exception", "file", "kind", "result", "thread", "type"})
+
+# In this order: a time holds digits, an address holds hexadecimal ones, a path holds versions.
+_VARYING: Final = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
+    # The host of an address with a port, of one without a domain, and of a private one.
+    (
+        re.compile(
+            r"(?<=://)(?:[^\s/@'\"]{1,80}@)?(?:[\w.-]+:\d+|[\w-]+|\d+(?:\.\d+){3}|\[[0-9a-fA-F:]+\](?::\d+)?"
+            r"|[\w.-]+\.(?:internal|local|lan))(?=[/\s'\"<>)\],]|$)"
+        ),
+        "<host>",
+    ),
+    # `(host, 29500)`, as sockets and torch write an address.
+    (re.compile(r"\('?[\w.:-]+'?, \d{2,5}\)"), "(<address>)"),
+    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
+    (re.compile(r"\[[0-9a-fA-F:]+(?:%\w+)?\]:\d+"), "<address>"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"), "<address>"),
+    # A path keeps its last part: checkouts and interpreters lie elsewhere on each agent.
+    (re.compile(r"(?:\b[A-Za-z]:)?(?:[\w.@+~$-]*[\\/])+(?=[\w.@+~<-])"), ""),
+    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "<hash>"),
+    # Names that tempfile and multiprocessing.shared_memory make up.
+    (re.compile(r"\b(tmp|psm_|wnsm_|pymp-|mp-)[a-z0-9_]{6,12}\b"), r"\1<id>"),
+    (
+        re.compile(r"\bip-\d+-\d+-\d+-\d+[\w.-]*|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|lan)\b"),
+        "<host>",
+    ),
+    # `2.7.0`, `v1.2.3rc1+cu128`, `12.8`
+    (
+        re.compile(r"\bv?\d+(?:\.\d+)+(?:[.-]?(?:a|b|rc|dev|post|alpha|beta)\.?\d*)*(?:\+[\w.]+)?"),
+        "<n>",
+    ),
+    # Which of several equal workers it was: `rank3`, `Worker_TP0`, `GPU 2`, pytest-xdist's `gw1`.
+    (
+        re.compile(
+            r"(?i)(?<![a-z])(rank|worker|[tdpe]p|gpu|device|cuda|node|thread|core|process|gw|pid)"
+            r"([ _:#=-]?)\d+\b"
+        ),
+        r"\1\2<n>",
+    ),
+    # `fp8` and `CS0103` are names, `10s` is a number.
+    (re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def fingerprint(rule: str, fields: Mapping[str, str], message: str, subject: str = "") -> str:
+    """16 hexadecimal digits of the rule, of what it captures, and of `subject`.
+
+    rule: its id. fields: its named groups. message: the line without prefixes; it counts if the
+    groups are none, or tell only the kind of the failure. subject: what the line is about if it
+    does not say so itself, as the test whose assertion it is.
+    """
+    parts = [rule, *(f"{name}={_value(name, fields[name])}" for name in sorted(fields))]
+    if fields.keys() <= _KINDS:
+        parts.append(normal_text(message))
+    if subject:
+        parts.append(normal_text(subject))
+    digest = hashlib.sha256("\0".join(parts).encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _value(name: str, text: str) -> str:
+    if name in _CODES:
+        return text
+    return normal_text(text)
+
+
+def normal_text(text: str) -> str:
+    """`text` without times, hashes, addresses, numbers, versions and directories.
+
+    What names things stays: words, exceptions, tests, files, modules.
+    """
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    return text.strip()

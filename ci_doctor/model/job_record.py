@@ -8,6 +8,21 @@ from msgspec import Meta, Struct
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause
 
+
+class EarlierAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of a job, counted from 0.
+
+    verdict: a verdict or `error`; None if nothing is known of it. cause: one line. exit_status: of
+    the job. job: Buildkite's id of it.
+    """
+
+    attempt: int
+    verdict: str | None = None
+    cause: str | None = None
+    exit_status: int | None = None
+    job: str | None = None
+
+
 # History: 1 = first form (2026-11).
 SCHEMA = "ci-doctor/job/1"
 JOB_FILE = "job.json"

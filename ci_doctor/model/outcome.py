@@ -2,13 +2,37 @@
 """Pure. What every room returns. Nothing here knows a directory, a terminal or an exit code."""
 
 from enum import StrEnum
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from ci_doctor.model.about import About
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.table import Scalar, Table
 from ci_doctor.model.verdict import Verdict, is_green
+
+SEPARATOR = "::"
+
+
+def junit_identity(node_id: str) -> tuple[str, str]:
+    """The class name and the name of a pytest node id: `tests/test_a.py::TestX::test_b[1]`.
+
+    They are `tests.test_a.TestX` and `test_b[1]` (`mangle_test_address` of _pytest/junitxml.py). An
+    id without `::` has no class name.
+    """
+    # A parameter may hold `::` and `/`, and ends the id.
+    plain, bracket, parameters = node_id.partition("[")
+    file, *names = plain.split(SEPARATOR)
+    if not names:
+        return "", node_id
+    classes = names[:-1]
+    return ".".join([dotted(file), *classes]), f"{names[-1]}{bracket}{parameters}"
+
+
+def dotted(file: str) -> str:
+    """`tests.test_a` for `tests/test_a.py`, `docs.guide.rst` for `docs/guide.rst`."""
+    return file.removesuffix(".py").replace("/", ".")
 
 
 class CaseOutcome(StrEnum):
@@ -150,3 +174,36 @@ class Outcome(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
     reproduce: str | None = None
     command_status: int | None = None
+
+
+# History: 1 = first form (2026-11). 2 = verdict `failed`; `tables` in place of `sections`; `about`;
+# `error.kind`; a verdict may stand beside an error, and be null without one (2026-11).
+SCHEMA = "ci-doctor/report/2"
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What was done, what it means, and what proves it.
+
+    `started_at` is RFC 3339 in UTC, `duration_s` seconds of wall clock. `verdict` is None if
+    nothing was judged, or if `error` says why nothing could be. `reproduce` is a shell command
+    line. `facts` are the command's own (docs/report.md), with their `version`.
+    """
+
+    schema: Annotated[str, Meta(pattern="^ci-doctor/report/2$")] = SCHEMA
+    tool_version: str
+    command: str
+    argv: tuple[str, ...]
+    started_at: str
+    duration_s: float
+    about: About = About()
+    verdict: Verdict | None
+    error: Failure | None = None
+    exit_code: int
+    summary: str
+    reproduce: str | None = None
+    findings: tuple[Finding, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: dict[str, Any] = {}
+    cases: tuple[Case, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    attachments: tuple[Attachment, ...] = ()

@@ -12,9 +12,8 @@ from packaging.version import InvalidVersion, Version
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.facts.preload import PresetFit, PresetState
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
 from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, parse_rule
 

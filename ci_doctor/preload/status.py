@@ -19,8 +19,14 @@ from ci_doctor.preload.interpreter import (
     worst,
 )
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.shim_files import PATH_FILE, read_site, shim_files
-from ci_doctor.preload.start_files import Inventory, in_words, inventory
+from ci_doctor.preload.start_files import (
+    PATH_FILE,
+    Inventory,
+    in_words,
+    inventory,
+    read_site,
+    shim_files,
+)
 
 # Characters of a `.pth` line that are shown.
 _WIDTH = 60

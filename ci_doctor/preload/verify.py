@@ -15,9 +15,8 @@ from ci_doctor.model.facts.preload import (
     ShimCheck,
     VerifyFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import EDITED_FILE, move_away
@@ -29,10 +28,17 @@ from ci_doctor.preload.interpreter import (
     worst,
 )
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
-from ci_doctor.preload.race import Played, RaceRun, play, self_replacement_race
-from ci_doctor.preload.shim_files import FINDER, SiteState, read_site, rules_from
+from ci_doctor.preload.start_files import FINDER, SiteState, read_site, rules_from
 from ci_doctor.preload.trial import RULES as TRIAL_RULES
-from ci_doctor.preload.trial import ObservedStart, observe_start, try_preloads
+from ci_doctor.preload.trial import (
+    ObservedStart,
+    Played,
+    RaceRun,
+    observe_start,
+    play,
+    self_replacement_race,
+    try_preloads,
+)
 
 NOT_ARMED: Final = Rule(
     id="preload/not-armed",

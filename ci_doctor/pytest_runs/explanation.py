@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.binomial import lower_limit, upper_limit
 from ci_doctor.model.facts.pytest import ExplanationFacts, TallyFacts
-from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial
 
 # --- the rules of findings about why a test is flaky ---

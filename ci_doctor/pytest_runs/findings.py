@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
-from ci_doctor.model.moment import moment_text
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement

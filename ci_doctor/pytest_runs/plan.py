@@ -254,9 +254,9 @@ def _ask(
             hint=f"see what its start waits for: {python} -X importtime -c pass",
         )
     try:
-        return msgspec.json.decode(ran.last_line, type=decodable(_InterpreterAnswer))
+        return msgspec.json.decode(ran.last_words, type=decodable(_InterpreterAnswer))
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{python} is no interpreter for the tests: {ran.last_line}",
+            f"{python} is no interpreter for the tests: {ran.last_words}",
             hint="name another with --python",
         ) from error

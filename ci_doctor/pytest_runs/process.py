@@ -31,8 +31,13 @@ from ci_doctor.pytest_runs.records import (
 )
 from ci_doctor.pytest_runs.streams import KeptLog, KeptOutput, Output, ShownOutput, held_file
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import (
+    Interruption,
+    end_awaited,
+    hand_on,
+    in_foreground,
+)
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
@@ -186,8 +191,6 @@ _MOST_KEPT: Final = 200  # logs that are open at once
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
 _LAST_WORDS_S: Final = 2.0
-# After a signal to ci-doctor: its sender may have signalled our whole process group, pytest included.
-_GROUP_SIGNAL_S: Final = 0.1
 # pytest prints its summary after Ctrl-C, and tears fixtures down.
 _AFTER_SIGNAL_S: Final = 10.0
 
@@ -364,13 +367,8 @@ class _OneRun:
         )
 
     async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in a task
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(child.pidfd, _settle, ended)
         try:
-            with interruption.watch(task):
+            with end_awaited(child.pidfd) as ended, interruption.watch():
                 try:
                     await self._to_its_end(child, tree, ended)
                 except asyncio.CancelledError:
@@ -379,7 +377,6 @@ class _OneRun:
                     # Within `watch`: a second signal must be able to cancel the stop.
                     await _stop(child, tree, ended, interruption.received)
         finally:
-            loop.remove_reader(child.pidfd)
             self.duration_s = self.duration_s or clock.now() - child.started_at
 
     async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
@@ -415,18 +412,10 @@ async def _stop(
     child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
 ) -> None:
     """Hand the signal on; a second one cancels this, and the caller kills what is left."""
-    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
-    number = signals.SIGTERM
-    if received is signals.SIGINT:
-        number = signals.SIGINT
-    own_time_s = _GROUP_SIGNAL_S
-    if received is signals.SIGINT and in_foreground():
-        own_time_s = _AFTER_SIGNAL_S
-    with contextlib.suppress(asyncio.CancelledError, ProcessLookupError):
-        await asyncio.wait({ended}, timeout=own_time_s)
-        if not ended.done():
-            signals.pidfd_send_signal(child.pidfd, number)
-            await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
+    with contextlib.suppress(asyncio.CancelledError):
+        await hand_on(
+            received, child.pidfd, ended, limit_s=_AFTER_SIGNAL_S, ctrl_c_s=_AFTER_SIGNAL_S
+        )
         await tree.terminate(_GRACE_S)
 
 
@@ -434,8 +423,3 @@ async def _stop(
 def _is_at_a_terminal() -> bool:
     """Whether a person sits there: a CI's agent gives its jobs a terminal, too."""
     return in_foreground() and not os.environ.get("CI")
-
-
-def _settle(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)

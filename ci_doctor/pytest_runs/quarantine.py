@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.junit_identity import dotted, junit_identity
+from ci_doctor.model.outcome import dotted, junit_identity
 
 # --- node ids of pytest in the forms that reports and shells need ---
 

@@ -14,7 +14,7 @@ from typing import Final, Self
 from ci_doctor.errors import InfraError
 from ci_doctor.system.files.own_directory import lasting_directory
 from ci_doctor.system.files.writing import make_directory
-from ci_doctor.system.relay.output import (
+from ci_doctor.system.relay_output import (
     STDERR,
     Channel,
     CommandLog,

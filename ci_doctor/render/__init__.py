@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_doctor.model.report import Report
+    from ci_doctor.model.outcome import Report
 
 
 class Renderer(NamedTuple):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What stands around the text of a report in the log of a CI: its group, its annotations."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.report import Report
-from ci_doctor.model.shortened import shortened
+from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.words import shortened
 from ci_doctor.render.ci_log import (
     Dialect,
     LogSection,
@@ -17,10 +18,9 @@ from ci_doctor.render.ci_log import (
     end_of,
     start_of,
 )
-from ci_doctor.render.headline import Tone, errors, headline, tone
-from ci_doctor.render.lint_annotations import first_annotations
+from ci_doctor.render.headline import Tone, errors, headline, tone, worst_first
 from ci_doctor.render.lint_screen import is_lint
-from ci_doctor.render.safe_text import one_line, printable
+from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 # GitHub shows ten errors of a step:
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
@@ -121,3 +121,40 @@ def _place(finding: Finding) -> tuple[str | None, int | None]:
 
 def _message(text: str) -> str:
     return shortened(printable(text[: _MESSAGE_CHARACTERS + 1]), _MESSAGE_CHARACTERS)
+
+
+_KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def annotations(report: Report) -> str:
+    """A line for each finding of `report`, the worst ones first, and the summary as the last line."""
+    report = cleaned(report)
+    lines = [_annotation(finding) for finding in worst_first(report)]
+    sentence = report.summary if report.error is None else report.error.message
+    if report.error is not None or (report.exit_code and not lines):
+        lines.append(annotation("error", sentence, title="ci-doctor lint"))
+    return "".join((*lines, f"{one_line(sentence)}\n"))
+
+
+def first_annotations(report: Report, most: int) -> Iterator[str]:
+    """The lines of the worst findings, at most `most` of a kind: GitHub shows ten of each."""
+    counts: Counter[Severity] = Counter()
+    for finding in worst_first(report):
+        counts[finding.severity] += 1
+        if counts[finding.severity] <= most:
+            yield _annotation(finding)
+
+
+def _annotation(finding: Finding) -> str:
+    first = finding.evidence[0] if finding.evidence else None
+    message = finding.summary
+    if finding.remedy:
+        message = f"{message}\ntry: {finding.remedy}"
+    return annotation(
+        _KINDS[finding.severity],
+        message[:_MESSAGE_CHARACTERS],
+        title=finding.rule,
+        file=None if first is None else first.file,
+        line=None if first is None else first.line,
+        endLine=None if first is None else first.end_line,
+    )

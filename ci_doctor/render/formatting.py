@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Cell, Unit
+from ci_doctor.model.words import shortened
 from ci_doctor.render.safe_text import one_line
 
 if TYPE_CHECKING:

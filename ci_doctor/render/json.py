@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Report <-> JSON, the form that programs read (docs/report.md, report.schema.json)."""
 
+import inspect
+from typing import Any
+
 import msgspec
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.model.outcome import SCHEMA, Report
 from ci_doctor.render.safe_text import encodable
 
 _HINT = "give the report.json that a ci-doctor command wrote"
@@ -49,3 +52,21 @@ def parse(text: str | bytes) -> Report:
         return msgspec.convert(raw, decodable(Report))
     except msgspec.ValidationError as error:
         raise UsageError(f"the report does not fit its schema: {error}", hint=_HINT) from error
+
+
+def report_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) for the output of `ci_doctor.render.json.render`."""
+    schema = msgspec.json.schema(Report)
+    definitions: dict[str, Any] = schema["$defs"]
+    for definition in definitions.values():
+        # Up to Python 3.12 a docstring keeps its indentation; the schema must not depend on the
+        # version that wrote it.
+        definition["description"] = inspect.cleandoc(definition["description"])
+    # It has a default for writers; a reader may insist on it.
+    definitions["Report"]["required"].insert(0, "schema")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **schema}
+
+
+def schema_text() -> str:
+    """`report_schema()` as the text of the shipped file."""
+    return msgspec.json.format(msgspec.json.encode(report_schema()), indent=2).decode() + "\n"

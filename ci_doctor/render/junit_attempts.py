@@ -9,10 +9,9 @@ https://buildkite.com/docs/test-engine/importing-junit-xml
 
 from msgspec.structs import replace
 
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Report
 from ci_doctor.render.formatting import amount
-from ci_doctor.render.junit_suite import (
+from ci_doctor.render.junit import (
     MOST_RESULTS,
     JunitResult,
     case_result,

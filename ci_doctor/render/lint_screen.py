@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What lint reports -> lines for a terminal, by file and line."""
+"""Pure. What lint reports -> lines for a terminal."""
 
 from collections.abc import Iterator
 from itertools import groupby
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render.formatting import place
 from ci_doctor.render.headline import symbol
-from ci_doctor.render.layout import clip, wrap
+from ci_doctor.render.layout import StyledTerminal, clip, wrap
 from ci_doctor.render.safe_text import one_line
-from ci_doctor.render.styled_terminal import StyledTerminal
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.NOTE)

@@ -12,23 +12,25 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Attempt
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attachment, Attempt, Report
 from ci_doctor.render.formatting import duration, place
-from ci_doctor.render.headline import headline, symbol, worst_first
-from ci_doctor.render.links import links
-from ci_doctor.render.markdown_tables import CELL_BYTES, LINE_BYTES, table_line, table_texts
+from ci_doctor.render.headline import headline, links, symbol, worst_first
 from ci_doctor.render.markup import (
     BLOCK_CHARACTERS,
+    CELL_BYTES,
+    LINE_BYTES,
+    PagePiece,
     block,
     code,
     escaped_html,
     fenced,
     fitted,
     is_plain_path,
+    page,
     summary,
+    table_line,
+    table_texts,
 )
-from ci_doctor.render.page import PagePiece, page
 from ci_doctor.render.safe_text import cleaned
 
 SMALLEST = 512

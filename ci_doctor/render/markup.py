@@ -1,13 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Text that others wrote, escaped for each place of a CommonMark page: it stays text."""
+"""Pure. Markdown of a bounded number of bytes: text that others wrote stays text, and pieces are shown whole."""
 
 import html
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from ci_doctor.render.formatting import size
+from ci_doctor.model.table import Row, Table
+from ci_doctor.render.formatting import amount, figure, size
 from ci_doctor.render.safe_text import one_line
+
+_LAST = 1 << 30  # a place after all that are below the same piece
+_NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
+
+
+class PagePiece(NamedTuple):
+    """Some lines of a page.
+
+    `place` is the order in which they are read: (2, 5) before (2, 5, 0) before (2, 6). `rank` says
+    what goes in first if not everything fits. `tail` closes `text` after everything at a place
+    below its own. `noun` is what a reader misses without the piece, `weight` how many bytes of
+    evidence.
+    """
+
+    place: tuple[int, ...]
+    rank: int
+    text: str
+    tail: str = ""
+    noun: str = ""
+    weight: int = 0
+
+    def size(self) -> int:
+        """Bytes on the page, line ends included."""
+        count = len(self.text.encode()) + 1
+        if self.tail:
+            count += len(self.tail.encode()) + 1
+        return count
+
+
+def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
+    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in reading order.
+
+    Left out are the pieces of the highest ranks, within a rank the last ones; a line at the end
+    counts them. `head` and that line (at most 220 bytes) are there always. Ends with a newline.
+    """
+    ranked = sorted(pieces, key=attrgetter("rank"))
+    # sorted() is stable: within a rank the pieces keep their order.
+    room = max_bytes - len(head.encode()) - 1
+    kept = _fitting(ranked, room)
+    if len(kept) < len(ranked):
+        # The note is needed only if pieces are left out, and it takes room itself.
+        kept = _fitting(ranked, room - _NOTE_BYTES)
+    parts = [head, *_in_reading_order(kept)]
+    missing = ranked[len(kept) :]
+    if missing:
+        parts.append(_note(missing))
+    return "\n".join(parts) + "\n"
+
+
+def _fitting(ranked: list[PagePiece], room: int) -> list[PagePiece]:
+    # The first that does not fit ends it: a later, smaller one would stand without those before it.
+    for count, piece in enumerate(ranked):
+        room -= piece.size()
+        if room < 0:
+            return ranked[:count]
+    return ranked
+
+
+def _in_reading_order(pieces: list[PagePiece]) -> list[str]:
+    placed = []
+    for piece in pieces:
+        placed.append((piece.place, piece.text))
+        if piece.tail:
+            end = (*piece.place, _LAST)
+            placed.append((end, piece.tail))
+    placed.sort()
+    return [text for _, text in placed]
+
+
+def _note(missing: list[PagePiece]) -> str:
+    """A line that counts what a reader misses, by its nouns in the order of the ranks."""
+    counts: Counter[str] = Counter()
+    weight = 0
+    for piece in missing:
+        weight += piece.weight
+        # A piece of evidence has no noun: it counts by its bytes.
+        if piece.noun:
+            counts[piece.noun] += 1
+    phrases = [amount(count, noun) for noun, count in counts.items()]
+    if weight:
+        phrases.append(f"{size(weight)} of evidence")
+    listed = ", ".join(phrases)
+    return f"\n*Left out: {listed}; see report.json*"
+
 
 BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.json
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -152,3 +240,69 @@ def is_plain_path(path: str) -> bool:
     if parts.is_absolute() or ".." in parts.parts:
         return False
     return _PLAIN_PATH.fullmatch(path) is not None
+
+
+LINE_BYTES = 1000
+CELL_BYTES = 300
+
+
+def table_texts(table: Table) -> Iterator[tuple[str, str]]:
+    """The lines of `table`, each with the noun of what a reader misses without it.
+
+    The title and the header belong to the first line.
+    """
+    columns = max((len(row.cells) for row in table.rows), default=0)
+    columns = max(columns, len(table.columns))
+    if not columns and _is_laid_out(table):
+        yield _heading(table, 0) + block("\n".join(row.label for row in table.rows)), "table"
+        return
+    for index, row in enumerate(table.rows):
+        text = _row(row, columns)
+        # A heading alone would be a table without a line.
+        if index == 0:
+            text = _heading(table, columns) + text
+        yield text, "line"
+
+
+def table_line(cells: list[str]) -> str:
+    """A row of a GFM table; each cell is Markdown already."""
+    joined = " | ".join(cells)
+    return f"| {joined} |"
+
+
+def _is_laid_out(table: Table) -> bool:
+    """Whether the lines hold columns of their own, which only a fixed width keeps."""
+    return any("  " in row.label.strip() for row in table.rows)
+
+
+def _heading(table: Table, columns: int) -> str:
+    """The title, and above rows with cells the names of the columns, empty if they have none."""
+    # Without a title, `****` would be shown as it stands.
+    title = fitted(table.title, CELL_BYTES) or "…"
+    heading = f"\n**{title}**\n\n"
+    if not columns:
+        return heading
+    names = [fitted(name, CELL_BYTES) for name in table.columns]
+    names += [""] * (columns - len(names))
+    # GFM needs this line below the names, and the names above it.
+    header = table_line(["", *names])
+    delimiters = "".join(_delimiter(table, index) for index in range(columns))
+    return f"{heading}{header}\n|---|{delimiters}\n"
+
+
+def _delimiter(table: Table, index: int) -> str:
+    """Figures stand at the right of a column with a name, texts at its left."""
+    cells = [row.cells[index] for row in table.rows if index < len(row.cells)]
+    are_texts = any(isinstance(cell.value, str | bool) for cell in cells)
+    is_named = index < len(table.columns)
+    return "--:|" if is_named and not are_texts else "---|"
+
+
+def _row(row: Row, columns: int) -> str:
+    """A row of a table; an item of a list if no row has cells."""
+    label = fitted(row.label, LINE_BYTES)
+    if not columns:
+        return f"- {label}"
+    figures = [fitted(figure(cell), LINE_BYTES) for cell in row.cells]
+    missing = [""] * (columns - len(figures))
+    return table_line([label, *figures, *missing])

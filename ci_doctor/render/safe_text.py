@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 
 # ECMA-48 control strings (OSC, DCS, APC, PM, SOS; Buildkite's own timestamps are APC), CSI
 # sequences, two-character escapes.

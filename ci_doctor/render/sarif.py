@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render.lint_screen import is_lint
 from ci_doctor.render.safe_text import cleaned, encodable, one_line
 

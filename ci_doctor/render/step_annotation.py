@@ -9,19 +9,228 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ci_doctor.model.finding import Finding
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
+from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.attempts_line import attempts_line
-from ci_doctor.render.formatting import amount
-from ci_doctor.render.markup import code, fenced, fitted
+from ci_doctor.render.formatting import amount, duration
+from ci_doctor.render.headline import headline, symbol, worst_first
+from ci_doctor.render.markup import code, fenced, fitted, is_plain_path, table_texts
 from ci_doctor.render.safe_text import cleaned
-from ci_doctor.render.step_caches import caches_section, is_about_caches
-from ci_doctor.render.step_cause import StepCause, leading_report, step_cause
-from ci_doctor.render.step_details import report_line, step_details
-from ci_doctor.render.step_heading import step_heading
-from ci_doctor.render.step_result import StepResult, has_passed, is_judged
-from ci_doctor.render.step_words import next_step, step_headline
+from ci_doctor.render.step_words import (
+    StepCause,
+    StepResult,
+    attempts_line,
+    has_passed,
+    is_judged,
+    job_address,
+    leading_report,
+    next_step,
+    step_cause,
+    step_headline,
+)
+
+COMMAND = "cache"
+_CACHE_LINE_BYTES = 400
+_REPORT_NAME_BYTES = 100
+_SECTION_BYTES = 8000
+_MOST_CACHE_REPORTS = 6
+_MOST_CAUSES = 3
+
+
+def is_about_caches(report: Report) -> bool:
+    """Whether `report` belongs to the section: one of `ci-doctor cache` that judges nothing."""
+    return report.command == COMMAND and report.verdict is None and report.error is None
+
+
+def caches_section(reports: Sequence[Report]) -> str:
+    """The section of all that were moved or judged; empty without a report about caches."""
+    about = [report for report in reports if is_about_caches(report)]
+    if not about:
+        return ""
+    said = "; ".join(
+        fitted(report.summary, _CACHE_LINE_BYTES) for report in about[:_MOST_CACHE_REPORTS]
+    )
+    line = f"**Caches:** {said}"
+    inside = "".join(_fitting(_lines(about))).strip("\n")
+    if not inside:
+        return line
+    # Without an empty line before it, Markdown inside HTML is not read as Markdown.
+    return f"{line}\n\n<details>\n<summary>Details</summary>\n\n{inside}\n\n</details>"
+
+
+def _lines(reports: Sequence[Report]) -> Iterator[str]:
+    """Tables first, then the findings of all."""
+    for report in reports:
+        for table in report.tables:
+            for text, _ in table_texts(table):
+                yield f"{text}\n"
+    yield "\n"
+    for report in reports:
+        for finding in worst_first(report):
+            rule = fitted(finding.rule, _REPORT_NAME_BYTES, code)
+            yield f"- {symbol(finding.severity)} {fitted(finding.summary, _CACHE_LINE_BYTES)} {rule}\n"
+            for evidence in finding.evidence[:_MOST_CAUSES]:
+                yield f"  - {fitted(evidence.excerpt or '', _CACHE_LINE_BYTES)}\n"
+
+
+def _fitting(lines: Iterator[str]) -> Iterator[str]:
+    """As many as there is room for."""
+    room = _SECTION_BYTES
+    for line in lines:
+        room -= len(line.encode())
+        if room < 0:
+            yield "\n- more: see the report\n"
+            return
+        yield line
+
+
+_LINE_BYTES = 240
+_REPORT_NAME_BYTES = 100
+_MOST_FINDINGS = 12
+_MOST_FOLLOWED = 6
+_MOST_REPORTS = 20
+
+
+def report_line(report: Report) -> str:
+    """A report in a line: its mark, its command, what it says, how long it took."""
+    head = headline(report)
+    mark = head.symbol if head else "·"
+    name = fitted(report.command, _REPORT_NAME_BYTES, code)
+    summary = fitted(report.summary, _LINE_BYTES)
+    return f"{mark} {name} {summary} ({duration(report.duration_s)})"
+
+
+def step_details(reports: Sequence[Report], cause: StepCause | None, *, with_reports: bool) -> str:
+    """A folded block: what followed from the cause, all findings, and all reports; or empty.
+
+    `cause` is shown above it already, so a finding that says the same is left out.
+    """
+    lines: list[str] = []
+    counts: list[str] = []
+    followed = list(_followed(cause))
+    if followed:
+        counts.append(amount(len(followed), "consequence"))
+        lines += ["What followed from the cause:", "", *followed, ""]
+    findings = [each for each in _findings(reports) if not _says(cause, each)]
+    if findings:
+        counts.append(amount(len(findings), "finding"))
+        lines += [*_finding_lines(findings), ""]
+    if with_reports:
+        counts.append(amount(len(reports), "report"))
+        lines += [*_report_lines(reports), ""]
+    if cause is not None and cause.named.fingerprint:
+        lines += [
+            f"Fingerprint of the cause: {fitted(cause.named.fingerprint, _REPORT_NAME_BYTES, code)}",
+            "",
+        ]
+    if not lines:
+        return ""
+    # Without an empty line before it, Markdown inside HTML is not read as Markdown.
+    title = ", ".join(counts) or "Details"
+    inside = "\n".join(lines)
+    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n</details>"
+
+
+def _followed(cause: StepCause | None) -> Iterator[str]:
+    if cause is None:
+        return
+    for line in cause.named.consequences[:_MOST_FOLLOWED]:
+        where = fitted(line.where, _REPORT_NAME_BYTES * 2, code)
+        yield f"- {where} {fitted(line.message, _LINE_BYTES, code)}"
+
+
+def _says(cause: StepCause | None, finding: Finding) -> bool:
+    """Whether the cause above is what `finding` says."""
+    if cause is None:
+        return False
+    # The finding of a diagnosis holds both.
+    return finding.summary in {cause.named.title, cause.named.phrase}
+
+
+def _findings(reports: Sequence[Report]) -> Iterator[Finding]:
+    for report in reports:
+        yield from worst_first(report)
+
+
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    for finding in findings[:_MOST_FINDINGS]:
+        rule = fitted(finding.rule, _REPORT_NAME_BYTES, code)
+        yield f"- {symbol(finding.severity)} {fitted(finding.summary, _LINE_BYTES)} {rule}"
+    missing = len(findings) - _MOST_FINDINGS
+    if missing > 0:
+        yield f"- {amount(missing, 'more finding')}: see the full report"
+
+
+def _report_lines(reports: Sequence[Report]) -> Iterator[str]:
+    for report in reports[:_MOST_REPORTS]:
+        yield f"- {report_line(report)}"
+    missing = len(reports) - _MOST_REPORTS
+    if missing > 0:
+        yield f"- {amount(missing, 'more report')}: see the artifacts"
+
+
+_NAME_BYTES = 120
+
+
+def step_heading(step: StepResult) -> str:
+    """The verdict in words, and below it the step, its time and its links."""
+    record = step.record
+    headline = step_headline(record, is_judged=is_judged(step.reports))
+    facts = list(_circumstances(step))
+    line = f"**{headline.symbol} {headline.sentence}**"
+    if not facts:
+        return line
+    return f"{line}\\\n{' · '.join(facts)}"
+
+
+def _circumstances(step: StepResult) -> Iterator[str]:
+    record = step.record
+    yield from _names(record)
+    seconds = _seconds(record)
+    if seconds is not None:
+        yield duration(seconds)
+    if record.exit_status and record.exit_status != record.command_status:
+        yield _statuses(record)
+    yield from _links(step)
+
+
+def _names(record: JobRecord) -> Iterator[str]:
+    """The step, and which of its parallel jobs."""
+    if record.label:
+        # The emoji of a label are meant: the same label stands on the build's page with them.
+        yield fitted(record.label, _NAME_BYTES).replace("<span>:</span>", ":")
+    elif record.about.step:
+        yield fitted(record.about.step, _NAME_BYTES, code)
+    if record.about.parallel_index is not None and record.parallel_count:
+        yield f"job {record.about.parallel_index + 1} of {record.parallel_count}"
+
+
+def _links(step: StepResult) -> Iterator[str]:
+    leading = leading_report(step.reports)
+    if leading is not None and step.page is not None and is_plain_path(step.page):
+        name = fitted(leading.command, _NAME_BYTES)
+        yield f'<a href="artifact://{step.page}">report of {name}</a>'
+    address = job_address(step.record.about, step.record.about.job)
+    if address is not None:
+        yield f'<a href="{address}">log</a>'
+
+
+def _statuses(record: JobRecord) -> str:
+    """The status of the job, beside that of its command if it was mapped."""
+    if record.command_status:
+        return f"the command ended with {record.command_status}, the job with {record.exit_status}"
+    return f"the job ended with {record.exit_status}"
+
+
+def _seconds(record: JobRecord) -> float | None:
+    began = parse_moment(record.began_at)
+    ended = parse_moment(record.ended_at)
+    if began is None or ended is None:
+        return None
+    return max(0.0, ended - began)
+
 
 _SENTENCE_BYTES = 400
 _PLACE_BYTES = 200

@@ -6,19 +6,123 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Failure
-from ci_doctor.model.report import Report
-from ci_doctor.model.table import Table
-from ci_doctor.render.attempt_lines import attempt_lines
-from ci_doctor.render.bounded import bounded
+from ci_doctor.model.outcome import Attachment, Attempt, Failure, Report
+from ci_doctor.model.table import Cell, Row, Table
+from ci_doctor.model.words import shortened
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
-from ci_doctor.render.layout import clip, widest, wrap
+from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 from ci_doctor.render.lint_screen import is_lint, lint_blocks
 from ci_doctor.render.safe_text import cleaned, one_line
-from ci_doctor.render.styled_terminal import StyledTerminal
-from ci_doctor.render.table_layout import table_lines
+
+_SENTENCE = 2_000
+_NAME = 500  # a label, a branch, a path
+
+
+def bounded(report: Report) -> Report:
+    """`report` with sentences of at most 2,000 characters, and names of at most 500.
+
+    Commands and details stay whole: half a command is one that nobody may run.
+    """
+    return replace(
+        report,
+        command=shortened(report.command, _NAME),
+        summary=shortened(report.summary, _SENTENCE),
+        error=None if report.error is None else _short_error(report.error),
+        findings=tuple(map(_short_finding, report.findings)),
+        tables=tuple(map(_short_table, report.tables)),
+        attempts=tuple(map(_short_attempt, report.attempts)),
+        attachments=tuple(map(_attachment, report.attachments)),
+    )
+
+
+def _short_error(error: Failure) -> Failure:
+    hint = None if error.hint is None else shortened(error.hint, _SENTENCE)
+    return replace(error, message=shortened(error.message, _SENTENCE), hint=hint)
+
+
+def _short_finding(finding: Finding) -> Finding:
+    evidence = tuple(
+        each if each.file is None else replace(each, file=shortened(each.file, _NAME))
+        for each in finding.evidence
+    )
+    return replace(finding, summary=shortened(finding.summary, _SENTENCE), evidence=evidence)
+
+
+def _short_table(table: Table) -> Table:
+    columns = tuple(shortened(name, _NAME) for name in table.columns)
+    title = shortened(table.title, _NAME)
+    return replace(table, title=title, columns=columns, rows=tuple(map(_row, table.rows)))
+
+
+def _row(row: Row) -> Row:
+    # One without cells is a paragraph.
+    most = _NAME if row.cells else _SENTENCE
+    return replace(row, label=shortened(row.label, most), cells=tuple(map(_cell, row.cells)))
+
+
+def _cell(cell: Cell) -> Cell:
+    if not isinstance(cell.value, str):
+        return cell
+    return replace(cell, value=shortened(cell.value, _SENTENCE))
+
+
+def _short_attempt(attempt: Attempt) -> Attempt:
+    log = None if attempt.log is None else shortened(attempt.log, _NAME)
+    name, outcome = shortened(attempt.name, _NAME), shortened(attempt.outcome, _SENTENCE)
+    return replace(attempt, name=name, outcome=outcome, log=log)
+
+
+def _attachment(attachment: Attachment) -> Attachment:
+    path, title = shortened(attachment.path, _NAME), shortened(attachment.title, _NAME)
+    return replace(attachment, path=path, title=title)
+
+
+_ATTEMPTS_SHOWN = 20
+_PASSED = ("✓", "green")
+_NOT_PASSED = ("✗", "red")
+
+
+def attempt_lines(attempts: tuple[Attempt, ...], terminal: StyledTerminal) -> list[str]:
+    """The attempts in columns, the earliest first, and how many are not shown."""
+    shown = attempts[:_ATTEMPTS_SHOWN]
+    names = []
+    times = []
+    for attempt in shown:
+        names.append(one_line(attempt.name))
+        times.append(duration(attempt.duration_s))
+    name_cells = widest(names)
+    time_cells = widest(times)
+    lines = [terminal.bold("Attempts")]
+    for attempt, name, time in zip(shown, names, times, strict=True):
+        padded = pad(name, name_cells)
+        # A duration is ASCII: a character of it is a cell.
+        right = time.rjust(time_cells)
+        head = f"{padded}  {right}  "
+        lines += _attempt(attempt, head, terminal)
+    missing = len(attempts) - len(shown)
+    if missing:
+        note = f"  … and {missing} more in report.json"
+        lines.append(terminal.dim(note))
+    return lines
+
+
+def _attempt(attempt: Attempt, head: str, terminal: StyledTerminal) -> list[str]:
+    """One attempt, its outcome wrapped beside `head`; the log only of one that did not pass."""
+    mark, style = _PASSED if attempt.ok else _NOT_PASSED
+    outcome = one_line(attempt.outcome)
+    start = f"  {mark} {head}"
+    column = " " * widest([start])
+    first, *more = wrap(outcome, terminal.width, first=start, rest=column)
+    painted = terminal.paint(mark, style)
+    after_mark = first[3:]
+    lines = [f"  {painted}{after_mark}", *more]
+    if attempt.log and not attempt.ok:
+        log = terminal.path(attempt.log)
+        lines.append(column + log)
+    return lines
+
 
 # Style names of rich, all of them from the terminal's own palette.
 _TONES = {Tone.SUCCESS: "bold green", Tone.WARNING: "bold yellow", Tone.ERROR: "bold red"}

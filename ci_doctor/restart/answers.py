@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from ci_doctor.load.canonical import Canonical, is_blank, text_of
+from ci_doctor.load.canonical import Canonical, is_blank
 from ci_doctor.load.looks import words_of
 from ci_doctor.model.facts.restart_check import (
     AnswerComparison,
@@ -22,7 +22,6 @@ from ci_doctor.services.instance import ServiceEvent
 if TYPE_CHECKING:
     from ci_doctor.load.sending import Reply
     from ci_doctor.machine.gpus import GpuMemory
-    from ci_doctor.services.leaks.places import PlacesSnapshot
 
 
 _BLANKS_KEPT = 5
@@ -31,152 +30,33 @@ _UNKEPT_SHOWN = 5
 _LONGEST_SHOWN = 300
 _SHOWN_BEFORE = 40
 # Of a text so much is kept to show a difference: a load may hold thousands of long answers.
-_LONGEST_KEPT = 4_000
+_LONGEST_KEPT = 16_000
 
 
 class _Voice(Struct):
     """The answers to one request in one part of the check. `texts` are their hashes."""
 
     texts: set[int]
+    digests: set[str]
     shortest: int
     longest: int
     last: str = ""
     blanks: int = 0
     count: int = 0
 
-    def add(self, text: str, *, blank: bool) -> None:
-        length = len(text)
+    def add(self, answer: Canonical) -> None:
+        text = words_of(answer.output)
         self.texts.add(hash(text))
+        self.digests.add(answer.digest)
         self.last = text[:_LONGEST_KEPT]
-        self.shortest = min(self.shortest, length)
-        self.longest = max(self.longest, length)
-        self.blanks += blank
+        self.shortest = min(self.shortest, len(text))
+        self.longest = max(self.longest, len(text))
+        self.blanks += is_blank(answer.output)
         self.count += 1
 
 
 def _voice() -> _Voice:
-    return _Voice(texts=set(), shortest=1 << 62, longest=0)
-
-
-class AnswerBook:
-    """Takes every answer with the phase in which its request was sent."""
-
-    def __init__(self) -> None:
-        self._controls: dict[str, _Voice] = {}
-        self._control_starts = 0
-        self._before: dict[str, _Voice] = {}
-        self._after: dict[str, _Voice] = {}
-        self._models: dict[Phase, set[str]] = {}
-        self._blank: list[BlankAnswer] = []
-        self._blank_count = 0
-
-    def begin_control(self) -> None:
-        """One more control start gets the load, once."""
-        self._control_starts += 1
-
-    def add(self, phase: Phase, name: str, answer: Canonical) -> None:
-        """Take note of the answer to the request `name`."""
-        model = answer.prompt_facts.get("model")
-        if model is not None:
-            self._models.setdefault(phase, set()).add(str(model))
-        text = words_of(answer.output)
-        blank = is_blank(answer.output)
-        if phase is Phase.CONTROL:
-            self._controls.setdefault(name, _voice()).add(text, blank=blank)
-            return
-        if phase is Phase.BASELINE:
-            self._before.setdefault(name, _voice()).add(text, blank=blank)
-            return
-        if blank and self._always_had_words(name):
-            self._note_blank(phase, name)
-        if phase is Phase.AFTER:
-            self._after.setdefault(name, _voice()).add(text, blank=blank)
-
-    def comparison(self) -> AnswerComparison:
-        """What came of it."""
-        both = [name for name in self._before if name in self._after]
-        agreed = [name for name in both if self._has_agreed(name)]
-        unkept = [name for name in agreed if self._is_unkept(name)]
-        noisy = [name for name in both if self._is_noisy(name)]
-        return AnswerComparison(
-            requests=len(self._before),
-            blank=tuple(self._blank),
-            blank_count=self._blank_count,
-            different_before=_different(self._before.values()),
-            different_after=_different(self._after.values()),
-            compared=len(both),
-            shorter=sum(map(self._is_shorter, both)),
-            steady=sum(map(self._is_steady, both)),
-            changed=sum(map(self._has_changed, both)),
-            controls=self._control_starts,
-            restless=sum(map(self._is_restless, self._before)),
-            agreed=len(agreed),
-            unkept=tuple(map(self._difference, unkept[:_UNKEPT_SHOWN])),
-            unkept_count=len(unkept),
-            noisy=len(noisy),
-            chance=round(sum(map(self._chance, noisy)), 6),
-            models_before=self._named(Phase.BASELINE),
-            models_after=self._named(Phase.AFTER),
-        )
-
-    def _always_had_words(self, name: str) -> bool:
-        voice = self._before.get(name)
-        return voice is not None and not voice.blanks
-
-    def _note_blank(self, phase: Phase, name: str) -> None:
-        self._blank_count += 1
-        known = any(each.id == name for each in self._blank)
-        if not known and len(self._blank) < _BLANKS_KEPT:
-            self._blank.append(BlankAnswer(id=name, phase=phase))
-
-    def _is_shorter(self, name: str) -> bool:
-        """Whether each answer after has less than half of the characters of each before."""
-        return 2 * self._after[name].longest < self._before[name].shortest
-
-    def _is_steady(self, name: str) -> bool:
-        # One answer is always the same as itself.
-        voice = self._before[name]
-        return voice.count > 1 and len(voice.texts) == 1
-
-    def _has_changed(self, name: str) -> bool:
-        return self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
-
-    def _has_agreed(self, name: str) -> bool:
-        """Whether the request got one text in each control start and in every pass of the baseline."""
-        control = self._controls.get(name)
-        if control is None or control.count < self._control_starts:
-            return False
-        return self._is_steady(name) and control.texts == self._before[name].texts
-
-    def _is_restless(self, name: str) -> bool:
-        control = self._controls.get(name)
-        return (
-            control is not None
-            and self._is_steady(name)
-            and control.texts != self._before[name].texts
-        )
-
-    def _is_unkept(self, name: str) -> bool:
-        # One pass alone may be an accident, as in the baseline.
-        after = self._after[name]
-        return after.count > 1 and after.texts.isdisjoint(self._before[name].texts)
-
-    def _is_noisy(self, name: str) -> bool:
-        """Whether it varied before the kill, and not each time: it looks steady now and then."""
-        control = self._controls.get(name, _voice())
-        texts = self._before[name].texts | control.texts
-        return 1 < len(texts) < self._before[name].count + control.count
-
-    def _chance(self, name: str) -> float:
-        control = self._controls.get(name, _voice())
-        return chance_of_unkept(self._before[name].count + control.count, self._after[name].count)
-
-    def _difference(self, name: str) -> DifferentAnswer:
-        before, after = from_first_difference(self._before[name].last, self._after[name].last)
-        return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
-
-    def _named(self, phase: Phase) -> tuple[str, ...]:
-        return tuple(sorted(self._models.get(phase, ())))
+    return _Voice(texts=set(), digests=set(), shortest=1 << 62, longest=0)
 
 
 def _different(voices: Iterable[_Voice]) -> int:
@@ -221,30 +101,47 @@ _DIFFERENCES_KEPT = 5
 
 
 class Ledger:
-    """Takes each reply with the phase in which its request was sent."""
+    """Takes each reply with the phase in which its request was sent.
+
+    compare: whether an answer since the kill must be one that the baseline gave.
+    """
 
     def __init__(self, *, compare: bool) -> None:
         self.different: list[DifferentAnswer] = []
         self.different_count = 0
-        self.book = AnswerBook()
         self._compare = compare
         self._tallies: dict[Phase, _Tally] = {}
-        # Digests decide what is the same; of the texts the first is kept, to show a difference.
-        self._digests: dict[str, set[str]] = {}
-        self._texts: dict[str, str] = {}
+        self._controls: dict[str, _Voice] = {}
+        self._control_starts = 0
+        self._before: dict[str, _Voice] = {}
+        self._after: dict[str, _Voice] = {}
+        self._models: dict[Phase, set[str]] = {}
+        self._blank: list[BlankAnswer] = []
+        self._blank_count = 0
+
+    def begin_control(self) -> None:
+        """One more control start gets the load, once."""
+        self._control_starts += 1
 
     def keep(self, phase: Phase, reply: "Reply") -> None:
         """Take note of a reply."""
         self._tally(phase).add(reply)
-        if reply.answer is None:
+        answer = reply.answer
+        if answer is None:
             return
-        self.book.add(phase, reply.id, reply.answer)
-        if not self._compare or phase is Phase.CONTROL:
-            return
-        if phase is Phase.BASELINE:
-            self._learn(reply.id, reply.answer)
-        else:
-            self._compare_with_baseline(phase, reply.id, reply.answer)
+        model = answer.prompt_facts.get("model")
+        if model is not None:
+            self._models.setdefault(phase, set()).add(str(model))
+        voices = {
+            Phase.CONTROL: self._controls,
+            Phase.BASELINE: self._before,
+            Phase.AFTER: self._after,
+        }.get(phase)
+        if voices is not None:
+            voices.setdefault(reply.id, _voice()).add(answer)
+        before = self._before.get(reply.id)
+        if before is not None and phase not in {Phase.CONTROL, Phase.BASELINE}:
+            self._judge(phase, reply.id, answer, before)
 
     def lasted(self, phase: Phase, seconds: float) -> None:
         """Requests were sent for so long."""
@@ -255,10 +152,7 @@ class Ledger:
         tally = self._tally(phase)
         tally.seconds += seconds
         # A clock that has not moved gives no rate.
-        rate = 0.0
-        if seconds > 0:
-            rate = answered / seconds
-        tally.rates.append(rate)
+        tally.rates.append(answered / seconds if seconds > 0 else 0.0)
 
     def ok(self, phase: Phase) -> int:
         """The good answers so far."""
@@ -267,44 +161,106 @@ class Ledger:
     @property
     def counts(self) -> dict[Phase, Counts]:
         """The phases in their order."""
-        counts = {}
-        for phase in Phase:
-            if phase in self._tallies:
-                counts[phase] = self._tallies[phase].counts()
-        return counts
+        tallies = self._tallies
+        return {phase: tallies[phase].counts() for phase in Phase if phase in tallies}
 
     @property
     def unstable(self) -> tuple[str, ...]:
         """The requests that the baseline itself answered differently."""
-        names = []
-        for name, digests in self._digests.items():
-            if len(digests) > 1:
-                names.append(name)
-        return tuple(names)
+        if not self._compare:
+            return ()
+        return tuple(name for name, voice in self._before.items() if len(voice.digests) > 1)
+
+    def comparison(self) -> AnswerComparison:
+        """What came of it."""
+        both = [name for name in self._before if name in self._after]
+        agreed = [name for name in both if self._has_agreed(name)]
+        unkept = [name for name in agreed if self._is_unkept(name)]
+        noisy = [name for name in both if self._is_noisy(name)]
+        return AnswerComparison(
+            requests=len(self._before),
+            blank=tuple(self._blank),
+            blank_count=self._blank_count,
+            different_before=_different(self._before.values()),
+            different_after=_different(self._after.values()),
+            compared=len(both),
+            # Each answer after has less than half of the characters of each before.
+            shorter=sum(
+                2 * self._after[name].longest < self._before[name].shortest for name in both
+            ),
+            steady=sum(map(self._is_steady, both)),
+            changed=sum(
+                self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
+                for name in both
+            ),
+            controls=self._control_starts,
+            restless=sum(map(self._is_restless, self._before)),
+            agreed=len(agreed),
+            unkept=tuple(map(self._difference, unkept[:_UNKEPT_SHOWN])),
+            unkept_count=len(unkept),
+            noisy=len(noisy),
+            chance=round(sum(map(self._chance, noisy)), 6),
+            models_before=tuple(sorted(self._models.get(Phase.BASELINE, ()))),
+            models_after=tuple(sorted(self._models.get(Phase.AFTER, ()))),
+        )
+
+    def _is_steady(self, name: str) -> bool:
+        # One answer is always the same as itself.
+        voice = self._before[name]
+        return voice.count > 1 and len(voice.texts) == 1
+
+    def _has_agreed(self, name: str) -> bool:
+        """Whether the request got one text in each control start and in every pass of the baseline."""
+        control = self._controls.get(name)
+        if control is None or control.count < self._control_starts:
+            return False
+        return self._is_steady(name) and control.texts == self._before[name].texts
+
+    def _is_restless(self, name: str) -> bool:
+        control = self._controls.get(name)
+        return (
+            control is not None
+            and self._is_steady(name)
+            and control.texts != self._before[name].texts
+        )
+
+    def _is_unkept(self, name: str) -> bool:
+        # One pass alone may be an accident, as in the baseline.
+        after = self._after[name]
+        return after.count > 1 and after.texts.isdisjoint(self._before[name].texts)
+
+    def _is_noisy(self, name: str) -> bool:
+        """Whether it varied before the kill, and not each time: it looks steady now and then."""
+        control = self._controls.get(name, _voice())
+        texts = self._before[name].texts | control.texts
+        return 1 < len(texts) < self._before[name].count + control.count
+
+    def _chance(self, name: str) -> float:
+        control = self._controls.get(name, _voice())
+        return chance_of_unkept(self._before[name].count + control.count, self._after[name].count)
+
+    def _difference(self, name: str) -> DifferentAnswer:
+        before, after = from_first_difference(self._before[name].last, self._after[name].last)
+        return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
 
     def _tally(self, phase: Phase) -> "_Tally":
         return self._tallies.setdefault(phase, _Tally())
 
-    def _learn(self, name: str, answer: Canonical) -> None:
-        digests = self._digests.setdefault(name, set())
-        digests.add(answer.digest)
-        self._texts.setdefault(name, text_of(answer.output))
-
-    def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
-        digests = self._digests.get(name, set())
+    def _judge(self, phase: Phase, name: str, answer: Canonical, before: "_Voice") -> None:
+        """Take note of what an answer since the kill lacks that `before` had."""
+        if is_blank(answer.output) and not before.blanks:
+            self._blank_count += 1
+            if len(self._blank) < _BLANKS_KEPT and name not in {each.id for each in self._blank}:
+                self._blank.append(BlankAnswer(id=name, phase=phase))
         # With several, the baseline contradicts itself and proves nothing.
-        if len(digests) != 1 or answer.digest in digests:
+        if not self._compare or len(before.digests) != 1 or answer.digest in before.digests:
             return
         self.different_count += 1
-        if len(self.different) >= _DIFFERENCES_KEPT or self._is_kept(name):
-            return
-        text = text_of(answer.output)
-        before, after = from_first_difference(self._texts[name], text)
-        self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
-
-    def _is_kept(self, name: str) -> bool:
         # The load is sent again and again: one request must not fill the list.
-        return any(each.id == name for each in self.different)
+        known = {each.id for each in self.different}
+        if len(self.different) < _DIFFERENCES_KEPT and name not in known:
+            earlier, now = from_first_difference(before.last, words_of(answer.output))
+            self.different.append(DifferentAnswer(id=name, phase=phase, before=earlier, after=now))
 
 
 class _Tally:
@@ -358,8 +314,7 @@ class RestartProgress(Struct, frozen=True, kw_only=True):
 class Notes:
     """The observation so far, and the requests in `ledger`. `phase` is what is going on.
 
-    `gpu_before` is what the GPUs held before anything was started, `memory_before` the shared memory
-    with a name; None if they are not checked.
+    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
     """
 
     def __init__(
@@ -367,7 +322,6 @@ class Notes:
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
-        self.memory_before: PlacesSnapshot | None = None
         self.ledger = Ledger(compare=compare)
         self._observation = Observation(requests=requests)
         self._on_progress = on_progress
@@ -395,5 +349,5 @@ class Notes:
             different=tuple(ledger.different),
             different_count=ledger.different_count,
             unstable=ledger.unstable,
-            answers=ledger.book.comparison(),
+            answers=ledger.comparison(),
         )

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import structs
+
 from ci_doctor.config.decoding import seconds_above_zero, seconds_of
 from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import count_prompts
@@ -18,13 +20,12 @@ from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
 from ci_doctor.model.facts.restart_check import Observation, Phase, RestartEnding, Terms
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.model.table import Table, row
+from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
 from ci_doctor.restart.phases import FailedError, Phases
-from ci_doctor.restart.release import named_memory
-from ci_doctor.restart.report import Starts, outcome_of
+from ci_doctor.restart.report import outcome_of
 from ci_doctor.restart.settings import (
     RestartPlan,
     RestartRequest,
@@ -37,6 +38,7 @@ from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.group import start_group
 from ci_doctor.services.spec import LaunchContext, reserve_of
+from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
@@ -75,39 +77,37 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     requests = () if request.requests is None else read_requests(request.requests)
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = reserve_of(budget_s)
+    # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
+    has_controls = requests and not settings.same_outputs
+    ended_by = read_signal(settings.signal)
     plan = RestartPlan(
-        specs=request.specs,
+        request=request,
+        context=context,
+        terms=Terms(
+            kill=_killed(request, names, order),
+            signal=ended_by.name,
+            request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
+            release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
+            recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
+            throughput=settings.throughput,
+            same_outputs=settings.same_outputs,
+            control_starts=settings.control_starts if has_controls else 0,
+            acknowledged=settings.acknowledged if load else 0,
+        ),
         names=names,
         order=order,
-        kill=_killed(request, names, order),
-        signal=read_signal(settings.signal),
-        at=settings.at,
+        signal=ended_by,
         requests=requests,
-        concurrency=settings.concurrency,
-        passes=settings.passes,
-        # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
-        control_starts=settings.control_starts if requests and not settings.same_outputs else 0,
         load=load,
-        acknowledged=settings.acknowledged,
         verify=verify,
-        request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         outage_s=seconds_of(settings.outage, "outage"),
-        release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
-        recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
         conditions=tuple(conditions),
-        throughput=settings.throughput,
-        same_outputs=settings.same_outputs,
-        shared_memory=settings.shared_memory,
-        gpu_memory=settings.gpu_memory,
         deadline=request.started + budget_s - reserve_s,
         # Of the reserve, because SIGKILL, the logs and the report come after the grace.
         grace_s=min(5.0, reserve_s / 3),
-        directory=request.directory.absolute(),
-        services_directory=request.services_directory.absolute(),
-        environment=request.environment,
     )
     # Last, because a probe can only be checked with the placeholders of all services.
-    check_conditions(plan, context)
+    check_conditions(plan)
     return plan
 
 
@@ -182,13 +182,11 @@ def observe(
 async def _to_the_end(
     plan: RestartPlan, interruption: Interruption, on_progress: Callable[[RestartProgress], None]
 ) -> Observation:
-    notes = Notes(len(plan.requests), on_progress, compare=plan.same_outputs)
+    notes = Notes(len(plan.requests), on_progress, compare=plan.terms.same_outputs)
     notes.note(prompts=count_prompts(plan.requests))
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - we are in one
     ending = RestartEnding.COMPLETE
     try:
-        with interruption.watch(task):
+        with interruption.watch():
             async with asyncio.timeout(plan.deadline - clock.now()):
                 if await _controls(plan, notes):
                     await _with_services(plan, notes)
@@ -212,12 +210,14 @@ async def _controls(plan: RestartPlan, notes: Notes) -> bool:
     """
     longest_s = 0.0
     notes.phase = Phase.CONTROL
-    for number in range(1, plan.control_starts + 1):
+    for number in range(1, plan.terms.control_starts + 1):
         began = clock.now()
         # The start that is killed, its relaunch, and the load for each.
         needed_s = longest_s + 3 * longest_s + plan.outage_s
         if plan.deadline - began < needed_s:
-            notes.say(f"{number - 1} of {plan.control_starts} control starts: the budget is short")
+            notes.say(
+                f"{number - 1} of {plan.terms.control_starts} control starts: the budget is short"
+            )
             break
         if not await _one_control(plan, notes, number):
             return False
@@ -227,24 +227,23 @@ async def _controls(plan: RestartPlan, notes: Notes) -> bool:
 
 
 async def _one_control(plan: RestartPlan, notes: Notes, number: int) -> bool:
-    context = LaunchContext(
-        environment=plan.environment,
-        directory=plan.services_directory,
+    context = structs.replace(
+        plan.context,
         log_directory=_control_directory(plan, number),
         limit_s=plan.deadline - clock.now(),
     )
-    launched = await start_group(plan.specs, plan.names, context, notes.event)
+    launched = await start_group(plan.request.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
         notes.note(failures=(launched,), failed_in=Phase.CONTROL)
         return False
     try:
         sender = Sender(
             base_url=launched.endpoint.base_url,
-            concurrency=plan.concurrency,
-            timeout_s=plan.request_timeout_s,
+            concurrency=plan.settings.concurrency,
+            timeout_s=plan.terms.request_timeout_s,
             waits=all_waits(launched.living_pids),
         )
-        notes.ledger.book.begin_control()
+        notes.ledger.begin_control()
         answered = notes.ledger.ok(Phase.CONTROL)
         keep = functools.partial(notes.ledger.keep, Phase.CONTROL)
         seconds_spent = await one_pass(sender, plan.requests, keep)
@@ -261,28 +260,21 @@ async def _one_control(plan: RestartPlan, notes: Notes, number: int) -> bool:
 
 
 def _control_directory(plan: RestartPlan, number: int) -> Path:
-    return plan.directory / "logs" / f"control-{number}"
+    return plan.context.log_directory / f"control-{number}"
 
 
 def control_logs(plan: RestartPlan) -> tuple[Path, ...]:
     """The logs of the services in the control starts. Reads files."""
-    folders = [_control_directory(plan, each) for each in range(1, plan.control_starts + 1)]
+    folders = [_control_directory(plan, each) for each in range(1, plan.terms.control_starts + 1)]
     return tuple(log for folder in folders for log in sorted(folder.glob("*.log")))
 
 
 async def _with_services(plan: RestartPlan, notes: Notes) -> None:
-    context = LaunchContext(
-        environment=plan.environment,
-        directory=plan.services_directory,
-        log_directory=plan.directory / "logs",
-        limit_s=plan.deadline - clock.now(),
-    )
-    if plan.gpu_memory:
+    context = structs.replace(plan.context, limit_s=plan.deadline - clock.now())
+    if plan.settings.gpu_memory:
         # Before the first start: what is in use now is not the services'.
         notes.gpu_before = read_gpu_memory()
-    if plan.shared_memory:
-        notes.memory_before = named_memory()
-    launched = await start_group(plan.specs, plan.names, context, notes.event)
+    launched = await start_group(plan.request.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
         is_late = clock.now() >= plan.deadline - _CLOSE_S
         if launched.kind is FailureKind.NOT_READY and is_late:
@@ -290,7 +282,7 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
         notes.note(failures=(launched,), failed_in=Phase.BASELINE)
         return
     try:
-        await Phases(plan, launched, context, notes).all()
+        await Phases(plan, launched, notes).all()
     except FailedError:
         notes.note(failures=tuple(launched.failures), failed_in=notes.phase)
     finally:
@@ -331,46 +323,29 @@ def run(
             for warning in redact_files(logs, redactor):
                 on_warning(warning)
     return outcome_of(
-        observation, terms_of(plan), starts.runs, directory=plan.directory, cwd=Path.cwd()
-    )
-
-
-def terms_of(plan: RestartPlan) -> Terms:
-    """What the plan promises."""
-    return Terms(
-        kill=plan.kill,
-        signal=plan.signal.name,
-        request_timeout_s=plan.request_timeout_s,
-        release_timeout_s=plan.release_timeout_s,
-        recovery_timeout_s=plan.recovery_timeout_s,
-        throughput=plan.throughput,
-        same_outputs=plan.same_outputs,
-        control_starts=plan.control_starts,
-        acknowledged=plan.acknowledged if plan.load else 0,
+        observation, plan.terms, starts.runs, directory=plan.directory, cwd=Path.cwd()
     )
 
 
 def would_do(plan: RestartPlan) -> Outcome:
     """What would be started and killed, and nothing done."""
-    rows = [row(name, shlex.join(plan.specs[name].words())) for name in plan.order]
-    rows += [row(name, shlex.join(words)) for name, words in _commands(plan)]
+    rows = [row(name, shlex.join(plan.request.specs[name].words())) for name in plan.order]
+    for name, words in (("load", plan.load), ("verify", plan.verify)):
+        if words:
+            rows.append(row(name, shlex.join(words)))
     when = (
         f"when {plan.kill_when_done} of {len(plan.requests)} requests to {plan.names[-1]} are done"
     )
     if not plan.requests:
-        when = f"after {plan.acknowledged} acknowledged writes"
+        when = f"after {plan.terms.acknowledged} acknowledged writes"
     first = ""
-    if plan.control_starts:
-        first = f"start everything {amount(plan.control_starts, 'time')} as a control, then "
+    if plan.terms.control_starts:
+        first = f"start everything {amount(plan.terms.control_starts, 'time')} as a control, then "
     return Outcome(
         verdict=None,
         summary=(
-            f"would {first}send {plan.signal.name} to {plan.kill} {when}, and start it again "
+            f"would {first}send {plan.signal.name} to {plan.terms.kill} {when}, and start it again "
             f"{plan.outage_s:g} s after its end"
         ),
         tables=(Table(title="Services", rows=tuple(rows)),),
     )
-
-
-def _commands(plan: RestartPlan) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return (("load", plan.load), ("verify", plan.verify)) if plan.load else ()

@@ -11,13 +11,13 @@ from ci_doctor.load.metrics import read_metrics
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.facts.restart_check import ConditionResult, Counts, Phase, ProcessIdentity
 from ci_doctor.restart.answers import Notes
-from ci_doctor.restart.release import Release, footprint
+from ci_doctor.restart.release import Release, resident
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.probes.probe import wait_until_ready
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.probe import wait_until_ready
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock
@@ -29,14 +29,13 @@ _ATTEMPT_S = 2.0
 
 async def all_results(
     group: RunningGroup,
-    conditions: Sequence[Condition],
-    context: LaunchContext,
+    plan: RestartPlan,
     limit_s: float,
     *,
     before: Mapping[str, float],
     since: float,
 ) -> tuple[ConditionResult, ...]:
-    """Wait for each condition at most `limit_s` seconds.
+    """Wait for each condition of `plan` at most `limit_s` seconds.
 
     The seconds of a result count from the monotonic time `since`. `before` holds what a metric
     without `at_least` must come back to, by the condition's label.
@@ -44,19 +43,16 @@ async def all_results(
 
     async def one(condition: Condition) -> ConditionResult:
         if condition.metric is None:
-            problem = await _probe(group, condition, context, limit_s)
+            problem = await _probe(group, condition, plan.context, limit_s)
         else:
             wanted = condition.at_least
-            if wanted is None:
-                wanted = before.get(condition.label)
+            wanted = before.get(condition.label) if wanted is None else wanted
             problem = await _metric(group, condition.service, condition.metric, limit_s, wanted)
-        after_s = None
-        if problem is None:
-            after_s = clock.now() - since
+        after_s = clock.now() - since if problem is None else None
         return ConditionResult(label=condition.label, after_s=after_s, problem=problem)
 
     # At the same time, so that each has the whole limit, and its seconds are its own.
-    return tuple(await asyncio.gather(*map(one, conditions)))
+    return tuple(await asyncio.gather(*map(one, plan.conditions)))
 
 
 async def metrics_now(group: RunningGroup, conditions: Sequence[Condition]) -> dict[str, float]:
@@ -98,25 +94,17 @@ async def _metric(
     time_limit = BusyTimeout(limit_s, group.living_pids)
     while True:
         metrics = await read_metrics(group.services[service].base_url, _ATTEMPT_S)
-        value = None
-        if metrics is not None:
-            value = metrics.get(metric)
+        value = None if metrics is None else metrics.get(metric)
         if value is not None and (wanted is None or value >= wanted):
             return None
         # After the attempt: with a limit of 0 there is still one.
         if time_limit.left_s() <= 0:
             if metrics is None:
                 return "/metrics did not answer"
-            return _lacking(metric, value, wanted)
+            if value is None:
+                return f"/metrics holds no {metric}"
+            return f"{metric} is {value:g}, and {wanted:g} are wanted"
         await asyncio.sleep(_PAUSE_S)
-
-
-def _lacking(metric: str, value: float | None, wanted: float | None) -> str:
-    if value is None:
-        return f"/metrics holds no {metric}"
-    if wanted is None:
-        return f"{metric} is {value:g}"
-    return f"{metric} is {value:g}, and {wanted:g} are wanted"
 
 
 # A throughput over less than this many seconds is mostly chance: the load is sent again until it
@@ -139,21 +127,18 @@ class FailedError(Exception):
 class Phases:
     """Everything is noted in `notes`; `all` may be used once."""
 
-    def __init__(
-        self, plan: RestartPlan, group: RunningGroup, context: LaunchContext, notes: Notes
-    ) -> None:
+    def __init__(self, plan: RestartPlan, group: RunningGroup, notes: Notes) -> None:
         self._plan = plan
         self._group = group
-        self._context = context
         self._notes = notes
         self._ledger = notes.ledger
         self._before: dict[str, float] = {}
-        self._writes = Writes(plan, group, context) if plan.load else None
+        self._writes = Writes(plan, group) if plan.load else None
         self._release: Release | None = None
         self._sender = Sender(
             base_url=group.endpoint.base_url,
-            concurrency=plan.concurrency,
-            timeout_s=plan.request_timeout_s,
+            concurrency=plan.settings.concurrency,
+            timeout_s=plan.terms.request_timeout_s,
             waits=all_waits(group.living_pids),
         )
 
@@ -162,8 +147,13 @@ class Phases:
         if not await self._while_all_live(self._baseline()):
             return
         self._notes.phase = Phase.KILL
-        if not await self._while_all_live(self._writing()):
-            return
+        if self._writes is not None:
+            written = await self._while_all_live(
+                self._writes.reached(self._plan.terms.recovery_timeout_s)
+            )
+            if written is not None:  # too few to learn anything from a kill
+                self._notes.note(writes=written)
+                return
         traffic = Traffic(
             self._sender,
             self._plan.requests,
@@ -179,7 +169,9 @@ class Phases:
         if came_back:
             self._notes.phase = Phase.AFTER
             await self._while_all_live(self._after())
-            self._look_at_memory_again()
+            # What the end left and the next start took back is not lost: only now it has had its chance.
+            if self._release is not None:
+                self._notes.note(released=self._release.after_relaunch())
 
     async def _while_all_live(self, work: Coroutine[Any, Any, T]) -> T:
         """Do `work` to its end, or to the first death of a service, which is raised."""
@@ -194,7 +186,7 @@ class Phases:
 
         Otherwise a kill would prove nothing.
         """
-        results = await self._conditions(clock.now(), self._plan.recovery_timeout_s)
+        results = await self._conditions(clock.now(), self._plan.terms.recovery_timeout_s)
         missing = _missing(results)
         if missing:
             self._notes.note(unready_before=missing)
@@ -206,20 +198,6 @@ class Phases:
         counts = self._ledger.counts.get(Phase.BASELINE, Counts())
         return counts.ok == counts.sent
 
-    async def _writing(self) -> bool:
-        """Whether the load that is a command wrote enough; true without one."""
-        if self._writes is None:
-            return True
-        missing = await self._writes.reached(self._plan.recovery_timeout_s)
-        if missing is not None:
-            self._notes.note(writes=missing)
-        return missing is None
-
-    def _look_at_memory_again(self) -> None:
-        """What the end left and the next start took back is not lost: only now it has had its chance."""
-        if self._release is not None:
-            self._notes.note(released=self._release.after_relaunch())
-
     async def _measure(self, phase: Phase) -> None:
         """Send the load `passes` times, and again until that took a while.
 
@@ -230,7 +208,7 @@ class Phases:
         made = 0
         spent_s = 0.0
         keep = functools.partial(self._ledger.keep, phase)
-        while made < self._plan.passes or (spent_s < _MEASURED_S and made < _MOST_PASSES):
+        while made < self._plan.settings.passes or (spent_s < _MEASURED_S and made < _MOST_PASSES):
             before = self._ledger.ok(phase)
             seconds = await one_pass(self._sender, self._plan.requests, keep)
             answered = self._ledger.ok(phase) - before
@@ -242,11 +220,11 @@ class Phases:
 
     async def _kill(self, traffic: Traffic) -> None:
         """Until the service is dead, has released what it held, and the outage has lasted."""
-        plan, name = self._plan, self._plan.kill
+        plan, name = self._plan, self._plan.terms.kill
         await traffic.reached()
         service = self._group.services[name]
         # Before the signal: afterwards there is nobody to look at.
-        held = footprint(self._group.tree.below(service.pid))
+        held = resident(self._group.tree.below(service.pid))
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
         if self._writes is not None:
@@ -265,7 +243,7 @@ class Phases:
             service,
             held,
             died,
-            earlier=self._notes.memory_before,
+            checks_memory=plan.settings.shared_memory,
             gpu_before=self._notes.gpu_before,
         )
         await self._outage(release, died)
@@ -275,7 +253,7 @@ class Phases:
         if self._plan.requests:
             done.append(f"{traffic.done} of {len(self._plan.requests)} requests")
         if self._writes is not None:
-            done.append(f"{self._plan.acknowledged} acknowledged writes or more")
+            done.append(f"{self._plan.terms.acknowledged} acknowledged writes or more")
         return ", ".join(done)
 
     async def _outage(self, release: Release, died: float) -> None:
@@ -283,21 +261,21 @@ class Phases:
         self._release = release
         # At the same time: the outage is from the end to the relaunch, whatever is released
         # meanwhile.
-        wait = release.wait(plan.release_timeout_s)
+        wait = release.wait(plan.terms.release_timeout_s)
         released, _ = await asyncio.gather(wait, asyncio.sleep(plan.outage_s))
         outage_s = clock.now() - died
         self._notes.note(released=released, outage_s=outage_s)
         self._ledger.lasted(Phase.OUTAGE, outage_s)
         counts = self._ledger.counts[Phase.OUTAGE]
         answers = f": {counts.ok} requests ok, {counts.failed} failed" if plan.requests else ""
-        self._notes.say(f"{outage_s:.1f} s without {plan.kill}{answers}")
+        self._notes.say(f"{outage_s:.1f} s without {plan.terms.kill}{answers}")
 
     async def _take_down(self) -> None:
         """Until the process has ended: by the signal or, if it does not, by SIGKILL."""
-        name = self._plan.kill
+        name = self._plan.terms.kill
         ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
         try:
-            if await self._time_limit(self._plan.release_timeout_s).wait(ending):
+            if await self._time_limit(self._plan.terms.release_timeout_s).wait(ending):
                 ending.result()
                 return
         finally:
@@ -309,7 +287,7 @@ class Phases:
         """Whether the service and every condition came back in time."""
         self._notes.phase = traffic.phase = Phase.RECOVERY
         began = clock.now()
-        time_limit = self._time_limit(self._plan.recovery_timeout_s)
+        time_limit = self._time_limit(self._plan.terms.recovery_timeout_s)
         try:
             if not await self._relaunch(time_limit):
                 return False
@@ -331,7 +309,7 @@ class Phases:
 
         A failure of its own is a death in the group.
         """
-        name = self._plan.kill
+        name = self._plan.terms.kill
         relaunch = asyncio.create_task(self._group.relaunch(name))
         try:
             if await time_limit.wait(relaunch):
@@ -350,14 +328,7 @@ class Phases:
         return False
 
     async def _conditions(self, since: float, limit_s: float) -> tuple[ConditionResult, ...]:
-        return await all_results(
-            self._group,
-            self._plan.conditions,
-            self._context,
-            limit_s,
-            before=self._before,
-            since=since,
-        )
+        return await all_results(self._group, self._plan, limit_s, before=self._before, since=since)
 
     def _time_limit(self, limit_s: float) -> BusyTimeout:
         return BusyTimeout(limit_s, self._group.living_pids)
@@ -365,7 +336,7 @@ class Phases:
     async def _after(self) -> None:
         if self._writes is not None:
             # Before the requests, which may write as well.
-            verified = await self._writes.verified(self._plan.recovery_timeout_s)
+            verified = await self._writes.verified(self._plan.terms.recovery_timeout_s)
             self._notes.note(writes=verified)
             kept = verified.acknowledged - verified.lost_count
             self._notes.say(
@@ -380,7 +351,7 @@ class Phases:
         self._say_rate(Phase.AFTER)
         # A server that ends with its last answer is not always dead yet when that arrives.
         # Each service once: the killed one is often the one that answers.
-        for name in dict.fromkeys((self._plan.kill, self._group.endpoint.name)):
+        for name in dict.fromkeys((self._plan.terms.kill, self._group.endpoint.name)):
             problem = await self._group.still_ready(name, _STILL_READY_S)
             if problem is not None:
                 self._notes.note(no_longer_ready=f"{name} is not ready any more: {problem}")
@@ -392,7 +363,7 @@ class Phases:
         after = self._ledger.counts[Phase.AFTER]
         if after.ok < after.sent:  # that is the reason, and is reported itself
             return False
-        least = self._plan.throughput * (before.rate or 0.0)
+        least = self._plan.terms.throughput * (before.rate or 0.0)
         return (after.rate or 0.0) < least
 
     def _say_rate(self, phase: Phase) -> None:

@@ -15,8 +15,7 @@ from ci_doctor.model.facts.restart_check import (
     Released,
     Terms,
 )
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, Rule
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.restart import rules
 
@@ -32,52 +31,61 @@ class State(StrEnum):
     UNTESTED = "untested"
 
 
+# What each promise is called, by the rule that a broken one is a finding of.
+_NAMES = {
+    rules.OTHER_DIED: "the other services live on",
+    rules.HUNG_REQUESTS: "no request hangs",
+    rules.PORT_NOT_RELEASED: "the port is released",
+    rules.TREE_NOT_RELEASED: "the process tree is gone",
+    rules.MEMORY_NOT_RELEASED: "memory is released",
+    rules.NOT_RECOVERED: "the service recovers",
+    rules.SAME_IDENTITY: "it is another process",
+    rules.LOST_AFTER: "no request is lost after the recovery",
+    rules.SLOWER: "it is as fast as before",
+    rules.DIFFERENT_OUTPUTS: "answers are the same",
+    rules.LOST_ANSWERS: "answers are still answers",
+    rules.UNKEPT_ANSWERS: "answers survive the restart",
+    rules.LOST_WRITES: "acknowledged writes are kept",
+    rules.OTHER_MODEL: "it is the same model",
+}
+
+
 class Promise(Struct, frozen=True, kw_only=True):
-    """One thing that a restart must not break, named `name` to people.
+    """One thing that a restart must not break.
 
     `rule` is what a broken one is a finding of. `message` tells how it was kept or broken, or why
     it was not tested.
     """
 
-    name: str
     rule: Rule
-    state: State = State.UNTESTED
-    message: str = ""
+    state: State
+    message: str
     evidence: tuple[Evidence, ...] = ()
-    remedy: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return _NAMES[self.rule]
 
     @property
     def key(self) -> str:
         """Its rule without the family: `hung-requests`."""
         return self.rule.id.partition("/")[2]
 
-    def finding(self) -> Finding:
-        """The finding of a broken one."""
-        return self.rule.finding(self.message, evidence=self.evidence, remedy=self.remedy)
 
-
-def kept(name: str, rule: Rule, message: str) -> Promise:
+def kept(rule: Rule, message: str) -> Promise:
     """A promise that was kept."""
-    return Promise(name=name, rule=rule, state=State.KEPT, message=message)
+    return Promise(rule=rule, state=State.KEPT, message=message)
 
 
-def untested(name: str, rule: Rule, why: str) -> Promise:
+def untested(rule: Rule, why: str) -> Promise:
     """A promise that was not tested, and why."""
-    return Promise(name=name, rule=rule, state=State.UNTESTED, message=why)
+    return Promise(rule=rule, state=State.UNTESTED, message=why)
 
 
-def broken(
-    name: str, rule: Rule, message: str, *evidence: Evidence, remedy: str | None = None
-) -> Promise:
-    """A promise that was broken; `remedy` replaces the rule's own."""
-    return Promise(
-        name=name,
-        rule=rule,
-        state=State.BROKEN,
-        message=message,
-        evidence=evidence,
-        remedy=remedy or rule.remedy,
-    )
+def broken(rule: Rule, message: str, *evidence: Evidence) -> Promise:
+    """A promise that was broken."""
+    return Promise(rule=rule, state=State.BROKEN, message=message, evidence=evidence)
 
 
 # Processes that one sentence names: a server with a worker for each GPU has more.
@@ -87,31 +95,29 @@ _NOT_REACHED = "the outage was not reached"
 
 def port_released(observation: Observation, terms: Terms) -> Promise:
     """Nobody listens on its port any more."""
-    name = "the port is released"
-    rule = rules.PORT_NOT_RELEASED
     released = observation.released
     if released is None:
-        return untested(name, rule, _NOT_REACHED)
+        return untested(rules.PORT_NOT_RELEASED, _NOT_REACHED)
     if released.port is None:
-        return untested(name, rule, "it listens on another machine")
+        return untested(rules.PORT_NOT_RELEASED, "it listens on another machine")
     if released.port_s is None:
         limit = f"{terms.release_timeout_s:g} s after {terms.kill} had ended"
-        return broken(name, rule, f"{limit}, {released.port_owner}")
-    return kept(name, rule, f"port {released.port} was free after {duration(released.port_s)}")
+        return broken(rules.PORT_NOT_RELEASED, f"{limit}, {released.port_owner}")
+    return kept(
+        rules.PORT_NOT_RELEASED, f"port {released.port} was free after {duration(released.port_s)}"
+    )
 
 
 def tree_released(observation: Observation, terms: Terms) -> Promise:
     """It has ended by the signal, and all its processes with it."""
-    name = "the process tree is gone"
-    rule = rules.TREE_NOT_RELEASED
     released = observation.released
     if released is None:
-        return untested(name, rule, _NOT_REACHED)
+        return untested(rules.TREE_NOT_RELEASED, _NOT_REACHED)
     # A service that had to be killed with SIGKILL breaks it too, even if nothing outlived that.
     if released.tree_s is None or observation.refused:
         evidence = [Evidence(excerpt=command) for command in released.commands[:_NAMED]]
-        return broken(name, rule, _left(observation, released, terms), *evidence)
-    return kept(name, rule, f"no process was left after {duration(released.tree_s)}")
+        return broken(rules.TREE_NOT_RELEASED, _left(observation, released, terms), *evidence)
+    return kept(rules.TREE_NOT_RELEASED, f"no process was left after {duration(released.tree_s)}")
 
 
 def _left(observation: Observation, released: Released, terms: Terms) -> str:
@@ -128,28 +134,30 @@ def _left(observation: Observation, released: Released, terms: Terms) -> str:
 
 def memory_released(observation: Observation, terms: Terms) -> Promise:
     """It has left no memory behind."""
-    name = "memory is released"
-    rule = rules.MEMORY_NOT_RELEASED
     released = observation.released
     if released is None:
-        return untested(name, rule, _NOT_REACHED)
+        return untested(rules.MEMORY_NOT_RELEASED, _NOT_REACHED)
     if released.memory_left:
         first, *others = released.memory_left
         limit = f"{terms.release_timeout_s:g} s after {terms.kill} had ended"
         evidence = [Evidence(excerpt=sentence) for sentence in others]
-        return broken(name, rule, f"{limit}, {first}", *evidence)
+        return broken(rules.MEMORY_NOT_RELEASED, f"{limit}, {first}", *evidence)
     if released.memory_taken_back:
         first, *others = released.memory_taken_back
         more = f" and {len(others)} more" if others else ""
-        return kept(name, rule, f"the next start took back what was left: {first}{more}")
+        return kept(
+            rules.MEMORY_NOT_RELEASED, f"the next start took back what was left: {first}{more}"
+        )
     # While processes live, memory is in use and not left behind: it was never looked at.
     if released.memory_s is None:
-        return untested(name, rule, "its processes had to be killed first")
+        return untested(rules.MEMORY_NOT_RELEASED, "its processes had to be killed first")
     gone = f"{size(released.rss)} went with its processes"
     if not released.memory_seen:
-        return kept(name, rule, gone)
+        return kept(rules.MEMORY_NOT_RELEASED, gone)
     places = ", ".join(released.memory_seen)
-    return kept(name, rule, f"{gone}; nothing is left in what was looked at: {places}")
+    return kept(
+        rules.MEMORY_NOT_RELEASED, f"{gone}; nothing is left in what was looked at: {places}"
+    )
 
 
 _IN_WORDS = {Phase.KILL: "the load that the kill cut", Phase.AFTER: "the load after it"}
@@ -157,8 +165,6 @@ _IN_WORDS = {Phase.KILL: "the load that the kill cut", Phase.AFTER: "the load af
 
 def no_request_hangs(observation: Observation, terms: Terms) -> Promise:
     """Every request since the kill has succeeded or failed in time."""
-    name = "no request hangs"
-    rule = rules.HUNG_REQUESTS
     # A hung request of the baseline ends the check before the kill, as a bad baseline.
     phases = observation.since_kill
     limit = f"within {terms.request_timeout_s:g} s"
@@ -170,10 +176,10 @@ def no_request_hangs(observation: Observation, terms: Terms) -> Promise:
             hung.append(f"{counts.hung} of {counts.sent} sent in {_in_words(phase)}")
     if hung:
         message = f"{observation.hung} requests neither succeeded nor failed {limit}"
-        return broken(name, rule, f"{message}: {', '.join(hung)}")
+        return broken(rules.HUNG_REQUESTS, f"{message}: {', '.join(hung)}")
     if not sent:
-        return untested(name, rule, "no request was sent after the baseline")
-    return kept(name, rule, f"all of {sent} requests succeeded or failed {limit}")
+        return untested(rules.HUNG_REQUESTS, "no request was sent after the baseline")
+    return kept(rules.HUNG_REQUESTS, f"all of {sent} requests succeeded or failed {limit}")
 
 
 def _in_words(phase: Phase) -> str:
@@ -182,27 +188,23 @@ def _in_words(phase: Phase) -> str:
 
 def nothing_lost(observation: Observation) -> Promise:
     """After the recovery no request failed."""
-    name = "no request is lost after the recovery"
-    rule = rules.LOST_AFTER
     # Requests may fail until then: a dead server refuses connections, and clients must expect it.
     counts = observation.counts(Phase.AFTER)
     if counts.failed:
         message = f"{counts.failed} of {counts.sent} requests failed after the recovery"
         evidence = [Evidence(excerpt=error) for error in counts.errors]
-        return broken(name, rule, message, *evidence)
+        return broken(rules.LOST_AFTER, message, *evidence)
     if not counts.sent:
-        return untested(name, rule, "no request was sent after the recovery")
-    return kept(name, rule, f"{counts.ok} of {counts.sent} requests were answered")
+        return untested(rules.LOST_AFTER, "no request was sent after the recovery")
+    return kept(rules.LOST_AFTER, f"{counts.ok} of {counts.sent} requests were answered")
 
 
 def as_fast(observation: Observation, terms: Terms) -> Promise:
     """The load is answered as fast as before."""
-    name = "it is as fast as before"
-    rule = rules.SLOWER
     if not terms.throughput:
-        return untested(name, rule, "no throughput was wanted")
+        return untested(rules.SLOWER, "no throughput was wanted")
     if observation.ratio is None:
-        return untested(name, rule, "it was not measured")
+        return untested(rules.SLOWER, "it was not measured")
     before = observation.counts(Phase.BASELINE)
     after = observation.counts(Phase.AFTER)
     rate_before = before.rate or 0.0
@@ -212,33 +214,33 @@ def as_fast(observation: Observation, terms: Terms) -> Promise:
         f"({observation.ratio:.2f} of it"
     )
     if observation.ratio >= terms.throughput:
-        return kept(name, rule, f"{message})")
+        return kept(rules.SLOWER, f"{message})")
     # Requests that fail or hang are reported already, and are the reason.
     if after.ok < after.sent:
-        return untested(name, rule, f"{message})")
-    return broken(name, rule, f"{message}, and {terms.throughput:g} is the least)")
+        return untested(rules.SLOWER, f"{message})")
+    return broken(rules.SLOWER, f"{message}, and {terms.throughput:g} is the least)")
 
 
 def same_outputs(observation: Observation, terms: Terms) -> Promise:
     """Every answer is one that the baseline gave."""
-    name = "answers are the same"
-    rule = rules.DIFFERENT_OUTPUTS
     if not terms.same_outputs:
-        return untested(name, rule, "the same answers were not wanted")
+        return untested(rules.DIFFERENT_OUTPUTS, "the same answers were not wanted")
     if observation.different_count:
         message = (
             f"{observation.different_count} answers since the kill are not those of the baseline"
         )
-        return broken(name, rule, message, *_differences(observation))
+        return broken(rules.DIFFERENT_OUTPUTS, message, *_differences(observation))
     if len(observation.unstable) == observation.requests:
-        return untested(name, rule, "the baseline never answers the same twice")
+        return untested(rules.DIFFERENT_OUTPUTS, "the baseline never answers the same twice")
     # Answers on the way count too: each must be right, whatever else was going on.
     answered = 0
     for counts in observation.since_kill.values():
         answered += counts.ok
     if not answered:
-        return untested(name, rule, "nothing was answered after the baseline")
-    return kept(name, rule, f"{answered} answers since the kill are those of the baseline")
+        return untested(rules.DIFFERENT_OUTPUTS, "nothing was answered after the baseline")
+    return kept(
+        rules.DIFFERENT_OUTPUTS, f"{answered} answers since the kill are those of the baseline"
+    )
 
 
 def _differences(observation: Observation) -> Iterator[Evidence]:
@@ -250,19 +252,17 @@ def _differences(observation: Observation) -> Iterator[Evidence]:
 
 def writes_kept(observation: Observation) -> Promise:
     """What the load printed as acknowledged is still there."""
-    name = "acknowledged writes are kept"
-    rule = rules.LOST_WRITES
     writes = observation.writes
     if writes is None:
-        return untested(name, rule, "the verifier was not reached")
+        return untested(rules.LOST_WRITES, "the verifier was not reached")
     if not writes.verified:
-        return untested(name, rule, writes.problem or "too few writes were acknowledged")
+        return untested(rules.LOST_WRITES, writes.problem or "too few writes were acknowledged")
     if writes.lost_count:
         message = f"the verifier names {writes.lost_count} lost writes of {writes.acknowledged}"
         evidence = [Evidence(excerpt=line) for line in writes.lost]
-        return broken(name, rule, f"{message} acknowledged ones", *evidence)
+        return broken(rules.LOST_WRITES, f"{message} acknowledged ones", *evidence)
     before = f"{writes.before_kill} of them before the kill"
-    return kept(name, rule, f"the verifier misses none of {writes.acknowledged}, {before}")
+    return kept(rules.LOST_WRITES, f"the verifier misses none of {writes.acknowledged}, {before}")
 
 
 # Answers that vary may be the same, or short, by chance: it takes a few requests to rule that out.
@@ -272,24 +272,30 @@ _CHANCE = 0.05
 
 def real_answers(observation: Observation) -> Promise:
     """What was an answer before is one after."""
-    name = "answers are still answers"
-    rule = rules.LOST_ANSWERS
     answers = observation.answers
     if answers.blank_count:
         evidence = [Evidence(excerpt=f"{each.id}, sent in {each.phase}") for each in answers.blank]
         message = f"{answers.blank_count} answers since the kill hold no word"
-        return broken(name, rule, f"{message}, to requests that always got words before", *evidence)
+        return broken(
+            rules.LOST_ANSWERS, f"{message}, to requests that always got words before", *evidence
+        )
     if not observation.counts(Phase.AFTER).ok:
-        return untested(name, rule, "nothing was answered after the recovery")
+        return untested(rules.LOST_ANSWERS, "nothing was answered after the recovery")
     if not observation.counts(Phase.BASELINE).has_words:
-        return untested(name, rule, "no answer held a word before the kill")
-    if _are_one(answers):
+        return untested(rules.LOST_ANSWERS, "no answer held a word before the kill")
+    # Half of the requests: prompts that ask for yes or no have few answers at any time.
+    were_many = 2 * answers.different_before >= answers.compared
+    if answers.different_after == 1 and were_many and _is_enough(answers, 2):
         message = f"after the restart all {answers.compared} requests get one and the same answer"
-        return broken(name, rule, f"{message}, {answers.different_before} different ones before")
-    if _are_cut(answers):
+        return broken(
+            rules.LOST_ANSWERS, f"{message}, {answers.different_before} different ones before"
+        )
+    if answers.shorter == answers.compared and _is_enough(answers, 1):
         message = f"the answers to all {answers.compared} requests have less than half of"
-        return broken(name, rule, f"{message} their length before the kill")
-    return kept(name, rule, f"{answers.compared} requests that got words before get words after")
+        return broken(rules.LOST_ANSWERS, f"{message} their length before the kill")
+    return kept(
+        rules.LOST_ANSWERS, f"{answers.compared} requests that got words before get words after"
+    )
 
 
 def _is_enough(answers: AnswerComparison, fewest_steady: int) -> bool:
@@ -299,27 +305,14 @@ def _is_enough(answers: AnswerComparison, fewest_steady: int) -> bool:
     return answers.compared >= _FEWEST_VARYING
 
 
-def _are_one(answers: AnswerComparison) -> bool:
-    if not _is_enough(answers, 2) or answers.different_after != 1:
-        return False
-    # Half of the requests: prompts that ask for yes or no have few answers at any time.
-    return 2 * answers.different_before >= answers.compared
-
-
-def _are_cut(answers: AnswerComparison) -> bool:
-    return _is_enough(answers, 1) and answers.shorter == answers.compared
-
-
 def kept_answers(observation: Observation, terms: Terms) -> Promise:
     """A request that got one text in every start before the kill gets it after it."""
-    name = "answers survive the restart"
-    rule = rules.UNKEPT_ANSWERS
     answers = observation.answers
     if not answers.compared:
-        return untested(name, rule, "nothing was answered after the recovery")
+        return untested(rules.UNKEPT_ANSWERS, "nothing was answered after the recovery")
     if answers.controls < terms.control_starts:
         made = f"{answers.controls} of {terms.control_starts} control starts were made"
-        return untested(name, rule, f"{made}, because the budget was short")
+        return untested(rules.UNKEPT_ANSWERS, f"{made}, because the budget was short")
     starts = answers.controls + 1
     if answers.unkept_count and is_beyond_chance(answers):
         evidence = [
@@ -330,7 +323,7 @@ def kept_answers(observation: Observation, terms: Terms) -> Promise:
             f"{answers.unkept_count} of {answers.agreed} requests that got one text in each of "
             f"{starts} starts before the kill got another one in every pass after it"
         )
-        return broken(name, rule, message, *evidence)
+        return broken(rules.UNKEPT_ANSWERS, message, *evidence)
     why = None
     if answers.unkept_count:
         noise = f"{answers.noisy} requests varied before the kill"
@@ -338,9 +331,10 @@ def kept_answers(observation: Observation, terms: Terms) -> Promise:
     elif not answers.agreed:
         why = f"no request got one text in {starts} starts"
     if why is not None:
-        return untested(name, rule, why)
+        return untested(rules.UNKEPT_ANSWERS, why)
     return kept(
-        name, rule, f"{answers.agreed} requests got one text in {starts} starts, and none lost it"
+        rules.UNKEPT_ANSWERS,
+        f"{answers.agreed} requests got one text in {starts} starts, and none lost it",
     )
 
 
@@ -356,17 +350,15 @@ def is_beyond_chance(answers: AnswerComparison) -> bool:
 
 def same_model(observation: Observation) -> Promise:
     """The answers name no model that they did not name before."""
-    name = "it is the same model"
-    rule = rules.OTHER_MODEL
     before = observation.answers.models_before
     after = observation.answers.models_after
     if not after:
-        return untested(name, rule, "no answer after the recovery names its model")
+        return untested(rules.OTHER_MODEL, "no answer after the recovery names its model")
     others = [model for model in after if model not in before]
     if others:
         message = f"after the restart answers are of {', '.join(others)}"
-        return broken(name, rule, f"{message}, and were of {', '.join(before)} before")
-    return kept(name, rule, f"answers are of {', '.join(after)}, as before")
+        return broken(rules.OTHER_MODEL, f"{message}, and were of {', '.join(before)} before")
+    return kept(rules.OTHER_MODEL, f"answers are of {', '.join(after)}, as before")
 
 
 def suspicious(observation: Observation, terms: Terms) -> Iterator[Finding]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.facts.restart_check import (
-    ConditionResult,
     Observation,
     Phase,
     RestartCheckFacts,
@@ -16,15 +16,7 @@ from ci_doctor.model.facts.restart_check import (
     Terms,
 )
 from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.outcome import (
-    Attachment,
-    Attempt,
-    Case,
-    CaseOutcome,
-    Failure,
-    Outcome,
-    signal_kind,
-)
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Outcome
 from ci_doctor.model.service import ServiceFailure
 from ci_doctor.model.table import Row, Table, row, seconds, share, size
 from ci_doctor.model.verdict import Verdict
@@ -50,98 +42,7 @@ from ci_doctor.restart.promises import (
     writes_kept,
 )
 from ci_doctor.services.findings import evidence_of, finding_of, leak_table, stop_findings
-from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.spec import relative
-
-
-class StartRun(Struct, frozen=True, kw_only=True):
-    """One start: `number` counts those of its service; `ready_s` is what it took to become ready.
-
-    `by_itself` tells that nobody had requested its end, `how` by what it ended. `peak_rss` is
-    bytes.
-    """
-
-    service: str
-    number: int
-    pid: int | None = None
-    log: str | None = None
-    started_at: float
-    ended_at: float | None = None
-    ready_s: float | None = None
-    by_itself: bool = False
-    how: str | None = None
-    peak_rss: int | None = None
-
-    @property
-    def duration_s(self) -> float:
-        """From its start to its end, as far as that is known."""
-        if self.ended_at is None:
-            return 0.0
-        return self.ended_at - self.started_at
-
-    @property
-    def outcome(self) -> str:
-        """`ready after 3.2 s, ended: killed by SIGKILL`."""
-        story = "never ready"
-        if self.ready_s is not None:
-            story = f"ready after {duration(self.ready_s)}"
-        if self.ended_at is not None:
-            story += ", died" if self.by_itself else ", ended"
-            if self.how:
-                story += f": {self.how}"
-        return story
-
-
-class Starts:
-    """Takes every event of a group."""
-
-    def __init__(self) -> None:
-        # By service and number: each start of a service has a log and an end of its own.
-        self._runs: dict[tuple[str, int], StartRun] = {}
-
-    def add(self, event: ServiceEvent) -> None:
-        """Take note of an event."""
-        if event.service is None:
-            return
-        number = event.start or 1
-        key = (event.service, number)
-        if event.kind is EventKind.STARTED:
-            self._runs[key] = StartRun(
-                service=event.service,
-                number=number,
-                pid=event.pid,
-                log=event.log,
-                started_at=event.at,
-            )
-        elif key in self._runs:
-            self._runs[key] = _after(self._runs[key], event)
-
-    @property
-    def runs(self) -> tuple[StartRun, ...]:
-        """In the order in which they were started."""
-        return tuple(self._runs.values())
-
-
-def _after(run: StartRun, event: ServiceEvent) -> StartRun:
-    if event.kind is EventKind.READY:
-        return structs.replace(run, ready_s=event.duration_s)
-    if event.kind not in {EventKind.DIED, EventKind.STOPPED}:
-        return run
-    # The stop of the group reports every service once more; the first end is the real one.
-    if run.ended_at is not None:
-        return run
-    how = None
-    if event.exit_code is not None:
-        how = f"exit code {event.exit_code}"
-    elif event.signal:
-        how = f"killed by {event.signal}"
-    return structs.replace(
-        run,
-        ended_at=event.at,
-        by_itself=event.kind is EventKind.DIED,
-        how=how,
-        peak_rss=event.peak_rss,
-    )
+from ci_doctor.services.starts import attempt_of, interrupted, logs_of, with_relative_log
 
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
@@ -179,30 +80,26 @@ def _failed(observation: Observation, kill: str, *, own: bool) -> ServiceFailure
 
 
 def _others_live(observation: Observation, terms: Terms) -> Promise:
-    name = "the other services live on"
-    rule = rules.OTHER_DIED
     failure = _failed(observation, terms.kill, own=False)
     if failure is not None:
         message = f"{failure.service} did not survive the restart of {terms.kill}"
-        return broken(name, rule, f"{message}: {failure.message}", *evidence_of(failure))
+        return broken(rules.OTHER_DIED, f"{message}: {failure.message}", *evidence_of(failure))
     # Without an outage the others have had nothing to survive.
     if observation.released is None:
-        return untested(name, rule, "the outage was not reached")
-    return kept(name, rule, "no other service ended")
+        return untested(rules.OTHER_DIED, "the outage was not reached")
+    return kept(rules.OTHER_DIED, "no other service ended")
 
 
 def _recovered(observation: Observation, terms: Terms) -> Promise:
-    name = "the service recovers"
-    rule = rules.NOT_RECOVERED
     reason = _why_not_recovered(observation, terms)
     if reason is not None:
         message, evidence = reason
-        return broken(name, rule, message, *evidence)
+        return broken(rules.NOT_RECOVERED, message, *evidence)
     if observation.recovered_s is None or observation.ready_s is None:
-        return untested(name, rule, "it was not started again")
+        return untested(rules.NOT_RECOVERED, "it was not started again")
     ready = duration(observation.ready_s)
     recovered = duration(observation.recovered_s)
-    return kept(name, rule, f"ready {ready} and recovered {recovered} after the relaunch")
+    return kept(rules.NOT_RECOVERED, f"ready {ready} and recovered {recovered} after the relaunch")
 
 
 def _why_not_recovered(
@@ -218,101 +115,82 @@ def _why_not_recovered(
         return f"{terms.kill} was not ready {after}: {observation.not_ready}", ()
     missing = [result for result in observation.conditions if result.after_s is None]
     if missing:
-        return _why_conditions_fail(missing, limit)
+        first, *others = missing
+        evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
+        message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
+        return message, tuple(evidence)
     if observation.no_longer_ready is not None:
         return f"after the last load {observation.no_longer_ready}", ()
     return None
 
 
-def _why_conditions_fail(
-    missing: Sequence[ConditionResult], limit: str
-) -> tuple[str, tuple[Evidence, ...]]:
-    """The first condition that did not hold as a sentence, the others as evidence."""
-    first, *others = missing
-    evidence = [Evidence(excerpt=f"{result.label}: {result.problem}") for result in others]
-    message = f"`{first.label}` did not hold {limit} after the relaunch: {first.problem}"
-    return message, tuple(evidence)
-
-
 def _identity_changed(observation: Observation, terms: Terms) -> Promise:
-    name = "it is another process"
-    rule = rules.SAME_IDENTITY
     old = observation.old
     new = observation.new
     if old is None or new is None:
-        return untested(name, rule, "it was not started again")
+        return untested(rules.SAME_IDENTITY, "it was not started again")
     # The start time is part of the identity, so a reused pid is not taken for the old process.
     if old == new:
         message = f"{terms.kill} is the same process as before the kill (pid {old.pid})"
-        return broken(name, rule, message)
-    return kept(name, rule, f"pid {old.pid} became pid {new.pid}")
+        return broken(rules.SAME_IDENTITY, message)
+    return kept(rules.SAME_IDENTITY, f"pid {old.pid} became pid {new.pid}")
 
 
 # Names of unstable requests that one finding lists; a load may hold thousands.
 _SHOWN = 10
 
 
-class RestartConclusion(Struct, frozen=True, kw_only=True):
-    """The verdict and its reason, one sentence without a full stop.
-
-    Without a verdict, `error` tells why there is none.
-    """
-
-    verdict: Verdict | None
-    reason: str
-    error: Failure | None = None
-
-
-def conclude(
-    observation: Observation, promises: Sequence[Promise], terms: Terms
-) -> RestartConclusion:
-    """The verdict: a broken promise is a failure, and missing evidence is never a pass."""
+def conclude(observation: Observation, promises: Sequence[Promise], terms: Terms) -> Outcome:
+    """The verdict with its reason: a broken promise is a failure, and missing evidence is never a pass."""
     broken = _in_state(promises, State.BROKEN)
     if broken:
         tested = len(promises) - len(_in_state(promises, State.UNTESTED))
         names = ", ".join(promise.key for promise in broken)
         message = f"the restart of {terms.kill} broke {len(broken)} of {tested} promises"
-        return _concluded(Verdict.FAILED, f"{message}: {names}")
+        return Outcome(verdict=Verdict.FAILED, summary=f"{message}: {names}")
     # A broken promise stands even if the check did not get to its end; anything else must be
     # complete.
     if not observation.was_killed:
         return _before_the_kill(observation)
     if observation.ending is not RestartEnding.COMPLETE:
-        return _concluded(Verdict.INCONCLUSIVE, "the budget ended before the check did")
-    emptiness = _proves_nothing(observation, terms)
+        return Outcome(
+            verdict=Verdict.INCONCLUSIVE, summary="the budget ended before the check did"
+        )
+    writes = observation.writes
+    emptiness = _answers_prove_nothing(observation, terms) if observation.requests else None
+    if terms.acknowledged and (writes is None or not writes.verified):
+        problem = (None if writes is None else writes.problem) or "not verified"
+        emptiness = f"what became of the acknowledged writes is not known: {problem}"
     if emptiness is not None:
-        return _concluded(Verdict.VOID, emptiness)
+        return Outcome(verdict=Verdict.VOID, summary=emptiness)
     after = observation.counts(Phase.AFTER)
     came_back = f"{terms.kill} was killed by {terms.signal} and came back"
     answered = f"{after.ok} of {after.sent} requests were answered after it, and none hung"
-    writes = observation.writes
     if writes is not None:
         kept = f"none of {writes.acknowledged} acknowledged writes is lost"
         answered = f"{answered}; {kept}" if after.sent else kept
-    return _concluded(Verdict.PASS, f"{came_back}: {answered}")
-
-
-def _concluded(verdict: Verdict, reason: str) -> RestartConclusion:
-    return RestartConclusion(verdict=verdict, reason=reason)
+    return Outcome(verdict=Verdict.PASS, summary=f"{came_back}: {answered}")
 
 
 def _in_state(promises: Sequence[Promise], state: State) -> list[Promise]:
     return [promise for promise in promises if promise.state is state]
 
 
-def _before_the_kill(observation: Observation) -> RestartConclusion:
+def _before_the_kill(observation: Observation) -> Outcome:
     # The failures come first: a dead service also looks like a spent budget or a bad baseline.
     if observation.failures:
         failure = observation.failures[0]
         error = failure.usage_error
         if error is not None:
-            return RestartConclusion(verdict=None, reason=error.message, error=error)
+            return Outcome(verdict=None, summary=error.message, error=error)
         message = f"nothing was killed yet: {failure.message}"
-        return _concluded(failure.verdict, message)
+        return Outcome(verdict=failure.verdict, summary=message)
     if observation.ending is not RestartEnding.COMPLETE:
-        return _concluded(Verdict.INCONCLUSIVE, "the budget ended before anything was killed")
+        return Outcome(
+            verdict=Verdict.INCONCLUSIVE, summary="the budget ended before anything was killed"
+        )
     reason = _bad_baseline(observation)
-    return _concluded(Verdict.VOID, f"{reason}, so a restart can prove nothing")
+    return Outcome(verdict=Verdict.VOID, summary=f"{reason}, so a restart can prove nothing")
 
 
 def _bad_baseline(observation: Observation) -> str:
@@ -330,14 +208,6 @@ def _bad_baseline(observation: Observation) -> str:
         return "nothing was answered even before anything was killed"
     lost = baseline.failed + baseline.hung
     return f"{lost} of {baseline.sent} requests were not answered before the kill"
-
-
-def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
-    writes = observation.writes
-    if terms.acknowledged and (writes is None or not writes.verified):
-        problem = None if writes is None else writes.problem
-        return f"what became of the acknowledged writes is not known: {problem or 'not verified'}"
-    return _answers_prove_nothing(observation, terms) if observation.requests else None
 
 
 def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None:
@@ -360,31 +230,33 @@ def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None
 def findings(
     observation: Observation,
     promises: Sequence[Promise],
-    conclusion: RestartConclusion,
+    conclusion: Outcome,
     terms: Terms,
 ) -> Iterator[Finding]:
     """One for each broken promise, or why there is no evidence; then what is worth a look."""
     for promise in _in_state(promises, State.BROKEN):
-        yield promise.finding()
-    # After the kill the first failure is a broken promise already (judge.py).
+        yield promise.rule.finding(
+            promise.message, evidence=promise.evidence, remedy=promise.rule.remedy
+        )
+    # After the kill the first failure is a broken promise already.
     if not observation.was_killed and observation.failures:
         yield finding_of(observation.failures[0])
     elif conclusion.verdict is Verdict.VOID:
         yield _void(observation, conclusion)
     elif conclusion.verdict is Verdict.INCONCLUSIVE:
-        yield rules.BUDGET_SPENT.finding(conclusion.reason, remedy=rules.BUDGET_SPENT.remedy)
+        yield rules.BUDGET_SPENT.finding(conclusion.summary, remedy=rules.BUDGET_SPENT.remedy)
     yield from _noticed(observation)
     yield from suspicious(observation, terms)
 
 
-def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:
+def _void(observation: Observation, conclusion: Outcome) -> Finding:
     excerpts = [f"{result.label}: {result.problem}" for result in observation.unready_before]
     excerpts.extend(observation.counts(Phase.BASELINE).errors)
     evidence = [Evidence(excerpt=text) for text in excerpts]
     rule = rules.BASELINE_FAILED
     if observation.was_killed:
         rule = rules.PROVES_NOTHING
-    return rule.finding(conclusion.reason, evidence=tuple(evidence), remedy=rule.remedy)
+    return rule.finding(conclusion.summary, evidence=tuple(evidence), remedy=rule.remedy)
 
 
 def _noticed(observation: Observation) -> Iterator[Finding]:
@@ -420,7 +292,7 @@ _OUTCOMES = {
 def outcome_of(
     observation: Observation,
     terms: Terms,
-    starts: Sequence[StartRun],
+    starts: Sequence[ServiceRun],
     *,
     directory: Path,
     cwd: Path,
@@ -429,52 +301,28 @@ def outcome_of(
 
     The report lies in `directory`; findings name paths below `cwd` relative to it.
     """
-    observation = _with_relative_logs(observation, cwd)
+    failures = tuple(with_relative_log(failure, cwd) for failure in observation.failures)
+    observation = structs.replace(observation, failures=failures)
     promises = judge(observation, terms)
     shared: dict[str, Any] = {
         "tables": tables(observation, terms),
         "facts": facts(observation, promises, terms),
-        "attempts": tuple(_attempts(starts, directory)),
-        "attachments": tuple(_attachments(starts, directory)),
+        "attempts": tuple(_attempt(run, directory) for run in starts),
+        "attachments": logs_of(starts, directory),
     }
+    # A check that a signal ended: what was observed, and no verdict.
     if observation.ending.is_signal:
-        return _interrupted(observation, shared)
+        error = interrupted(observation.ending.name, observation.stopped)
+        return Outcome(verdict=None, summary=error.message, error=error, **shared)
     conclusion = conclude(observation, promises, terms)
     return Outcome(
         verdict=conclusion.verdict,
-        summary=conclusion.reason,
+        summary=conclusion.summary,
         error=conclusion.error,
         findings=tuple(findings(observation, promises, conclusion, terms)),
-        cases=cases(promises, reached=observation.was_killed, reason=conclusion.reason),
+        cases=cases(promises, reached=observation.was_killed, reason=conclusion.summary),
         **shared,
     )
-
-
-def _interrupted(observation: Observation, shared: dict[str, Any]) -> Outcome:
-    """A check that a signal ended: what was observed, and no verdict."""
-    message = f"interrupted by {observation.ending}; {_how_stopped(observation)}"
-    error = Failure(message=message, kind=signal_kind(observation.ending.name))
-    return Outcome(verdict=None, summary=message, error=error, **shared)
-
-
-def _how_stopped(observation: Observation) -> str:
-    """A clause for the reader who wants to know whether anything still runs."""
-    if observation.stopped is None or not observation.stopped.survivors:
-        return "every process was stopped"
-    names = [process.name for process in observation.stopped.survivors]
-    return f"could not stop {', '.join(names)}"
-
-
-def _with_relative_logs(observation: Observation, cwd: Path) -> Observation:
-    """Paths as a person types them."""
-    failures = []
-    for failure in observation.failures:
-        log = failure.log
-        # A service that was not even started has no log.
-        if log is not None:
-            log = relative(log, cwd)
-        failures.append(structs.replace(failure, log=log))
-    return structs.replace(observation, failures=tuple(failures))
 
 
 def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
@@ -491,8 +339,7 @@ def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, 
     rows = []
     for phase, counts in observation.phases.items():
         rate = counts.answers_a_second
-        if rate is not None:
-            rate = round(rate, 1)
+        rate = None if rate is None else round(rate, 1)
         time = seconds(counts.seconds)
         rows.append(row(phase.value, counts.ok, counts.failed, counts.hung, time, rate))
     columns = ("ok", "failed", "hung", "time", "ok/s")
@@ -549,13 +396,10 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
     identity_changed = None
     if observation.old is not None and observation.new is not None:
         identity_changed = observation.old != observation.new
-    states = {}
-    for promise in promises:
-        states[promise.key] = promise.state.value
     return RestartCheckFacts(
         **structs.asdict(observation),
         terms=terms,
-        promises=states,
+        promises={promise.key: promise.state.value for promise in promises},
         down_s=down_s,
         identity_changed=identity_changed,
         throughput_ratio=observation.ratio,
@@ -576,39 +420,19 @@ def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[C
         if not reached and promise.state is not State.BROKEN:
             outcome = CaseOutcome.ERROR
             message = reason
-        detail = _detail(promise)
+        # JUnit readers show it below the message.
+        excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
+        detail = "\n".join(excerpts) or None
         all_cases.append(
             Case(group=_GROUP, name=promise.name, outcome=outcome, message=message, detail=detail)
         )
     return tuple(all_cases)
 
 
-def _detail(promise: Promise) -> str | None:
-    """The excerpts of its evidence, which JUnit readers show below the message."""
-    excerpts = [evidence.excerpt for evidence in promise.evidence if evidence.excerpt]
-    return "\n".join(excerpts) or None
-
-
-def _attempts(starts: Sequence[StartRun], directory: Path) -> Iterator[Attempt]:
-    """One for each start of each service."""
-    for run in starts:
-        log = None
-        if run.log is not None:
-            log = relative(run.log, directory)
-        # Being killed on purpose is no fault of a start that was ready.
-        is_ok = run.ready_s is not None and not run.by_itself
-        yield Attempt(
-            name=f"{run.service} {run.number}",
-            outcome=run.outcome,
-            ok=is_ok,
-            duration_s=round(run.duration_s, 3),
-            log=log,
-            facts={"pid": run.pid, "ready_s": run.ready_s, "peak_rss": run.peak_rss},
-        )
-
-
-def _attachments(starts: Sequence[StartRun], directory: Path) -> Iterator[Attachment]:
-    for run in starts:
-        if run.log is not None:
-            title = f"log of {run.service}, start {run.number}"
-            yield Attachment(path=relative(run.log, directory), title=title)
+def _attempt(run: ServiceRun, directory: Path) -> Attempt:
+    story = "never ready" if run.ready_s is None else f"ready after {duration(run.ready_s)}"
+    if run.ended_at is not None:
+        story += f", {'died' if run.by_itself else 'ended'}: {run.how}"
+    # Being killed on purpose is no fault of a start that was ready.
+    is_ok = run.ready_s is not None and not run.by_itself
+    return attempt_of(run, directory, name=f"{run.name} {run.start}", outcome=story, is_ok=is_ok)

@@ -11,8 +11,9 @@ from msgspec import Meta, Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
-from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.probes.ready import ReadySpec, Scheme, parse_ready
+from ci_doctor.model.facts.restart_check import Terms
+from ci_doctor.model.words import did_you_mean
+from ci_doctor.services.ready import ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import (
     Duration,
     LaunchContext,
@@ -105,44 +106,40 @@ class RestartRequest(Struct, frozen=True, kw_only=True):
 class RestartPlan(Struct, frozen=True, kw_only=True):
     """Everything that a check needs; times in seconds.
 
-    `order` are all services in start order, `names` those that were named. `load` and `verify` are
-    words of commands, empty for none. `deadline` is the
-    monotonic time at which the check is stopped, `grace_s` what its processes then have to end by
-    themselves; `directory` receives the logs.
+    `context` is where the services are started, `terms` what is promised. `order` are all services
+    in start order, `names` those that were named. `load` and `verify` are words of commands, empty
+    for none. `deadline` is the monotonic time at which the check is stopped, `grace_s` what its
+    processes then have to end by themselves.
     """
 
-    specs: Mapping[str, ServiceSpec]
+    request: RestartRequest
+    context: LaunchContext
+    terms: Terms
     names: tuple[str, ...]
     order: tuple[str, ...]
-    kill: str
     signal: signal.Signals
-    at: float
     requests: tuple[Request, ...]
-    concurrency: int
-    passes: int
-    control_starts: int
     load: tuple[str, ...]
-    acknowledged: int
     verify: tuple[str, ...]
-    request_timeout_s: float
     outage_s: float
-    release_timeout_s: float
-    recovery_timeout_s: float
     conditions: tuple[Condition, ...]
-    throughput: float
-    same_outputs: bool
-    shared_memory: bool
-    gpu_memory: bool
     deadline: float
     grace_s: float
-    directory: Path
-    services_directory: Path
-    environment: Mapping[str, str]
+
+    @property
+    def settings(self) -> RestartSettings:
+        """What a person wrote."""
+        return self.request.settings
+
+    @property
+    def directory(self) -> Path:
+        """What receives the logs and the files of writes."""
+        return self.context.log_directory.parent
 
     @property
     def kill_when_done(self) -> int:
         """How many requests are done when the service is killed."""
-        return round(self.at * len(self.requests))
+        return round(self.settings.at * len(self.requests))
 
 
 # No port is reserved yet; a probe is only parsed here, and none is made.
@@ -164,8 +161,13 @@ def plan_condition(
             f"recovered: {service!r} is none of the services that are started",
             hint=did_you_mean(service, order),
         )
+    if written.metric is None and written.at_least is not None:
+        raise UsageError(
+            "recovered: `at_least` without a `metric`",
+            hint='write { metric = "workers_alive", at_least = 4 }',
+        )
     if written.metric is None:
-        return _probe_condition(written, service)
+        return Condition(label=_target(written), service=service, ready=written)
     # RecoveredSpec has the keys of a probe too: each that was set beside `metric` is a mistake.
     plain = ReadySpec()
     for key in ReadySpec.__struct_fields__:
@@ -174,24 +176,14 @@ def plan_condition(
                 f"recovered: metric = {written.metric!r} stands beside keys of a probe",
                 hint="write two entries",
             )
-    wanted = "as before"
-    if written.at_least is not None:
-        wanted = f"at least {written.at_least:g}"
+    least = written.at_least
+    wanted = "as before" if least is None else f"at least {least:g}"
     return Condition(
         label=f"{written.metric} {wanted}",
         service=service,
         metric=written.metric,
         at_least=written.at_least,
     )
-
-
-def _probe_condition(written: RecoveredSpec, service: str) -> Condition:
-    if written.at_least is not None:
-        raise UsageError(
-            "recovered: `at_least` without a `metric`",
-            hint='write { metric = "workers_alive", at_least = 4 }',
-        )
-    return Condition(label=_target(written), service=service, ready=written)
 
 
 def _target(written: RecoveredSpec) -> str:
@@ -205,9 +197,10 @@ def _target(written: RecoveredSpec) -> str:
     return ""
 
 
-def check_conditions(plan: RestartPlan, context: LaunchContext) -> None:
+def check_conditions(plan: RestartPlan) -> None:
     """Raises UsageError if a probe of the plan's conditions cannot work."""
-    ports = dict.fromkeys(port_names(plan.specs, plan.order), _ANY_PORT)
+    context = plan.context
+    ports = dict.fromkeys(port_names(plan.request.specs, plan.order), _ANY_PORT)
     for condition in plan.conditions:
         if condition.ready is None:
             continue
@@ -217,7 +210,7 @@ def check_conditions(plan: RestartPlan, context: LaunchContext) -> None:
             probe = parse_ready(
                 condition.ready, _ANY_PORT, directory=context.directory, fill=filled
             )
-            probe.authorization_value(plan.environment)
+            probe.authorization_value(context.environment)
         except ValueError as error:
             raise UsageError(
                 f"recovered: {error}",

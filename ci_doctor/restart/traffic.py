@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import Final, Self
 
 import httpx
 
@@ -19,9 +19,10 @@ from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Phase
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
+from ci_doctor.services.spec import fill, placeholders_for
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 
 # A refused client does not try again at once; and thousands of attempts a second would slow down
@@ -190,10 +191,10 @@ class Writes:
     report's directory, which the verifier gets as its standard input and as `{acknowledged}`.
     """
 
-    def __init__(self, plan: RestartPlan, group: RunningGroup, context: LaunchContext) -> None:
+    def __init__(self, plan: RestartPlan, group: RunningGroup) -> None:
         self._plan = plan
         self._group = group
-        self._context = context
+        self._context = plan.context
         self._path = plan.directory / ACKNOWLEDGED_FILE
         self._load: Child | None = None
         self._lines = 0
@@ -210,10 +211,10 @@ class Writes:
         make_directory(self._plan.directory)
         self._load = self._spawn("load", self._plan.load, self._path, LOAD_LOG)
         time_limit = BusyTimeout(limit_s, self._group.living_pids)
-        while self._count() < self._plan.acknowledged:
+        while self._count() < self._plan.terms.acknowledged:
             if has_ended(self._load.pidfd):
                 # What it wrote last may have come after the count.
-                if self._count() < self._plan.acknowledged:
+                if self._count() < self._plan.terms.acknowledged:
                     self._load_ended = _ending(self._load)
                     return self._result()
                 break
@@ -280,33 +281,24 @@ class Writes:
         given = Path(os.devnull) if stdin is None else stdin
         with output.open("wb") as out, (logs / log).open("wb") as err, given.open("rb") as source:
             try:
-                return self._launch(filled, out, err, source)
+                return self._group.launch(
+                    filled,
+                    environment=self._context.environment,
+                    directory=self._context.directory,
+                    output=out.fileno(),
+                    error=err.fileno(),
+                    input=source.fileno(),
+                )
             except OSError as error:
                 raise UsageError(
                     f"{key}: cannot run {filled[0]}: {error.strerror}",
                     hint="name a program on PATH, or one relative to the configuration",
                 ) from error
 
-    def _launch(
-        self, words: Sequence[str], output: BinaryIO, error: BinaryIO, source: BinaryIO
-    ) -> Child:
-        return self._group.launch(
-            words,
-            environment=self._context.environment,
-            directory=self._context.directory,
-            output=output.fileno(),
-            error=error.fileno(),
-            input=source.fileno(),
-        )
-
     async def _has_ended(self, child: Child, limit_s: float) -> bool:
         """Whether it ends within `limit_s`."""
-        time_limit = BusyTimeout(limit_s, self._group.living_pids)
-        while not has_ended(child.pidfd):
-            if time_limit.left_s() <= 0:
-                return False
-            await asyncio.sleep(_PAUSE_S)
-        return True
+        with end_awaited(child.pidfd) as ended:
+            return await BusyTimeout(limit_s, self._group.living_pids).wait(ended)
 
     async def _end(self, child: Child, limit_s: float) -> None:
         """SIGTERM, and SIGKILL after `limit_s`. A load may go on for ever, and must not."""
@@ -324,7 +316,7 @@ def _ending(child: Child) -> str:
 
 def logs_of(plan: RestartPlan) -> tuple[Path, ...]:
     """The files that the two commands of `plan` write, as far as they are there. Reads files."""
-    logs = plan.directory / "logs"
+    logs = plan.context.log_directory
     files = (
         plan.directory / ACKNOWLEDGED_FILE,
         plan.directory / LOST_FILE,

@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.candidates import PORT, ServerCandidate, without_connector
-from ci_doctor.scaffold.servers import KV_STORE
-from ci_doctor.scaffold.sources import ScriptPlace
+from ci_doctor.scaffold.servers import KV_STORE, ScriptPlace
 from ci_doctor.scaffold.words import unknown_variables
 
 _PLACES: Final = list(ScriptPlace)

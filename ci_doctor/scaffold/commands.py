@@ -15,8 +15,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.scaffold.servers import KINDS, PYTHON_PROGRAM, kind_at
-from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.servers import (
+    KINDS,
+    PYTHON_PROGRAM,
+    ScriptPlace,
+    SourceFile,
+    TextKind,
+    kind_at,
+)
 from ci_doctor.scaffold.words import (
     BETWEEN_WORDS,
     LIVE,
@@ -34,17 +40,18 @@ from ci_doctor.scaffold.words import (
 )
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 from ci_doctor.syntax.shell_tree import syntax_tree
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,
     SequenceNode,
+    compose,
     scalar_lines,
     scalars_of,
     text_of,
     walk,
+    with_plain_breaks,
 )
-from ci_doctor.syntax.yaml_reader import compose, with_plain_breaks
 
 # What prepares the environment of a command and belongs to it: `uv run uvicorn …`.
 RUNNERS: Final = frozenset(("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pixi"))
@@ -441,7 +448,8 @@ def _commands(
             yield from _commands(inside, source, settings, depth + 1)
             continue
         started = _server_in(words, source)
-        if started is None or _is_template(started.words):
+        # Whether another program fills in a part of it before a shell sees it.
+        if started is None or any(_TEMPLATE.search(word) for word in started.words):
             continue
         before = _written(script.text, node, (node.start, node.words[0][0]))
         yield ServerCommand(
@@ -596,8 +604,3 @@ def _env(written: str, before: Sequence[str], values: Values) -> dict[str, str]:
 
 def _is_elsewhere(before: Sequence[str]) -> bool:
     return any(word.rpartition("/")[2] in ELSEWHERE for word in before)
-
-
-def _is_template(words: tuple[str, ...]) -> bool:
-    """Whether another program fills in a part of it before a shell sees it."""
-    return any(_TEMPLATE.search(word) for word in words)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.init import InitFile
+from ci_doctor.model.facts.config import InitFile
 from ci_doctor.scaffold.propose import Proposal
 
 

@@ -2,9 +2,11 @@
 """Reads the clock and /proc: waits up to a time limit that a busy machine extends, or up to a death."""
 
 import asyncio
+import contextlib
 import os
+import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended, longest
@@ -42,7 +44,9 @@ class BusyTimeout:
         self._longest_s = longest(limit_s)
         if hard_limit_s is not None:
             self._longest_s = min(self._longest_s, max(limit_s, hard_limit_s))
-        self._waited = waited or _waits_from_now(pids)
+        waits = all_waits(pids)
+        before = {} if waited else waits.now()
+        self._waited = waited or (lambda: waits.since(before))
 
     @property
     def elapsed_s(self) -> float:
@@ -91,10 +95,34 @@ def all_waits(pids: Callable[[], Iterable[int]]) -> CpuWaits:
     return CpuWaits(lambda: (os.getpid(), *pids()))
 
 
-def _waits_from_now(pids: Callable[[], Iterable[int]]) -> Callable[[], float]:
-    waits = all_waits(pids)
-    before = waits.now()
-    return lambda: waits.since(before)
+async def aside(function: Callable[[], T]) -> T:
+    """What `function` returns or raises, from a thread that nobody waits for at the end.
+
+    The end of an event loop waits for the threads of its own: one that hangs (a name server that
+    does not answer, a wedged driver) would delay the news of a death.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def deliver(result: T | None, error: Exception | None) -> None:
+        if answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(cast("T", result))
+
+    def call() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - it is raised again by whoever waits
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(deliver, result, failure)
+
+    threading.Thread(target=call, daemon=True, name="ci-doctor-aside").start()
+    return await answer
 
 
 async def before_death(

@@ -6,15 +6,15 @@ import difflib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import check_gpu_library
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.words import nearest
 from ci_doctor.services.misuse import file_name
 from ci_doctor.services.spec import (
     FilledSpec,
@@ -28,6 +28,9 @@ from ci_doctor.services.spec import (
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 # None is reserved yet: the specification is only filled in to see whether it makes sense.
 _ANY_PORT = 1
+_READY_HINT = (
+    'use for example "/health", "http://127.0.0.1:{port}/health" or "tcp://127.0.0.1:{port}"'
+)
 
 
 def check_services(
@@ -39,47 +42,35 @@ def check_services(
     or not executable, missing cwd, a probe that cannot work, a bad duration.
     """
     order = start_order(specs, names)
-    reserved = port_names(specs, order)
+    reserved = dict.fromkeys(port_names(specs, order), _ANY_PORT)
     owners: dict[int, str] = {}
     for name in order:
-        filled = _check_service(name, specs[name], context, reserved)
-        if specs[name].has_fixed_port():
-            _check_fixed_port(name, filled.probe.port, owners)
-        if "gpu-memory" in specs[name].released:
+        spec = specs[name]
+        filled = _checked(name, spec, context, reserved)
+        port = filled.probe.port
+        if spec.has_fixed_port() and owners.setdefault(port, name) != name:
+            raise UsageError(
+                f'the probes of services "{owners[port]}" and "{name}" both name port {port}',
+                hint="use {port} in one of them",
+            )
+        if "gpu-memory" in spec.released:
             check_gpu_library()
     return order
 
 
-def _check_service(
-    name: str, spec: ServiceSpec, context: LaunchContext, reserved: Iterable[str]
+# What is wrong, and what to do.
+_Problem = tuple[str, str]
+
+
+def _checked(
+    name: str, spec: ServiceSpec, context: LaunchContext, reserved: Mapping[str, int]
 ) -> FilledSpec:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f'"{name}" cannot name a service',
             hint="use letters, digits, dots, underscores and hyphens",
         )
-    _check_values(name, spec)
-    try:
-        filled = fill_spec(spec, context, dict.fromkeys(reserved, _ANY_PORT), name)
-    except ValueError as error:
-        hint = (
-            'use for example "/health", "http://127.0.0.1:{port}/health" or '
-            '"tcp://127.0.0.1:{port}"'
-        )
-        raise UsageError(f'service "{name}": {error}', hint=hint) from error
-    _check_port(name, spec)
-    _check_variables(name, filled)
-    _check_authorization(name, filled)
-    if not os.path.isdir(filled.cwd):  # noqa: PTH112 - Path.is_dir() raises if it may not look
-        raise UsageError(
-            f'service "{name}": its cwd {filled.cwd} is not a directory',
-            hint="make it, or change cwd",
-        )
-    check_command(name, spec, filled)
-    return filled
-
-
-def _check_values(name: str, spec: ServiceSpec) -> None:
+    value: object = None
     for read, hint in (
         (spec.words, "close the quotation, or write the command as a list of words"),
         (spec.stop_words, "close the quotation, or write stop_command as a list of words"),
@@ -88,11 +79,19 @@ def _check_values(name: str, spec: ServiceSpec) -> None:
         (lambda: parse_duration(spec.release_timeout), 'write for example release_timeout = "60s"'),
         (spec.log_limit_bytes, 'write for example log_limit = "64MiB"'),
         (lambda: _compile(spec.fatal), "mend `fatal`, or take it out"),
+        (
+            lambda: fill_spec(spec, context, reserved, name),
+            _READY_HINT,
+        ),
     ):
         try:
-            read()
+            value = read()
         except ValueError as error:
             raise UsageError(f'service "{name}": {error}', hint=hint) from error
+    assert isinstance(value, FilledSpec)  # noqa: S101 - the last one is
+    for message, hint in (*_of_values(name, spec, value), *_of_commands(spec, value)):
+        raise UsageError(f'service "{name}": {message}', hint=hint)
+    return value
 
 
 def _compile(pattern: str | None) -> None:
@@ -102,47 +101,28 @@ def _compile(pattern: str | None) -> None:
         raise ValueError(f"fatal = {pattern!r} is no regular expression: {error}") from error
 
 
-def _check_fixed_port(name: str, port: int, owners: dict[int, str]) -> None:
-    """Take note of the port; raise UsageError if another service has it."""
-    if port in owners:
-        raise UsageError(
-            f'the probes of services "{owners[port]}" and "{name}" both name port {port}',
-            hint="use {port} in one of them",
-        )
-    owners[port] = name
-
-
-def _check_port(name: str, spec: ServiceSpec) -> None:
+def _of_values(name: str, spec: ServiceSpec, filled: FilledSpec) -> Iterator[_Problem]:
     placeholder = spec.probed_port()
-    if placeholder is None or spec.takes_port(placeholder):
-        return
-    # `.http.port}` is the end of `{kv.http.port}`.
-    if placeholder.startswith("."):
-        placeholder = f"{{{name}{placeholder}"
-    raise UsageError(
-        f'service "{name}": its probe uses {placeholder}, but neither its command nor its env '
-        "holds it",
-        hint=f'pass it on, as in command = "... --port {placeholder}", or give ready a whole URL '
-        "with a fixed port",
-    )
-
-
-def _check_variables(name: str, filled: FilledSpec) -> None:
+    if placeholder is not None and not spec.takes_port(placeholder):
+        # `.http.port}` is the end of `{kv.http.port}`.
+        if placeholder.startswith("."):
+            placeholder = f"{{{name}{placeholder}"
+        yield (
+            f"its probe uses {placeholder}, but neither its command nor its env holds it",
+            (
+                f'pass it on, as in command = "... --port {placeholder}", or give ready a whole '
+                "URL with a fixed port"
+            ),
+        )
     for key, value in filled.env.items():
         if not key or "=" in key or "\0" in key + value:
-            raise UsageError(
-                f'service "{name}": {key!r} cannot be an environment variable',
-                hint="rename it in env",
-            )
-
-
-def _check_authorization(name: str, filled: FilledSpec) -> None:
+            yield f"{key!r} cannot be an environment variable", "rename it in env"
     try:
         filled.probe.authorization_value(filled.env)
     except ValueError as error:
-        raise UsageError(
-            f'service "{name}": ready: {error}', hint="set it in the job, or in the service's env"
-        ) from error
+        yield f"ready: {error}", "set it in the job, or in the service's env"
+    if not os.path.isdir(filled.cwd):  # noqa: PTH112 - Path.is_dir() raises if it may not look
+        yield f"its cwd {filled.cwd} is not a directory", "make it, or change cwd"
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
@@ -150,71 +130,52 @@ _SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", "<", ">", ">>", "2>", "2>&1
 _SHELL_HINT = 'no shell runs it; write command = ["bash", "-c", "..."] if it needs one'
 
 
-def check_command(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
-    """Raises UsageError if `command`, `stop_command` or the probe's command cannot be run."""
-    _check_words(name, spec, filled)
+def _of_commands(spec: ServiceSpec, filled: FilledSpec) -> Iterator[_Problem]:
+    """Whether `command`, `stop_command` and the probe's command can be run."""
+    if not filled.words or not filled.words[0]:
+        yield "its command is empty", "name what to run"
+        return
+    if "\0" in "".join(filled.words):
+        yield "its command holds a NUL character", "remove it"
+    operators = _SHELL_WORDS.intersection(filled.words)
+    if operators and isinstance(spec.command, str):  # a list of words may hold a `|` on purpose
+        yield f"its command holds {' '.join(sorted(operators))}", _SHELL_HINT
     for label, words in (
         ("", filled.words),
         ("stop_command: ", filled.stop_words),
         ("ready: ", filled.probe.words),
     ):
-        if not words:  # no stop_command, or another kind of probe
-            continue
-        problem = _command_problem(words[0], filled)
+        # There may be no stop_command, or another kind of probe.
+        problem = _command_problem(words[0], filled) if words else None
         if problem is not None:
-            message, hint = problem
-            raise UsageError(f'service "{name}": {label}{message}', hint=hint)
+            yield f"{label}{problem[0]}", problem[1]
 
 
-def _check_words(name: str, spec: ServiceSpec, filled: FilledSpec) -> None:
-    if not filled.words or not filled.words[0]:
-        raise UsageError(f'service "{name}": its command is empty', hint="name what to run")
-    if "\0" in "".join(filled.words):
-        raise UsageError(f'service "{name}": its command holds a NUL character', hint="remove it")
-    if not isinstance(spec.command, str):  # a list of words may hold a `|` on purpose
-        return
-    operators = _SHELL_WORDS.intersection(filled.words)
-    if operators:
-        raise UsageError(
-            f'service "{name}": its command holds {" ".join(sorted(operators))}', hint=_SHELL_HINT
-        )
-
-
-def _command_problem(command: str, filled: FilledSpec) -> tuple[str, str] | None:
+def _command_problem(command: str, filled: FilledSpec) -> _Problem | None:
     """Why `command` cannot be run and what to do; None if it can."""
     assignment = _ASSIGNMENT.match(command)
     if assignment is not None:
         return f"{command} is no command", f"set the variable as env = {{ {assignment[1]} = ... }}"
-    if "/" in command:
-        return _path_problem(filled.cwd / command)
-    # As execvp(3) does it: a file that may not be run is passed over, and reported only at the end.
-    folders = os.get_exec_path(filled.env)
-    not_executable = None
-    for folder in folders:
-        path = filled.cwd / folder / command
-        if is_executable(path):
-            return None
-        if not_executable is None and _is_file(path):
-            not_executable = path
-    if not_executable is not None:
-        return _not_executable(not_executable)
-    return f"command not found: {command}", _nearest_command(command, folders)
-
-
-def _path_problem(path: Path) -> tuple[str, str] | None:
-    if is_executable(path):
+    paths = candidates(command, filled.env, filled.cwd)
+    if any(map(is_executable, paths)):
         return None
-    if _is_file(path):
-        return _not_executable(path)
-    state = f"there is no {path}"
-    if path.is_dir():
-        state = f"{path} is a directory"
-    return state, "check the path; a relative one begins at cwd"
+    # As execvp(3) does it: a file that may not be run is passed over, and reported only at the end.
+    for path in paths:
+        if _is_file(path):
+            return (
+                f"{path} is not executable",
+                f"chmod +x {path}, or name the interpreter that runs it",
+            )
+    if "/" in command:
+        state = f"{paths[0]} is a directory" if paths[0].is_dir() else f"there is no {paths[0]}"
+        return state, "check the path; a relative one begins at cwd"
+    return f"command not found: {command}", _nearest_command(command, os.get_exec_path(filled.env))
 
 
-def _not_executable(path: Path) -> tuple[str, str]:
-    hint = f"chmod +x {path}, or name the interpreter that runs it"
-    return f"{path} is not executable", hint
+def candidates(command: str, environment: Mapping[str, str], directory: Path) -> list[Path]:
+    """Where `command` may lie, as execvp(3) looks for it."""
+    folders = [""] if "/" in command else os.get_exec_path(environment)
+    return [directory / folder / command for folder in folders]
 
 
 def is_executable(path: Path) -> bool:
@@ -355,6 +316,4 @@ def _hint(path: Path) -> str:
     except OSError:
         return advice
     close = difflib.get_close_matches(path.name, names, n=1)
-    if close:
-        return f"did you mean `{close[0]}`? {advice}"
-    return advice
+    return f"did you mean `{close[0]}`? {advice}" if close else advice

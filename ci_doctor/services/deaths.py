@@ -2,12 +2,12 @@
 """Acts on file descriptors: watches for the end of every service and of every process below it."""
 
 import asyncio
-import functools
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
-from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
@@ -19,7 +19,7 @@ from ci_doctor.services.descendants import (
     session_of,
 )
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent, Subject
-from ci_doctor.services.logs import FatalLine, LogWatch
+from ci_doctor.services.logs import LogWatch
 from ci_doctor.services.pidfile import follow
 from ci_doctor.system import clock
 from ci_doctor.system.files.bounded_log import LogBound
@@ -73,10 +73,18 @@ class DeathWatch:
         self._watch_process(instance)
         if instance.spec.fatal is None:
             return
-        fatal = FatalLine(instance.spec.fatal)
-        on_lines = functools.partial(self._read, instance, fatal)
-        watch = LogWatch(log, on_lines)
-        instance.cleanup.append(watch.close)
+        fatal = re.compile(instance.spec.fatal)
+
+        def read(lines: Sequence[str]) -> None:
+            for line in lines:
+                if fatal.search(line) and not instance.stop_wanted and not instance.ended:
+                    # After a fatal line the process gets time to end by itself: that end explains
+                    # more. As old as it was at that line, not after the grace.
+                    at = clock.now()
+                    waiting = self._loop.create_task(self._after_grace(instance, line, at))
+                    instance.cleanup.append(waiting.cancel)
+
+        instance.cleanup.append(LogWatch(log, read).close)
 
     def forget(self, instance: Instance) -> None:
         """Report its end no more; may be called again."""
@@ -145,9 +153,7 @@ class DeathWatch:
         for bound in self._bounds:
             if bound.check():
                 are_growing = True
-        pause_s = _QUIET_LOG_CHECK_S
-        if are_growing:
-            pause_s = _LOG_CHECK_S
+        pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
@@ -162,9 +168,7 @@ class DeathWatch:
             return
         death = self._oom.death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
-        kind = EventKind.DIED
-        if instance.stop_wanted:
-            kind = EventKind.STOPPED
+        kind = EventKind.STOPPED if instance.stop_wanted else EventKind.DIED
         event = instance.end_event(
             kind, at, death, duration_s=subject.duration_s, peak_rss=death.peak_rss
         )
@@ -234,18 +238,6 @@ class DeathWatch:
             if instance.process.pid == root:
                 return instance
         return None
-
-    def _read(self, instance: Instance, fatal: FatalLine, lines: Sequence[str]) -> None:
-        for line in lines:
-            if fatal.matches(line) and not instance.stop_wanted and not instance.ended:
-                self._give_grace(instance, line)
-
-    def _give_grace(self, instance: Instance, line: str) -> None:
-        """After a fatal line the process gets time to end by itself: that end explains more."""
-        # As old as it was at that line, not after the grace.
-        at = clock.now()
-        waiting = self._loop.create_task(self._after_grace(instance, line, at))
-        instance.cleanup.append(waiting.cancel)
 
     async def _after_grace(self, instance: Instance, line: str, at: float) -> None:
         grace_s = parse_duration(instance.spec.fatal_grace)

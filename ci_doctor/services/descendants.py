@@ -66,40 +66,26 @@ class Members:
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int], None]) -> None:
         self._loop = loop
         self._on_end = on_end
-        self._members: dict[int, Member] = {}
+        self.by_pid: dict[int, Member] = {}
         # Services, logs and probes need descriptors of the same limit.
         self._free_pidfds = min(_PIDFDS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self._members.values())
-
-    def __contains__(self, pid: int) -> bool:
-        return pid in self._members
-
-    def __getitem__(self, pid: int) -> Member:
-        return self._members[pid]
-
     def add(self, kin: Kin, root: int | None) -> Member:
         """Add a process, and watch it if a pidfd is left."""
-        member = self._members[kin.pid] = Member(kin, root)
+        member = self.by_pid[kin.pid] = Member(kin, root)
         self.watch(member)
         return member
 
     def remove(self, pid: int) -> Member:
         """Remove and return a process, and close its pidfd."""
-        member = self._members.pop(pid)
+        member = self.by_pid.pop(pid)
         self._close(member)
         return member
 
-    def unwatched(self) -> list[Member]:
-        """Those without a pidfd."""
-        return [member for member in self if member.pidfd is None]
-
     def close(self) -> None:
         """Let all go; may be called again."""
-        for member in self:
-            self._close(member)
-        self._members.clear()
+        for pid in tuple(self.by_pid):
+            self.remove(pid)
 
     def watch(self, member: Member) -> None:
         """Open a pidfd for it, if one is left and it still lives."""
@@ -117,9 +103,8 @@ class Members:
             # The pid may have been reused between the scan and pidfd_open.
             now = look_up(pid)
         except OSError:
-            os.close(pidfd)
+            now = None
             self._make_room()
-            return
         if now is None or now.identity != member.kin.identity:
             os.close(pidfd)
             return
@@ -129,7 +114,7 @@ class Members:
 
     def _make_room(self) -> None:
         """No file descriptor is left: do with fewer, since scans and others need some."""
-        watched = [member for member in self if member.pidfd is not None]
+        watched = [member for member in self.by_pid.values() if member.pidfd is not None]
         # The newest: the oldest are the service's own processes, whose end matters most.
         for member in watched[-_SPARE_PIDFDS:]:
             self._close(member)
@@ -250,7 +235,8 @@ class DescendantWatch:
 
     def below(self, root: int | None) -> tuple[Kin, ...]:
         """The processes below `root` at the last scan that have not ended since."""
-        return tuple(member.kin for member in self._members if member.root == root)
+        members = self._members.by_pid.values()
+        return tuple(member.kin for member in members if member.root == root)
 
     def of(self, root: int) -> frozenset[int]:
         """The pids of all that was ever below `root`; up to 10,000."""
@@ -305,13 +291,13 @@ class DescendantWatch:
             children = set(look.of(parent))
             listed |= children
             for child in children - roots - set(adopters):
-                if child in self._members:
+                if child in self._members.by_pid:
                     continue
                 member = self._take_in(child, root, is_orphan=parent in adopters)
                 if member is not None:
                     parents.append((child, member.root))
                     has_changed = True
-        self._forget_reaped(listed)
+        self._reported = {pid: kin for pid, kin in self._reported.items() if pid in listed}
         return has_changed
 
     def _parents(
@@ -320,15 +306,10 @@ class DescendantWatch:
         """Each process whose children are looked at, and the root that they belong to."""
         for root in roots:
             yield root, root
-        for member in self._members:
+        for member in self._members.by_pid.values():
             yield member.kin.pid, member.root
         for adopter in adopters:
             yield adopter, None
-
-    def _forget_reaped(self, listed: set[int]) -> None:
-        reaped = [pid for pid in self._reported if pid not in listed]
-        for pid in reaped:
-            del self._reported[pid]
 
     def _note_root(self, root: int) -> None:
         if root not in self._root_started:
@@ -337,7 +318,7 @@ class DescendantWatch:
                 self._root_started[root] = kin.started
                 if session_of(root) == root:
                     self._root_of_session[root] = root
-        if root in self._members:
+        if root in self._members.by_pid:
             self._promote(root)
 
     def _promote(self, pid: int) -> None:
@@ -346,7 +327,7 @@ class DescendantWatch:
         The others of its old root are now below it.
         """
         daemon = self._members.remove(pid)
-        for member in self._members:
+        for member in self._members.by_pid.values():
             if member.root != daemon.root:
                 continue
             if member.root is not None or session_of(member.kin.pid) == session_of(pid):
@@ -372,7 +353,9 @@ class DescendantWatch:
 
     def _check_unwatched(self) -> None:
         """Report the ends of those without a pidfd."""
-        for member in self._members.unwatched():
+        for member in tuple(self._members.by_pid.values()):
+            if member.pidfd is not None:
+                continue
             if self._closed:  # by `on_end`
                 return
             now = look_up(member.kin.pid)
@@ -383,7 +366,7 @@ class DescendantWatch:
 
     def _ended(self, pid: int) -> None:
         at = clock.now()
-        member = self._members[pid]
+        member = self._members.by_pid[pid]
         root = member.root
         root_ended = False
         if root is not None:

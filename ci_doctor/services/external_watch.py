@@ -26,8 +26,8 @@ from ci_doctor.services.descendants import (
 )
 from ci_doctor.services.instance import Death, Subject
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
@@ -137,18 +137,11 @@ def foreign_listener(probe: ReadinessProbe, tree: ExternalTree) -> PortOwner | N
     owner = owner_of(probe.port)
     if owner is None or owner.pid is None:
         return None
-    if _is_younger(owner.pid, tree) and _serves_container(owner):
-        return None
-    return owner
-
-
-def _is_younger(pid: int, tree: ExternalTree) -> bool:
-    other = look_up(pid)
+    other = look_up(owner.pid)
     own = [process.kin.started for process in tree.processes if process.kin is not None]
-    if other is None or not own:
-        return False
     # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
-    return other.started >= min(own)
+    is_younger = other is not None and own and other.started >= min(own)
+    return None if is_younger and _serves_container(owner) else owner
 
 
 def _serves_container(owner: PortOwner) -> bool:
@@ -193,7 +186,10 @@ class ExternalWatch:
         self._began = clock.now()
         # Before the readers are added, which would report the same end.
         self._dead_before = next((each for each in processes if each.has_ended()), None)
-        self._oom = OomWatch(_memory_scope(processes[0].pid))
+        # Our own cgroup if it is the same: that of another process can be read only until it is
+        # reaped.
+        pid = processes[0].pid
+        self._oom = OomWatch("self" if _cgroup_of(pid) in {None, _cgroup_of("self")} else pid)
         self._loop = asyncio.get_running_loop()
         # What makes the failure, and not yet the failure: an error in a callback of the loop would
         # only be logged.
@@ -228,7 +224,7 @@ class ExternalWatch:
         """
         dead = self._dead_before
         if dead is not None:
-            return self._died(dead, clock.now(), dead.returncode(), _BEFORE)
+            return self._died(dead, clock.now(), dead.wait(), _BEFORE)
         with self._probe_context(environment, directory) as context:
             # A probe may take its whole attempt to notice what the pidfd tells at once.
             asking = wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
@@ -245,15 +241,15 @@ class ExternalWatch:
         # Only now: to look for an owner takes time, in which the process may end.
         dead = next((each for each in self._processes if each.has_ended()), None)
         if dead is not None:
-            return self._died(dead, clock.now(), dead.returncode())
+            return self._died(dead, clock.now(), dead.wait())
         subject = self._subject(self._processes[0], clock.now())
         if owner is not None and not self._is_behind_pipe(owner):
-            return self._without_log(failure_cause.answered_by_another(subject, owner))
+            return failure_cause.answered_by_another(subject, owner)
         if problem is None:
             return None
         # It counts how long the wait was, not how old the process is.
         subject = structs.replace(subject, duration_s=clock.now() - self._began)
-        return self._without_log(failure_cause.not_ready(subject, problem))
+        return failure_cause.not_ready(subject, problem)
 
     def _pids(self) -> tuple[int, ...]:
         return tuple(process.pid for process in self._processes)
@@ -275,7 +271,11 @@ class ExternalWatch:
         for process in tuple(self._processes):
             writers = writers_into(process.pid)
             if owner.pid is not None and descends_from(owner.pid, writers):
-                self._watch_server(owner.pid)
+                server = ExternalProcess.open(owner.pid)
+                if server is not None:
+                    self._server = server
+                    self._processes.append(server)
+                    self._loop.add_reader(server.pidfd, self._ended, server)
                 return True
             if ends_pipeline(process.pid, writers):
                 raise UsageError(
@@ -286,13 +286,6 @@ class ExternalWatch:
                 )
         return False
 
-    def _watch_server(self, pid: int) -> None:
-        server = ExternalProcess.open(pid)
-        if server is not None:
-            self._server = server
-            self._processes.append(server)
-            self._loop.add_reader(server.pidfd, self._ended, server)
-
     def _ended(self, process: ExternalProcess) -> None:
         at = clock.now()
         self._loop.remove_reader(process.pidfd)
@@ -301,45 +294,37 @@ class ExternalWatch:
             process = self._server
         if not self._death.done():
             # At once: its exit code can be read until its parent waits for it.
-            self._death.set_result(partial(self._died, process, at, process.returncode()))
+            self._death.set_result(partial(self._died, process, at, process.wait()))
 
     def _died(
         self, process: ExternalProcess, at: float, returncode: int | None, when: str | None = None
     ) -> ServiceFailure:
         subject = structs.replace(self._subject(process, at), when=when)
-        failed = failure_cause.died(subject, self._oom.death(returncode), self._tree)
-        return self._without_log(failed)
+        return failure_cause.died(subject, self._oom.death(returncode), self._tree)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         parent = next((each for each in self._processes if each.pid == root), None)
         if parent is None or self._death.done():
             return
-        dead = is_death(self._policy, end.returncode, root_ended=end.root_ended)
-        if dead:
+        if is_death(self._policy, end.returncode, root_ended=end.root_ended):
             self._death.set_result(partial(self._lost_one, parent, end))
 
     def _lost_one(self, parent: ExternalProcess, end: DescendantEnd) -> ServiceFailure:
         subject = self._subject(parent, end.at)
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
         death = self._oom.death(end.returncode)
-        return self._without_log(failure_cause.descendant_died(subject, process, death))
+        return failure_cause.descendant_died(subject, process, death)
 
     def _subject(self, process: ExternalProcess, at: float) -> Subject:
         return Subject(
             name=process.name,
             pid=process.pid,
             port=self._probe.port,
-            log=self._log or Path(),
+            log=self._log,
             was_ready=False,
             at=at,
             duration_s=at - process.started_at,
         )
-
-    def _without_log(self, failed: ServiceFailure) -> ServiceFailure:
-        """The failure names no log if none is known."""
-        if self._log is not None:
-            return failed
-        return structs.replace(failed, log=None)
 
     @contextlib.contextmanager
     def _probe_context(
@@ -354,16 +339,11 @@ class ExternalWatch:
             yield ProbeContext(log=self._log, environment=environment, spawn=spawn, pids=pids)
 
 
-def _memory_scope(pid: int) -> int | Literal["self"]:
-    """Whose cgroup to read.
-
-    Our own if it is the same: that of another process can be read only until it is reaped.
-    """
+def _cgroup_of(pid: int | Literal["self"]) -> str | None:
     try:
-        same = Path(f"/proc/{pid}/cgroup").read_text() == Path("/proc/self/cgroup").read_text()
+        return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
-        return "self"
-    return "self" if same else pid
+        return None
 
 
 class _EmptyTree:
@@ -379,16 +359,13 @@ def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
         name=f"pid {pid}",
         pid=pid,
         port=probe.port,
-        log=log or Path(),
+        log=log,
         was_ready=False,
         at=clock.now(),
         duration_s=0.0,
         when=f"{_BEFORE}, or never was",
     )
-    failed = failure_cause.died(subject, Death(returncode=None), _EmptyTree())
-    if log is None:
-        return structs.replace(failed, log=None)
-    return failed
+    return failure_cause.died(subject, Death(returncode=None), _EmptyTree())
 
 
 @contextlib.contextmanager
@@ -396,7 +373,7 @@ def _commands(
     environment: Mapping[str, str], directory: Path
 ) -> "Iterator[Callable[[Sequence[str], int], Child]]":
     """What runs the commands of an exec probe; they, and what they leave behind, end with it."""
-    from ci_doctor.system.guardian.client import Guardian
+    from ci_doctor.system.guardian import Guardian
     from ci_doctor.system.processes.tree import OwnTree
 
     guardian = Guardian.start()

@@ -16,7 +16,7 @@ from ci_doctor.services.instance import Death, Instance, Subject
 from ci_doctor.services.logs import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
-from ci_doctor.services.probes.ready import ReadinessProbe
+from ci_doctor.services.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import living_in_use
@@ -35,10 +35,12 @@ class Tree(Protocol):
 
 def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     """The service's own process ended."""
-    end = read_log_end(subject.log)
+    end = _log_end(subject)
     outside, reason = _reason(end, subject, tree)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     clause = _oom(death) or reason or _meaning(death.returncode)
+    # A command that was ready has run, as it is written.
+    misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED
     # Memory of the job's own is no fault of the machine, whatever the log claims.
     if _was_taken_by_others(death, tree) or (outside and not death.oom):
@@ -46,19 +48,11 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     return ServiceFailure(
         kind=kind,
         message=f"{subject.name} died {_when(subject)}: {death.words()}{clause}",
-        **_misuse(subject, death, end.excerpt.lines),
+        misuse=None if misuse is None else misuse.line,
+        misused=None if misuse is None else misuse.about,
         **_end_of(death),
         **_root_of(subject, end),
     )
-
-
-def _misuse(subject: Subject, death: Death, lines: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a failure that tell that the command cannot run as it is written."""
-    # A command that was ready has run.
-    misuse = None if subject.was_ready else misuse_of(death.exit_code, lines)
-    if misuse is None:
-        return {}
-    return {"misuse": misuse.line, "misused": misuse.about}
 
 
 def _when(subject: Subject) -> str:
@@ -83,7 +77,7 @@ def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> Se
         ),
         descendant=process,
         **_end_of(death),
-        **_root_of(subject, read_log_end(subject.log)),
+        **_root_of(subject, _log_end(subject)),
     )
 
 
@@ -94,7 +88,7 @@ def wrote_fatal_line(subject: Subject, line: str) -> ServiceFailure:
         kind=FailureKind.DIED,
         message=f"{subject.name} wrote a fatal line {age} after its start, and lived on: {line}",
         fatal=line,
-        **_root_of(subject, read_log_end(subject.log, fatal=line)),
+        **_root_of(subject, _log_end(subject, fatal=line)),
     )
 
 
@@ -109,7 +103,7 @@ def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailur
             f"code 0 and left pid {left} running; keep it in the foreground, or name its pidfile"
         ),
         exit_code=0,
-        **_root_of(subject, read_log_end(subject.log)),
+        **_root_of(subject, _log_end(subject)),
     )
 
 
@@ -120,14 +114,14 @@ def not_ready(subject: Subject, answer: str) -> ServiceFailure:
     # `T` is stopped (proc_pid_stat(5)): it would not have become ready however long we waited.
     if process is not None and process.state == "T":
         answer += "; its process is stopped (SIGSTOP)"
-    if is_out_of_space(subject.log):
+    if _is_log_full(subject):
         answer += _FULL
         kind = FailureKind.OUTSIDE
     age = duration(subject.duration_s)
     return ServiceFailure(
         kind=kind,
         message=f"{subject.name} was not ready within {age}: {answer}",
-        **_root_of(subject, read_log_end(subject.log)),
+        **_root_of(subject, _log_end(subject)),
     )
 
 
@@ -139,7 +133,7 @@ def answered_by_another(subject: Subject, owner: PortOwner) -> ServiceFailure:
         at=subject.at,
         pid=subject.pid,
         message=f"another process answers in place of {subject.name}: {owner.describe()}",
-        log=str(subject.log),
+        log=None if subject.log is None else str(subject.log),
         duration_s=subject.duration_s,
     )
 
@@ -171,18 +165,20 @@ def older_listener(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | N
     owner = owner_of(probe.port)
     if owner is None or owner.pid is None:
         return None
-    if not _is_older(owner.pid, pid):
+    # A younger one may be a container that the service started.
+    other, service = look_up(owner.pid), look_up(pid)
+    if other is None or service is None or other.started >= service.started:
         return None
     return owner
 
 
-def _is_older(owner: int, service: int) -> bool:
-    """Whether `owner` started first. A younger one may be a container that the service started."""
-    other = look_up(owner)
-    own = look_up(service)
-    if other is None or own is None:
-        return False
-    return other.started < own.started
+def _log_end(subject: Subject, fatal: str | None = None) -> LogEnd:
+    """What the log says."""
+    return LogEnd() if subject.log is None else read_log_end(subject.log, fatal=fatal)
+
+
+def _is_log_full(subject: Subject) -> bool:
+    return subject.log is not None and is_out_of_space(subject.log)
 
 
 def _end_of(death: Death) -> dict[str, Any]:
@@ -203,7 +199,7 @@ def _root_of(subject: Subject, end: LogEnd) -> dict[str, Any]:
         "service": subject.name,
         "at": subject.at,
         "pid": subject.pid,
-        "log": str(subject.log),
+        "log": None if subject.log is None else str(subject.log),
         "tail": excerpt.lines,
         "tail_root": excerpt.root,
         "tail_line": excerpt.line,
@@ -239,7 +235,7 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
     """Whether the cause lies outside the change, and the clause that names it."""
     cause = end.cause
     # The machine is certain, a log only claims.
-    if is_out_of_space(subject.log):
+    if _is_log_full(subject):
         return True, _FULL
     # A server that went on after such a line may have died of a mistake in the change.
     if cause is None or not cause.is_final:
@@ -266,9 +262,7 @@ def _external_owner(cause: Cause, subject: Subject, tree: Tree) -> PortOwner | N
     except OSError:  # no file descriptor is left to look with
         return None
     # A server that binds its own port twice writes the same line.
-    if owner is None or owner.pid in own:
-        return None
-    return owner
+    return None if owner is None or owner.pid in own else owner
 
 
 def _meaning(returncode: int | None) -> str:

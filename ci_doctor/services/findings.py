@@ -4,11 +4,10 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.excerpt import marked
 from ci_doctor.diagnosis.import_race import next_step
+from ci_doctor.diagnosis.log_text import marked
 from ci_doctor.model.cause import Cause, about_retry
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.model.service import (
     FailureKind,
     LeftBehind,

@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout, before_death
 from ci_doctor.services.check import check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.instance import Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
+from ci_doctor.services.leak_ledger import TEMPORARY, LeakLedger, LeakPolicy
 from ci_doctor.services.logs import open_log
 from ci_doctor.services.ports import is_local, owner_of
-from ci_doctor.services.probes.probe import wait_until_ready
+from ci_doctor.services.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec, port_names
 from ci_doctor.system import clock
-from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import look_up
 
 # fork(2) and open(2): the machine has none left, whatever the command is.
@@ -58,9 +58,11 @@ async def start_service(
     if isinstance(instance, ServiceFailure):
         group.fail(instance)
         return
-    problem = await _ready_or_dead(group, instance, time_limit)
+    # A death ends the wait: a service that needs a dead one never becomes ready.
+    (probe,) = await before_death(group.death, _probe(group, instance, time_limit))
     if group.death.done():
         return
+    problem = probe.result()
     if problem is not None:
         group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
         return
@@ -87,17 +89,6 @@ def cannot_start(
     return failure_cause.never_started(name, FailureKind.OUTSIDE, owner.describe())
 
 
-async def _ready_or_dead(
-    group: RunningGroup, instance: Instance, time_limit: BusyTimeout
-) -> str | None:
-    """None when ready, or when a death came first; else what was wrong when time was up."""
-    # A death ends the wait: a service that needs a dead one never becomes ready.
-    (probe,) = await before_death(group.death, _probe(group, instance, time_limit))
-    if probe.cancelled():
-        return None
-    return probe.result()
-
-
 async def _probe(group: RunningGroup, instance: Instance, time_limit: BusyTimeout) -> str | None:
     problem = await wait_until_ready(
         instance.filled.probe,
@@ -120,7 +111,13 @@ def _launch(
 ) -> Instance | ServiceFailure:
     log, output = open_log(context.log_directory, name)
     try:
-        child = _spawn(group, filled, output)
+        child = group.launch(
+            filled.words,
+            environment=filled.env,
+            directory=filled.cwd,
+            output=output,
+            stop_words=filled.stop_words or None,
+        )
     except OSError as error:
         # Nobody could start anything here, so it says nothing about this command.
         if error.errno in EXHAUSTED:
@@ -133,17 +130,12 @@ def _launch(
         os.close(output)
     # It may have ended already, and been reaped by the guardian.
     kin = look_up(child.pid)
-    started = 0
-    if kin is not None:
-        started = kin.started
-    start = 1
-    if name in group.instances:
-        start = group.instances[name].service.start + 1
+    earlier = group.instances.get(name)
     service = RunningService(
         name=name,
         pid=child.pid,
-        started=started,
-        start=start,
+        started=0 if kin is None else kin.started,
+        start=1 if earlier is None else earlier.service.start + 1,
         probe=filled.probe,
         port=filled.port,
         log=log,
@@ -152,16 +144,6 @@ def _launch(
     instance = Instance(service, spec, filled, child)
     group.add(instance)
     return instance
-
-
-def _spawn(group: RunningGroup, filled: FilledSpec, output: int) -> Child:
-    return group.launch(
-        filled.words,
-        environment=filled.env,
-        directory=filled.cwd,
-        output=output,
-        stop_words=filled.stop_words or None,
-    )
 
 
 async def start_group(
@@ -234,12 +216,17 @@ class _GroupStart:
         self._group.ledger = self._ledger()
         # Before the first start, because what the services take is the difference.
         if any("gpu-memory" in self._specs[name].released for name in self._order):
-            self._group.note_gpu_memory()
+            self._group.gpu_memory_before = read_gpu_memory()
         # A later start of a service has no part in the deadline of the group's own.
         self._group.starter = functools.partial(
             _start_again, self._group, self._specs, self._context
         )
-        await self._start_all()
+        for start in await before_death(
+            self._group.death, *map(self._start_after_its_needs, self._order)
+        ):
+            error = None if start.cancelled() else start.exception()
+            if error is not None:
+                raise error
 
     def _ledger(self) -> LeakLedger:
         inherited = self._context.environment.get("TMPDIR")
@@ -256,13 +243,6 @@ class _GroupStart:
             )
         ours = (str(self._context.log_directory), str(self._context.directory))
         return LeakLedger(policies, ours)
-
-    async def _start_all(self) -> None:
-        starts = map(self._start_after_its_needs, self._order)
-        for start in await before_death(self._group.death, *starts):
-            error = None if start.cancelled() else start.exception()
-            if error is not None:
-                raise error
 
     async def _start_after_its_needs(self, name: str) -> None:
         spec = self._specs[name]

@@ -3,11 +3,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
+from ci_doctor.services.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from ci_doctor.system.processes.external_process import ExternalProcess
+    from ci_doctor.system.processes.process import Child
+
 
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
     pid: int
     port: int
-    log: Path
+    log: Path | None
     was_ready: bool
     at: float
     duration_s: float
@@ -121,9 +124,7 @@ class RunningService(Struct, frozen=True, kw_only=True):
     @property
     def base_url(self) -> str:
         """`http://host:port`, where clients reach it."""
-        host = "127.0.0.1"
-        if self.probe.is_network:
-            host = self.probe.host
+        host = self.probe.host if self.probe.is_network else "127.0.0.1"
         return f"http://{written_host(host)}:{self.port}"
 
     @property
@@ -136,27 +137,6 @@ class RunningService(Struct, frozen=True, kw_only=True):
         if self.probe.tls:
             return f"https://{written_host(self.probe.host)}:{self.port}"
         return self.base_url
-
-
-class WatchedProcess(Protocol):
-    """A process whose end is awaited: our child, or one that a child left in the background."""
-
-    pid: int
-    pidfd: int
-    started_at: float
-
-    @property
-    def peak_rss(self) -> int | None:
-        """Bytes, available after the end."""
-
-    def wait(self) -> int | None:
-        """The exit code or negative signal, once `pidfd` is readable; None if nobody knows."""
-
-    def returncode(self) -> int | None:
-        """As `wait`, and None while the process lives."""
-
-    def close(self) -> None:
-        """Close the pidfd; may be called again."""
 
 
 class Instance:
@@ -172,7 +152,7 @@ class Instance:
         service: RunningService,
         spec: ServiceSpec,
         filled: FilledSpec,
-        process: WatchedProcess,
+        process: "Child | ExternalProcess",
     ) -> None:
         self.service = service
         self.spec = spec

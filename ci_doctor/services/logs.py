@@ -6,13 +6,11 @@ import codecs
 import errno
 import os
 import re
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.inotify import FileWatch
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.private_keys import keyless
 
@@ -55,28 +53,15 @@ def is_out_of_space(path: Path) -> bool:
     except OSError:
         return False
     # A file system keeps some blocks for root alone.
-    free = disk.f_bavail
-    if os.geteuid() == 0:
-        free = disk.f_bfree
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
     return free == 0 and disk.f_blocks > 0 and size % disk.f_frsize == 0
 
 
-_TURN_BYTES = 256 * 1024  # some milliseconds of work
+TURN_BYTES = 256 * 1024  # some milliseconds of work, for a regular expression too
 # After a flood the newest lines are what explains a death; the rest is in the file.
 _NEWEST_BYTES = 1024 * 1024
 _BEHIND_BYTES = 16 * 1024 * 1024
 _LONGEST_LINE_BYTES = 64 * 1024
-
-
-class FatalLine:
-    """Checks whether a line matches `pattern` anywhere. Raises re.error for an invalid pattern."""
-
-    def __init__(self, pattern: str) -> None:
-        self._search = re.compile(pattern).search
-
-    def matches(self, line: str) -> bool:
-        """Whether it does."""
-        return self._search(line) is not None
 
 
 class LogWatch:
@@ -95,12 +80,10 @@ class LogWatch:
         *,
         on_skipped: Callable[[int], None] | None = None,
     ) -> None:
-        self._path = path
         self._on_lines = on_lines
         self._on_skipped = on_skipped
         self._loop = asyncio.get_running_loop()
-        self._descriptor = -1
-        self._offset = 0
+        self._file = GrowingFile(path, by_name=False)
         self._unfinished = b""
         self._next_turn: asyncio.Handle | None = None
         self._closed = False
@@ -117,14 +100,12 @@ class LogWatch:
             self._next_turn.cancel()
         try:
             # Bounded, because a survivor may write on for ever.
-            for _ in range(2 * _NEWEST_BYTES // _TURN_BYTES):
+            for _ in range(2 * _NEWEST_BYTES // TURN_BYTES):
                 if not self._read(_NEWEST_BYTES):
                     break
             self._finish_line()
         finally:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            self._file.close()
 
     def _turn_soon(self) -> None:
         if self._next_turn is None and not self._closed:
@@ -137,46 +118,33 @@ class LogWatch:
 
     def _read(self, most_behind: int) -> bool:
         """Read a piece; False if there is nothing more."""
-        if self._descriptor < 0 and not self._open():
+        size = self._file.size()
+        if size is None:
             return False
-        size = os.fstat(self._descriptor).st_size
-        self._offset = min(self._offset, size)  # somebody has truncated it
-        if size - self._offset > most_behind:
+        if size - self._file.offset > most_behind:
             self._skip_to(size - _NEWEST_BYTES)
         # Freed parts read as zeros, gigabytes of them.
         end = self._end_of_data(size)
-        if self._descriptor < 0:  # `on_skipped` has closed this watch
+        if self._file.descriptor < 0:  # `on_skipped` has closed this watch
             return False
-        piece = os.pread(self._descriptor, min(_TURN_BYTES, end - self._offset), self._offset)
-        self._offset += len(piece)
+        piece = self._file.read(min(TURN_BYTES, end - self._file.offset))
         self._take(piece)
         return bool(piece)
-
-    def _open(self) -> bool:
-        try:
-            descriptor = open_at_once(self._path)
-        except OSError:
-            return False
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
 
     def _end_of_data(self, size: int) -> int:
         """Where the data from here on ends; a freed middle that begins here is skipped first."""
         try:
-            data = os.lseek(self._descriptor, self._offset, os.SEEK_DATA)
-            if data > self._offset:
+            data = os.lseek(self._file.descriptor, self._file.offset, os.SEEK_DATA)
+            if data > self._file.offset:
                 self._skip_to(data)
-            return os.lseek(self._descriptor, data, os.SEEK_HOLE)
+            return os.lseek(self._file.descriptor, data, os.SEEK_HOLE)
         except OSError:  # ENXIO: only a freed part follows, or the end (lseek(2))
             return size
 
     def _skip_to(self, offset: int) -> None:
         """Go on there: the line that was begun ends, and a rest of another counts as a line."""
-        skipped = offset - self._offset
-        self._offset = offset
+        skipped = offset - self._file.offset
+        self._file.offset = offset
         self._finish_line()
         if self._on_skipped is not None:
             self._on_skipped(skipped)
@@ -205,8 +173,6 @@ class LogWatch:
         self._on_lines(texts)
 
 
-# What a regular expression searches in some milliseconds.
-_CHUNK_BYTES = 256 * 1024
 _WINDOW = 16 * 1024  # characters kept, for a match that begins in one chunk and ends in a later one
 # A title of a terminal (OSC) may be long; what is longer is no escape sequence but text.
 _LONGEST_ESCAPE = 256
@@ -240,14 +206,13 @@ class LogSearch:
         """Search the text with `data` at its end."""
         # An escape sequence may be cut in two by the end of a chunk: its begin waits for the rest.
         text = self._begun + self._decoder.decode(data)
-        self._begun = _begun_escape(text)
+        begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
+        self._begun = "" if begun is None else begun[0]
         text = text[: len(text) - len(self._begun)]
         plain = _ESCAPES.sub("", text)
         self._window += plain.replace("\r", "\n")
         # A cut window has one character more before it, which tells `^` that no line begins there.
-        first = 0
-        if self._is_cut:
-            first = 1
+        first = 1 if self._is_cut else 0
         if self._pattern.search(self._window, first) is not None:
             self.matched = True
         if len(self._window) > _WINDOW:
@@ -261,59 +226,3 @@ class LogSearch:
             if line.strip():
                 return line.strip()
         return ""
-
-
-class GrowingLog:
-    """A file, read from its beginning to its end, and then on as it grows.
-
-    It is read anew from its beginning if it was replaced or cut short.
-    """
-
-    def __init__(self, path: Path, pattern: str) -> None:
-        self._path = path
-        self._file: tuple[int, int] | None = None
-        self._offset = 0
-        self.search = LogSearch(pattern)
-        self.problem: str | None = None
-
-    def read_on(self) -> bool:
-        """Search the next 256 KiB; whether there may be more.
-
-        `problem` is why it cannot be read.
-        """
-        try:
-            # Without O_NONBLOCK the open of a named pipe would wait for its writer.
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            self.problem = error.strerror
-            return False
-        try:
-            self.problem = None
-            return self._read(descriptor)
-        except OSError as error:  # a folder
-            self.problem = error.strerror
-            return False
-        finally:
-            os.close(descriptor)
-
-    def _read(self, descriptor: int) -> bool:
-        status = os.fstat(descriptor)
-        identity = (status.st_dev, status.st_ino)
-        # Rotated by rename, or in place by truncation (`copytruncate`, logrotate(8)).
-        if identity != self._file or status.st_size < self._offset:
-            self._file = identity
-            self._offset = 0
-            self.search.restart()
-        data = os.pread(descriptor, _CHUNK_BYTES, self._offset)
-        if data:
-            self._offset += len(data)
-            self.search.feed(data)
-        return len(data) == _CHUNK_BYTES
-
-
-def _begun_escape(text: str) -> str:
-    """The end of `text` that may become an escape sequence with what comes next."""
-    begun = _BEGUN_ESCAPE.search(text, max(0, len(text) - _LONGEST_ESCAPE))
-    if begun is None:
-        return ""
-    return begun[0]

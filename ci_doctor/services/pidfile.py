@@ -2,19 +2,15 @@
 """Reads a file that names a process: one to wait for, or one that a service left in the background."""
 
 import asyncio
-import contextlib
-import os
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.probes.probe import WatchedFile
+from ci_doctor.services.probe import WatchedFile
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
-from ci_doctor.system.processes.process import exit_status
-from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
@@ -82,36 +78,7 @@ async def await_pidfile(path: Path, limit_s: float) -> int | str:
 _PAUSE_S = 0.02
 
 
-class Followed:
-    """A process that is not our child; it was adopted by the guardian, which reaps it."""
-
-    peak_rss: int | None = None
-
-    def __init__(self, kin: Kin, pidfd: int, started_at: float) -> None:
-        self.pid = kin.pid
-        self._kin = kin
-        self.pidfd = pidfd
-        self.started_at = started_at
-        self._status: int | None = None
-
-    def wait(self) -> int | None:
-        """The exit code or negative signal; None if the system does not tell."""
-        if self._status is None and self.pidfd >= 0:
-            self._status = exit_status(self.pidfd, self.pid, self._kin.started)
-        return self._status
-
-    def returncode(self) -> int | None:
-        """The same."""
-        return self.wait()
-
-    def close(self) -> None:
-        """Give the pidfd back; may be called again."""
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
-
-
-async def follow(instance: Instance, tree: OwnTree) -> Followed:
+async def follow(instance: Instance, tree: OwnTree) -> ExternalProcess:
     """Wait until the pidfile of `instance` names a process of ours, and open its pidfd.
 
     Ends by cancellation only.
@@ -122,8 +89,10 @@ async def follow(instance: Instance, tree: OwnTree) -> Followed:
         # Adopted by the guardian, a daemon stays in the tree although its parent has ended.
         for kin in tree.living():
             # Only ours: the pidfile of an earlier job may name any process.
-            if kin.pid == pid:
-                with contextlib.suppress(ProcessLookupError):
-                    return Followed(kin, os.pidfd_open(kin.pid), instance.began)
+            process = ExternalProcess.open(kin.pid) if kin.pid == pid else None
+            if process is not None and process.kin == kin:
+                return process
+            if process is not None:
+                process.close()
         # Not inotify: the file may be written before the process that it names is ours.
         await asyncio.sleep(_PAUSE_S)

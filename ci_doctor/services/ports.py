@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 from ci_doctor.system.processes.process_table import read_table
 

@@ -2,25 +2,37 @@
 """Acts on processes: a running group of services, which reports its first death and stops whole."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ci_doctor.machine.gpus import read_gpu_memory
-from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
+from msgspec import structs
+
+from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
-from ci_doctor.services.leaks.ledger import LeakLedger
+from ci_doctor.services.leak_ledger import LeakLedger
 from ci_doctor.services.ports import ReservedPort, reserve_port
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.stopping import Stopping, settle
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.stopping import gpu_memory_held, port_held
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.process import Child
+from ci_doctor.system.guardian import Guardian
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import Child, has_ended
 from ci_doctor.system.processes.process_table import Kin, still_lives
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 
+if TYPE_CHECKING:
+    from ci_doctor.machine.gpus import GpuMemory
+
 LONGEST_GRACE_S = 5.0
+STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
+# `docker stop` waits for the container's own end; what is left after that must suffice for the rest
+# of the tree.
+_STOP_COMMAND_LIMIT_S = 4.0
 # What fails because of a death does so at once or much later. So long it is waited for, if anything
 # else still runs.
 _CONSEQUENCES_S = 0.02
@@ -52,6 +64,10 @@ class RunningGroup:
         self._ended_starts: list[Instance] = []
         self._before: dict[str, tuple[Kin, ...]] = {}
         self._stopping: asyncio.Task[StopResult] | None = None
+        self._result: StopResult | None = None
+        self._problems: list[str] = []
+        # What is in use before the first start, for services that must give it back.
+        self.gpu_memory_before: tuple[GpuMemory, ...] = ()
         # In place of it comes the one for what is started, before the first start.
         self.ledger = LeakLedger({})
         self._ports: dict[str, ReservedPort] = {}
@@ -63,7 +79,6 @@ class RunningGroup:
                 self._ports[name] = reserve_port()
             guardian = self._guardian
             self._watch = DeathWatch(self.tree, lambda: guardian.adopters, self.report, self.fail)
-            self._stop_work = Stopping(self.tree, self._watch, guardian, self.report)
             self.tree.begin()
         except BaseException:
             self._give_back()
@@ -78,13 +93,6 @@ class RunningGroup:
     def ports(self) -> dict[str, int]:
         """The reserved ports: of each service by its name, further ones as `port_names` has them."""
         return {name: port.number for name, port in self._ports.items()}
-
-    def note_gpu_memory(self) -> None:
-        """Remember what is in use before the first start, for services that must give it back.
-
-        Raises as `read_gpu_memory`.
-        """
-        self._stop_work.gpu_memory_before = read_gpu_memory()
 
     def launch(  # noqa: PLR0913 - what a process has
         self,
@@ -184,23 +192,18 @@ class RunningGroup:
         # First: an end that comes before the signal was wanted all the same.
         instance.stop_wanted = True
         # Afterwards orphans no longer have a parent by which they could be attributed.
-        self._note_processes(instance)
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
+        pid = instance.process.pid
+        self._before[name] = self._watch.processes_of(pid, alone=False)
+        self._witness(instance)
         # One reader for each descriptor: from here on only we wait for its end.
         self._watch.forget(instance)
-        loop.add_reader(instance.process.pidfd, settle, ended)
-        try:
+        # It may end by itself in this very moment.
+        with contextlib.suppress(ProcessLookupError), end_awaited(instance.process.pidfd) as ended:
             if not instance.ended:
                 now = clock.now()
                 self.report(instance.event(EventKind.STOPPING, now, signal=number.name))
                 signal.pidfd_send_signal(instance.process.pidfd, number)
                 await ended
-        # It has ended by itself in this very moment.
-        except ProcessLookupError:
-            pass
-        finally:
-            loop.remove_reader(instance.process.pidfd)
         instance.ended = True
         death = Death(returncode=instance.process.wait())
         self.report(instance.end_event(EventKind.STOPPED, clock.now(), death))
@@ -212,9 +215,7 @@ class RunningGroup:
         """
         assert self.starter is not None  # noqa: S101 - start_group sets it
         await self.starter(name)
-        if not self.death.done():
-            return None
-        return self.death.result()
+        return None if not self.death.done() else self.death.result()
 
     def remains(self, name: str) -> tuple[Kin, ...]:
         """What still lives of the processes that the service had when it was taken down."""
@@ -246,37 +247,141 @@ class RunningGroup:
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
         # What is reported as a consequence must have ended by itself, not by our signals.
-        if self.death.done() and any(self._living()):
+        if self.death.done() and not all(each.ended for each in self.instances.values()):
             await asyncio.sleep(_CONSEQUENCES_S)
-        instances = tuple(self.instances.values())
-        for instance in instances:
+        for instance in self.instances.values():
             self._witness(instance)
         try:
-            await self._stop_work.ask(instances, grace_s)
+            self._announce()
+            asked = clock.now()
+            await self._run_stop_commands(min(grace_s, _STOP_COMMAND_LIMIT_S))
+            await self.tree.terminate(max(0.0, grace_s - (clock.now() - asked)))
         finally:
             result = self._finish(began)
-        if in_haste:
-            return result
-        return await self._stop_work.await_released(instances, result)
+        return result if in_haste else await self._await_released(result)
 
-    def _note_processes(self, instance: Instance) -> None:
-        """Remember what the service consists of, before it is taken down."""
-        pid = instance.process.pid
-        self._before[instance.name] = self._watch.processes_of(pid, alone=False)
-        self._witness(instance)
-
-    def _living(self) -> Iterator[Instance]:
+    def _announce(self) -> None:
+        """From now on the end of a service is no death."""
+        # First, so that none of the ends that follow counts as a death.
+        self._watch.close()
         for instance in self.instances.values():
-            if not instance.ended:
-                yield instance
+            if not instance.ended and not instance.stop_wanted:
+                instance.stop_wanted = True
+                instance.stopping_since = clock.now()
+                self.report(instance.event(EventKind.STOPPING, clock.now()))
 
     def _finish(self, began: float, *, at_once: bool = False) -> StopResult:
-        instances = tuple(self.instances.values())
+        """Kill what is left, helpers too if `at_once`, and report only then: a listener may be slow.
+
+        The first result is also that of every later call.
+        """
+        if self._result is not None:
+            return self._result
         try:
-            return self._stop_work.finish(instances, began, self._left_behind, at_once=at_once)
+            self._announce()
+        # A listener may raise: what is left must be killed all the same.
         finally:
-            self.tree.end()
-            self._give_back()
+            # However late it is, the kernel needs a moment to take down a large process.
+            limit_s = max(1.0, began + STOP_LIMIT_S - clock.now())
+            try:
+                outcome = self.tree.kill(limit_s, at_once=at_once)
+                self._result = StopResult(
+                    killed=tuple(map(_as_process, outcome.killed)),
+                    survivors=tuple(map(_as_process, outcome.survivors)),
+                    duration_s=clock.now() - began,
+                    cut_logs=self._watch.finish_logs(),
+                    problems=tuple(self._problems),
+                    left_behind=self._left_behind(),
+                )
+                self._report_killed(self._result)
+                self._report_stopped()
+            finally:
+                self.tree.end()
+                self._give_back()
+        return self._result
+
+    async def _await_released(self, result: StopResult) -> StopResult:
+        """Await what the services' `released` names.
+
+        What is still held when the time is up becomes part of the result.
+        """
+        waits = []
+        for instance in self.instances.values():
+            limit_s = parse_duration(instance.spec.release_timeout)
+            if "port" in instance.spec.released:
+                waits.append(port_held(instance.service.port, limit_s))
+            if "gpu-memory" in instance.spec.released:
+                waits.append(gpu_memory_held(self.gpu_memory_before, limit_s))
+        if not waits:
+            return result
+        # Each sentence once: several services may wait for the same GPU.
+        held: dict[str, None] = {}
+        for sentences in await asyncio.gather(*waits):
+            held.update(dict.fromkeys(sentences))
+        return structs.replace(result, not_released=tuple(held))
+
+    async def _run_stop_commands(self, limit_s: float) -> None:
+        with contextlib.ExitStack() as stack:
+            ends = []
+            for child in self._start_stop_commands():
+                stack.callback(child.close)
+                ends.append(stack.enter_context(end_awaited(child.pidfd)))
+            if ends:
+                await asyncio.wait(ends, timeout=limit_s)
+
+    def _start_stop_commands(self) -> Iterator[Child]:
+        for instance in self.instances.values():
+            if not instance.filled.stop_words:
+                continue
+            filled = instance.filled
+            try:
+                # What it writes belongs beside what its service wrote.
+                with instance.service.log.open("ab") as output:
+                    yield self._guardian.spawn(
+                        filled.stop_words,
+                        environment=filled.env,
+                        directory=filled.cwd,
+                        output=output.fileno(),
+                    )
+            except OSError as error:
+                why = error.strerror or error
+                self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
+
+    def _report_killed(self, result: StopResult) -> None:
+        by_pid = {instance.process.pid: instance for instance in self.instances.values()}
+        for process in result.killed:
+            event = ServiceEvent(
+                kind=EventKind.KILLED,
+                service=None,
+                at=clock.now(),
+                pid=process.pid,
+                name=process.name,
+                signal="SIGKILL",
+            )
+            # Workers are killed too, and are no service of their own.
+            instance = by_pid.get(process.pid)
+            if instance is not None:
+                start = instance.service.start
+                event = structs.replace(event, service=instance.name, start=start)
+            self.report(event)
+
+    def _report_stopped(self) -> None:
+        for instance in self.instances.values():
+            pidfd = instance.process.pidfd
+            # It may be closed already.
+            if instance.stopping_since is None or pidfd < 0 or not has_ended(pidfd):
+                continue
+            now = clock.now()
+            # Before `peak_rss` is read, which is there only after the wait.
+            death = Death(returncode=instance.process.wait())
+            event = instance.end_event(
+                EventKind.STOPPED,
+                now,
+                death,
+                duration_s=now - instance.stopping_since,
+                peak_rss=instance.process.peak_rss,
+            )
+            self.report(event)
 
     def _left_behind(self) -> LeftBehind:
         for instance in (*self._ended_starts, *self.instances.values()):
@@ -295,3 +400,7 @@ class RunningGroup:
         for port in self._ports.values():
             port.release()
         self._guardian.close()
+
+
+def _as_process(kin: Kin) -> NamedProcess:
+    return NamedProcess(pid=kin.pid, name=kin.name)

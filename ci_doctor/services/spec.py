@@ -14,14 +14,13 @@ from msgspec import Struct
 from ci_doctor.config.decoding import convert
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.parse_size import parse_size
-from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
+from ci_doctor.model.quantities import parse_duration, parse_size
+from ci_doctor.model.words import did_you_mean
+from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
 # Of a budget, the most that is kept for stopping everything and writing the report: to stop a group
-# takes 8 s at most (services/stopping.py).
+# takes 8 s at most (services/running.py).
 LONGEST_RESERVE_S = 12.0
 
 
@@ -112,9 +111,7 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises ValueError as `read_ready`.
         """
         spec = read_ready(self.ready)
-        if spec.http is not None:
-            return spec.http
-        return spec.tcp
+        return spec.tcp if spec.http is None else spec.http
 
     def probed_port(self) -> str | None:
         """The end of the placeholder by which `ready` names a port reserved for this service.
@@ -200,12 +197,8 @@ def fill_spec(
     for key, value in spec.env.items():
         environment[key] = filled(value)
     # A probe with a fixed port names where the service really listens.
-    port = ports[name]
-    if probe.is_network:
-        port = probe.port
-    pidfile = None
-    if spec.pidfile:
-        pidfile = cwd / filled(spec.pidfile)
+    port = probe.port if probe.is_network else ports[name]
+    pidfile = cwd / filled(spec.pidfile) if spec.pidfile else None
     return FilledSpec(
         words=tuple(map(filled, spec.words())),
         env=environment,

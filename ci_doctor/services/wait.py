@@ -6,13 +6,13 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.facts.wait import WaitFacts
+from ci_doctor.model.facts.launch import WaitFacts
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind
 from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
 from ci_doctor.model.service import FailureKind, ServiceFailure
@@ -22,7 +22,7 @@ from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.external_watch import ExternalWatch, absent
 from ci_doctor.services.findings import finding_of, with_next_step
 from ci_doctor.services.pidfile import LARGEST_PID, await_pidfile, check_age
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.interruption import Interruption
@@ -53,70 +53,40 @@ class WaitProgress(Struct, frozen=True, kw_only=True):
     answer: str
 
 
-class Waited(Struct, frozen=True, kw_only=True):
-    """How it ended: ready, unless there is a `failure` or a signal was `received`.
-
-    `waited_s` counts from our start. `answer` is the last one on the way that was not good.
-    """
-
-    name: str
-    pid: int | None
-    waited_s: float
-    failure: ServiceFailure | None = None
-    received: signal.Signals | None = None
-    answer: str = ""
-
-
 _OUTCOMES = {Verdict.PASS: CaseOutcome.PASSED, Verdict.INFRA: CaseOutcome.ERROR}
 
 
-def outcome_of(waited: Waited, probe: ReadinessProbe) -> Outcome:
+def outcome_of(waited: WaitFacts) -> Outcome:
     """What the wait comes to."""
-    facts = WaitFacts(
-        pid=waited.pid,
-        name=waited.name,
-        probe=probe.describe(),
-        waited_s=round(waited.waited_s, 3),
-        answer=waited.answer or None,
-        cause=waited.failure,
-        received=waited.received.name if waited.received else None,
-    )
+    age, name, failure = duration(waited.waited_s), waited.name, waited.cause
     if waited.received is not None:
-        return _interrupted(waited, waited.received, facts)
-    verdict = _verdict(waited.failure)
+        message = f"interrupted by {waited.received} after {age}; {name} was not ready yet"
+        if waited.answer:
+            message += f": {waited.answer}"
+        error = Failure(message=message, kind=signal_kind(waited.received))
+        return Outcome(verdict=None, summary=message, error=error, facts=waited)
+    if failure is None:
+        summary = f"{name} is ready: {waited.probe}, after {age}"
+    elif failure.kind is FailureKind.NOT_READY:
+        summary = f"{name} was not ready in time: {waited.probe}"
+    else:
+        summary = f"{name} will not become ready: {waited.probe}"
+    verdict = Verdict.PASS if failure is None else failure.verdict
+    case = Case(
+        group="services",
+        name=name,
+        outcome=_OUTCOMES.get(verdict, CaseOutcome.FAILED),
+        message=None if failure is None else failure.message,
+        detail=None if failure is None else "\n".join(failure.tail) or None,
+        duration_s=waited.waited_s,
+    )
     return Outcome(
         verdict=verdict,
-        summary=_summary(waited, probe),
-        findings=() if waited.failure is None else (_finding(waited.failure),),
-        cases=(_case(waited, verdict),),
-        facts=facts,
+        summary=summary,
+        findings=() if failure is None else (_finding(failure),),
+        cases=(case,),
+        facts=waited,
     )
-
-
-def _interrupted(waited: Waited, received: signal.Signals, facts: WaitFacts) -> Outcome:
-    message = (
-        f"interrupted by {received.name} after {duration(waited.waited_s)}; {waited.name} was not "
-        "ready yet"
-    )
-    if waited.answer:
-        message += f": {waited.answer}"
-    error = Failure(message=message, kind=signal_kind(received.name))
-    return Outcome(verdict=None, summary=message, error=error, facts=facts)
-
-
-def _verdict(failure: ServiceFailure | None) -> Verdict:
-    if failure is None:
-        return Verdict.PASS
-    return failure.verdict
-
-
-def _summary(waited: Waited, probe: ReadinessProbe) -> str:
-    if waited.failure is None:
-        age = duration(waited.waited_s)
-        return f"{waited.name} is ready: {probe.describe()}, after {age}"
-    if waited.failure.kind is FailureKind.NOT_READY:
-        return f"{waited.name} was not ready in time: {probe.describe()}"
-    return f"{waited.name} will not become ready: {probe.describe()}"
 
 
 def _finding(failure: ServiceFailure) -> Finding:
@@ -133,34 +103,15 @@ def _finding(failure: ServiceFailure) -> Finding:
 def _advice(failure: ServiceFailure) -> str | None:
     """What to do, for options that only `wait` has; None if the finding has its own remedy."""
     if failure.kind is FailureKind.NOT_READY:
-        return with_next_step(_advice_for_unready(failure), failure)
+        advice = "see whether it still made progress before you raise --timeout"
+        if failure.pid is None:
+            advice = "see whether it was started, and whether it writes this pidfile"
+        elif failure.log is None:
+            advice = "name its log with --log FILE; raise --timeout only if it still made progress"
+        return with_next_step(advice, failure)
     if failure.kind is FailureKind.DIED and failure.log is None:
         return "name its log with --log FILE, and its last lines stand here"
     return None
-
-
-def _advice_for_unready(failure: ServiceFailure) -> str:
-    if failure.pid is None:
-        return "see whether it was started, and whether it writes this pidfile"
-    if failure.log is None:
-        return "name its log with --log FILE; raise --timeout only if it still made progress"
-    return "see whether it still made progress before you raise --timeout"
-
-
-def _case(waited: Waited, verdict: Verdict) -> Case:
-    message = None
-    detail = None
-    if waited.failure is not None:
-        message = waited.failure.message
-        detail = "\n".join(waited.failure.tail) or None
-    return Case(
-        group="services",
-        name=waited.name,
-        outcome=_OUTCOMES.get(verdict, CaseOutcome.FAILED),
-        message=message,
-        detail=detail,
-        duration_s=round(waited.waited_s, 3),
-    )
 
 
 # For a terminal: a clock that a reader sees move, without a redraw that costs CPU.
@@ -169,7 +120,7 @@ _TICK_S = 0.25
 
 def wait_for(
     request: WaitRequest, interruption: Interruption, on_progress: Callable[[WaitProgress], None]
-) -> Waited:
+) -> WaitFacts:
     """Wait to the end, or until `interruption` has received a signal.
 
     `on_progress` is called four times a second, and at once for the first answer that is not good.
@@ -189,16 +140,15 @@ class _Wait:
         self._began = clock.now()
         self._deadline = self._began + request.limit_s
         self._processes: list[ExternalProcess] = []
-        self._name = _and(f"pid {pid}" for pid in request.pids) or str(request.pidfile)
+        named = " and ".join(f"pid {pid}" for pid in request.pids)
+        self._name = named or str(request.pidfile)
         self._answer = ""
 
-    async def to_the_end(self, interruption: Interruption) -> Waited:
+    async def to_the_end(self, interruption: Interruption) -> WaitFacts:
         """Ready, dead, out of time, or interrupted."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         ticking = asyncio.create_task(self._tick())
         try:
-            with interruption.watch(task):
+            with interruption.watch():
                 return self._waited(failure=await self._wait())
         except asyncio.CancelledError:
             if interruption.received is None:
@@ -213,7 +163,7 @@ class _Wait:
         failure = await self._open()
         if failure is not None:
             return failure
-        self._name = _and(process.name for process in self._processes)
+        self._name = " and ".join(process.name for process in self._processes)
         watch = ExternalWatch(
             self._processes, self._request.log, self._request.probe, self._request.descendants
         )
@@ -235,7 +185,14 @@ class _Wait:
             pid = await await_pidfile(pidfile, self._request.limit_s)
             if not isinstance(pid, int):
                 limit = f"{self._request.limit_s:g} s"
-                return self._nobody(f"no process was named within {limit}: {pid}")
+                now = clock.now()
+                return ServiceFailure(
+                    kind=FailureKind.NOT_READY,
+                    service=self._name,
+                    message=f"no process was named within {limit}: {pid}",
+                    at=now,
+                    duration_s=now - self._began,
+                )
             pids = (pid,)
             self._name = f"pid {pid}"
         for pid in pids:
@@ -249,16 +206,6 @@ class _Wait:
             if pidfile is not None:
                 check_age(pidfile, process)
         return None
-
-    def _nobody(self, message: str) -> ServiceFailure:
-        now = clock.now()
-        return ServiceFailure(
-            kind=FailureKind.NOT_READY,
-            service=self._name,
-            message=message,
-            at=now,
-            duration_s=now - self._began,
-        )
 
     def _note(self, answer: str) -> None:
         # Not only with the next tick: a wait may end before that.
@@ -279,21 +226,18 @@ class _Wait:
 
     def _waited(
         self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None
-    ) -> Waited:
+    ) -> WaitFacts:
         # With a pidfile, nobody named a pid before.
         pids = [process.pid for process in self._processes] or self._request.pids
-        return Waited(
+        return WaitFacts(
             name=self._name,
             pid=next(iter(pids), None),
-            waited_s=clock.now() - self._began,
-            failure=failure,
-            received=received,
-            answer=self._answer,
+            probe=self._request.probe.describe(),
+            waited_s=round(clock.now() - self._began, 3),
+            answer=self._answer or None,
+            cause=failure,
+            received=received.name if received else None,
         )
-
-
-def _and(names: Iterable[str]) -> str:
-    return " and ".join(names)
 
 
 def _cannot_watch(pid: int, error: OSError) -> UsageError | InfraError:
@@ -325,7 +269,7 @@ def run(
             interruption = Interruption()
             stack.enter_context(interruption.handling())
         waited = wait_for(request, interruption, on_progress)
-    return outcome_of(waited, request.probe)
+    return outcome_of(waited)
 
 
 def check_request(request: WaitRequest) -> None:

@@ -1,17 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and streams: writes a report to its directory and prints it."""
+"""Acts on files and streams: makes a report, completes it, writes it to its directory and prints it."""
 
 import contextlib
 import os
+import shlex
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.report import Report
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from ci_doctor.errors import CiDoctorError, UsageError
+from ci_doctor.model.about import About
+from ci_doctor.model.finding import Finding, Rule, Severity
+from ci_doctor.model.outcome import Attachment, ErrorKind, Failure, Outcome, Report, concluded
+from ci_doctor.model.table import Row, Table
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import RENDERERS, Renderer
+from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.system import clock
 from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.version import tool_version
+
+
+def make_report(
+    outcome: Outcome,
+    more_findings: tuple[Finding, ...],
+    invocation: Invocation,
+    *,
+    about: About,
+    policy: ExitPolicy | None,
+) -> Report:
+    """The report of `outcome` now, with `more_findings` behind its own."""
+    # Here, once for all rooms: no report passes with an error among its findings.
+    findings = (*outcome.findings, *more_findings)
+    verdict, summary = concluded(outcome.verdict, outcome.summary, findings)
+    outcome = replace(outcome, verdict=verdict, summary=summary, findings=findings)
+    duration_s = clock.now() - invocation.started
+    command_line = shlex.join(["ci-doctor", *invocation.argv])
+    return Report(
+        tool_version=tool_version(),
+        command=invocation.command,
+        argv=invocation.argv,
+        started_at=invocation.started_at,
+        duration_s=round(duration_s, 3),
+        about=about,
+        verdict=outcome.verdict,
+        error=outcome.error,
+        exit_code=exit_code(outcome, policy or ExitPolicy()),
+        summary=outcome.summary,
+        reproduce=outcome.reproduce or command_line,
+        findings=outcome.findings,
+        tables=outcome.tables,
+        facts=to_builtins(outcome.facts),
+        cases=outcome.cases,
+        attempts=outcome.attempts,
+        attachments=outcome.attachments,
+    )
+
+
+NOT_DELIVERED = Rule(
+    id="report/not-delivered",
+    severity=Severity.WARNING,
+    meaning=(
+        "The report could not be written or printed whole. A failure keeps its verdict and its "
+        "exit code. Anything else becomes `infra`, because nobody could check it later."
+    ),
+    remedy=(
+        "Free some space, or name a directory that this user can write with `--report-dir`. Keep "
+        "the reader of stdout alive until the command has ended."
+    ),
+)
+
+RULES = (NOT_DELIVERED,)
+
+
+_HINT = "free some space, or name a directory that this user can write with --report-dir"
+_READER_HINT = "read stdout to its end, or leave it out and read report.json"
+
+
+def undelivered(
+    report: Report, problems: tuple[str, ...], policy: ExitPolicy, *, reader_code: int | None = None
+) -> Report:
+    """`report` with `problems`, sentences on what could not be written or printed.
+
+    What the files, the terminal and the status of the process say must be one. So a report that
+    would end with 0 becomes `infra`; any other keeps its verdict and its code. `reader_code` is the
+    exit code in place of infra's if the reader of stdout left; None if nobody did.
+    """
+    message = _sentence(problems)
+    finding = NOT_DELIVERED.finding(message)
+    findings = (*report.findings, finding)
+    if report.exit_code:
+        return replace(report, findings=findings)
+    hint = _HINT
+    infra = Outcome(verdict=Verdict.INFRA, summary=message)
+    code = exit_code(infra, policy)
+    if reader_code is not None:
+        hint = _READER_HINT
+        code = reader_code
+    error = Failure(message=message, hint=hint, detail=_former(report), kind=ErrorKind.INFRA)
+    return replace(report, verdict=Verdict.INFRA, exit_code=code, error=error, findings=findings)
+
+
+def _sentence(problems: tuple[str, ...]) -> str:
+    first, *others = problems
+    if not others:
+        return first
+    return f"{first}, and {len(others)} more"
+
+
+def _former(report: Report) -> str | None:
+    """What the report said before; a verdict that nobody can check is worth knowing all the same."""
+    if report.verdict is None:
+        return None
+    return f"the verdict was {report.verdict}, before the report could not be delivered"
+
+
+class AddedFile(Struct, frozen=True, kw_only=True):
+    """A file of the report directory, with the title of its attachment."""
+
+    name: str
+    title: str
+    content: bytes
+    media_type: str = "application/json"
+
+
+class Addition(Struct, frozen=True, kw_only=True):
+    """Tables and files for a report. `text` is for a command that prints its own text.
+
+    `about` is what the report is about, if that has been read already.
+    """
+
+    tables: tuple[Table, ...] = ()
+    files: tuple[AddedFile, ...] = ()
+    text: str = ""
+    about: About | None = None
+
+    def to(self, outcome: Outcome) -> Outcome:
+        """`outcome` with what is added, behind its own."""
+        if not self.tables and not self.files:
+            return outcome
+        attachments = [
+            Attachment(path=file.name, title=file.title, media_type=file.media_type)
+            for file in self.files
+        ]
+        return replace(
+            outcome,
+            tables=(*outcome.tables, *self.tables),
+            attachments=(*outcome.attachments, *attachments),
+        )
+
+
+NOTHING = Addition()
+
+
+def added(
+    add: Callable[[Outcome], Addition],
+    outcome: Outcome,
+    findings: tuple[Finding, ...],
+    directory: Path,
+) -> Addition:
+    """What `add` makes of the outcome as it will be reported, with its files written.
+
+    `findings` come on top of the outcome's. Raises nothing: what goes wrong is a line of a table.
+    """
+    verdict, _ = concluded(outcome.verdict, outcome.summary, (*outcome.findings, *findings))
+    try:
+        addition = add(replace(outcome, verdict=verdict))
+        return _written(addition, directory)
+    # An addition must not take the report away.
+    except Exception as error:  # noqa: BLE001
+        return not_added(f"{type(error).__name__}: {error}")
+
+
+def remove_files(directory: Path, names: Iterable[str]) -> None:
+    """Remove an earlier run's files of these names, if that is possible."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            (directory / name).unlink(missing_ok=True)
+
+
+def _written(addition: Addition, directory: Path) -> Addition:
+    for file in addition.files:
+        try:
+            write_atomically(directory / file.name, file.content, is_durable=False)
+        except (UsageError, OSError) as error:
+            problem = not_added(str(error))
+            return replace(addition, files=(), tables=(*addition.tables, *problem.tables))
+    return addition
+
+
+def not_added(reason: str) -> Addition:
+    """A line that tells why something is missing."""
+    table = Table(title="Not added to this report", rows=(Row(label=f"unknown: {reason}"),))
+    return Addition(tables=(table,))
 
 
 def write(report: Report, directory: Path, junit: str | None = None) -> tuple[str, ...]:
@@ -99,3 +286,81 @@ def write_data(stream: TextIO | None, text: str) -> None:
     else:
         binary.write(text.encode())
     stream.flush()
+
+
+VARIABLE = "GITHUB_STEP_SUMMARY"
+# Of one step; the upload of a larger file is aborted, and nothing of it is shown.
+# https://docs.github.com/actions/reference/workflow-commands-for-github-actions#step-isolation-and-limits
+LIMIT_BYTES = 1024 * 1024
+_REPORT_BYTES = 64 * 1024
+
+
+def append_summary(report: Report, environ: Mapping[str, str]) -> None:
+    """Append the Markdown of `report`, which has no secrets any more, to the step's summary.
+
+    Nothing if there is none, if the report is of no interest, or if there is no room for it. A
+    failure changes nothing: the report stands in the log, too.
+    """
+    path = environ.get(VARIABLE)
+    if not path or environ.get("GITHUB_ACTIONS") != "true":
+        return
+    from ci_doctor.render.ci_frame import is_of_interest
+
+    if is_of_interest(report):
+        # A bug in this form must not take the report away, which has been printed.
+        with contextlib.suppress(Exception):
+            _append(report, path)
+
+
+def _append(report: Report, path: str) -> None:
+    from ci_doctor.render import markdown
+
+    # Not blocking: opening a pipe that nobody reads would wait for ever.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        room = min(_REPORT_BYTES, LIMIT_BYTES - status.st_size - 2)
+        if not stat.S_ISREG(status.st_mode) or room < markdown.SMALLEST:
+            return
+        # No link: `artifact://` is Buildkite's.
+        text = markdown.render(report, max_bytes=room, artifacts=None)
+        # An empty line before it: what stands there may be a paragraph or a table.
+        os.write(descriptor, f"\n{text}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def read_reports(
+    directories: Sequence[Path], broken: list[str] | None = None
+) -> list[tuple[Path, Report]]:
+    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
+
+    Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
+    """
+    from ci_doctor.render import json
+    from ci_doctor.system.secrets.redaction import Redactor
+
+    redactor = Redactor.from_environment(os.environ)
+    reports: list[tuple[Path, Report]] = []
+    for path in _files(directories):
+        try:
+            text = path.read_text(encoding="utf-8")
+            # Once more: an older version, or somebody else, may have written it.
+            report = redactor.report(json.parse(text))
+        except (UsageError, OSError, UnicodeDecodeError) as error:
+            if broken is None:
+                raise UsageError(
+                    f"{path}: {error}", hint="name the --report-dir of a command that ended"
+                ) from error
+            broken.append(f"ci-doctor: {path} is not published: {error}")
+        else:
+            reports.append((path.parent, report))
+    # RFC 3339 in UTC: the order of the texts is that of the times.
+    return sorted(reports, key=lambda each: each[1].started_at)
+
+
+def _files(directories: Sequence[Path]) -> list[Path]:
+    files: set[Path] = set()
+    for directory in directories:
+        files.update(directory.rglob("report.json"))
+    return sorted(files)

@@ -2,14 +2,99 @@
 """Acts on directories: locks a command's report directory, so that no other run clears it."""
 
 import errno
+import fcntl
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.render import report_files
-from ci_doctor.session.directory_lock import DirectoryLock
 from ci_doctor.system.files.writing import make_directory, write_atomically
+
+LOCK_FILE = ".ci-doctor.lock"
+# flock(2) of a directory: a network file system makes it a lock of bytes, which needs a file that
+# is open for writing (EBADF; flock(2), "NFS details"), or knows no locks of directories at all.
+_NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO})
+
+
+class DirectoryLock:
+    """A directory that this run has locked, until `release`.
+
+    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
+    run leaves none held. Where directories cannot be locked it is on a file in it, which stays.
+    Where there are no locks at all this is none.
+    """
+
+    def __init__(self, descriptors: tuple[int, ...]) -> None:
+        # The first one is the directory's.
+        self._descriptors = descriptors
+
+    @classmethod
+    def take(cls, path: Path) -> Self | None:
+        """Lock the directory at `path`; None if another run has locked it. Raises UsageError."""
+        try:
+            # A directory can be opened to read only. With O_CLOEXEC no child process keeps it.
+            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise UsageError(
+                f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
+            ) from error
+        lock = cls((directory,))
+        try:
+            taken = _locked(directory)
+            if taken is None:
+                taken = lock._take_file()
+        except BaseException:
+            lock.release()
+            raise
+        if not taken:
+            lock.release()
+            return None
+        return lock
+
+    def holds(self, path: Path) -> bool:
+        """Whether `path` is still the directory that was locked, and not removed or replaced."""
+        if not self._descriptors:
+            return False
+        try:
+            there = path.stat()
+        except OSError:
+            return False
+        return os.path.samestat(there, os.fstat(self._descriptors[0]))
+
+    def release(self) -> None:
+        """Release the lock; may be called again."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = ()
+
+    def _take_file(self) -> bool:
+        """Whether a lock file in the directory could be locked, or nothing can be locked there."""
+        # The file is never removed: another run may have opened it, and would lock what nobody
+        # finds any more.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            file = os.open(LOCK_FILE, flags, 0o644, dir_fd=self._descriptors[0])
+        except OSError:
+            return True  # without locks a report is still better than none
+        self._descriptors = (*self._descriptors, file)
+        return _locked(file) is not False
+
+
+def _locked(descriptor: int) -> bool | None:
+    """Whether the lock is ours now; None if the file system has none for such a file."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
+
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
@@ -156,3 +241,46 @@ def _remove(path: Path) -> None:
         raise UsageError(
             f"cannot empty {path.parent}: {error}", hint="name another --report-dir"
         ) from error
+
+
+_FILE = ".folders.json"
+
+
+def published_elsewhere(job_id: str, own: Sequence[Path]) -> list[Path]:
+    """The directories that this job has published before, beside its `own`, which are kept now.
+
+    Nothing without `$CI_DOCTOR_REPORT_DIR`, where they are kept.
+    """
+    root = os.environ.get(ROOT_VARIABLE)
+    if not root:
+        return []
+    path = Path(root) / _FILE
+    known = _kept(path, job_id)
+    names = [str(each.absolute()) for each in own]
+    others = [each for each in known if each not in names]
+    if set(names) - set(known):
+        _keep(path, job_id, [*others, *names])
+    return [Path(each) for each in others]
+
+
+def _keep(path: Path, job_id: str, names: list[str]) -> None:
+    content = json.dumps({"job": job_id, "folders": names}).encode()
+    # Without it, the last call shows its own reports alone.
+    try:
+        write_atomically(path, content)
+    except (OSError, UsageError):
+        return
+
+
+def _kept(path: Path, job_id: str) -> list[str]:
+    try:
+        kept = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return []
+    # Another job may have had the same directory.
+    if not isinstance(kept, dict) or kept.get("job") != job_id:
+        return []
+    folders = kept.get("folders")
+    if not isinstance(folders, list):
+        return []
+    return [each for each in folders if isinstance(each, str)]

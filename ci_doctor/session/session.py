@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from ci_doctor.model.about import About
     from ci_doctor.model.finding import Finding
-    from ci_doctor.model.outcome import Outcome
-    from ci_doctor.model.report import Report
-    from ci_doctor.session.addition import Addition
+    from ci_doctor.model.outcome import Outcome, Report
+    from ci_doctor.session.delivery import Addition
     from ci_doctor.session.exit_policy import ExitPolicy
     from ci_doctor.session.report_directory import ReportDirectory
     from ci_doctor.system.secrets.redaction import Redactor
@@ -107,7 +106,7 @@ class Session:
         It can change neither verdict nor exit code. `files` are the names of those that it may add:
         an earlier run's are removed now, so that they are not taken for this run's.
         """
-        from ci_doctor.session.addition import remove_files
+        from ci_doctor.session.delivery import remove_files
 
         self._add = add
         if self.directory is not None and not self._is_protected:
@@ -147,7 +146,7 @@ class Session:
         removed from it, too. The files, the printed text and the exit code agree: if the report
         cannot be written or printed, all three of them say so (`undelivered`).
         """
-        from ci_doctor.session.step_summary import append_summary
+        from ci_doctor.session.delivery import append_summary
         from ci_doctor.system.processes.interruption import signals_noted
 
         with signals_noted() as self.signals:  # the report is short work, and must be whole
@@ -208,7 +207,7 @@ class Session:
 
     def _addition(self, outcome: "Outcome") -> "Addition":
         """What a command wants added, with its files written; nothing without a directory."""
-        from ci_doctor.session.addition import NOTHING, added
+        from ci_doctor.session.delivery import NOTHING, added
 
         directory = self._report_directory
         add = self._add
@@ -222,7 +221,7 @@ class Session:
         return addition
 
     def _report(self, outcome: "Outcome") -> "Report":
-        from ci_doctor.session.making import make_report
+        from ci_doctor.session.delivery import make_report
 
         return make_report(
             outcome, self._findings, self.invocation, about=self.about, policy=self.policy
@@ -230,8 +229,7 @@ class Session:
 
     def _written(self, report: "Report") -> "Report":
         """`report` as it is in its directory now, if it has one."""
-        from ci_doctor.session.addition import remove_files
-        from ci_doctor.session.delivery import write
+        from ci_doctor.session.delivery import remove_files, write
 
         directory = self._report_directory
         if directory is None or self._is_protected:
@@ -281,9 +279,8 @@ class Session:
         self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None
     ) -> "Report":
         """`report` with its problems, written in place of what lies in its directory."""
-        from ci_doctor.session.delivery import write_again
+        from ci_doctor.session.delivery import undelivered, write_again
         from ci_doctor.session.exit_policy import ExitPolicy
-        from ci_doctor.session.undelivered import undelivered
 
         policy = self.policy or ExitPolicy()
         changed = undelivered(report, problems, policy, reader_code=reader_code)

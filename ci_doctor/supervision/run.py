@@ -2,15 +2,14 @@
 """Acts on processes and files: runs a command beside us, and looks for the cause if it fails."""
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import Struct, structs
 
-from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
-from ci_doctor.model.finding import Finding
+from ci_doctor.errors import CiDoctorError, Terminated, UsageError
+from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
@@ -18,14 +17,13 @@ from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
 from ci_doctor.system.processes.process import describe_status, signal_name
-from ci_doctor.system.relay.output import CommandLog
-from ci_doctor.system.relay.relay import CommandEnd, relay
+from ci_doctor.system.relay import CommandEnd, relay
+from ci_doctor.system.relay_output import CommandLog
 from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:
-    from ci_doctor.model.cause import Cause, LogLine
+    from ci_doctor.model.cause import Cause
     from ci_doctor.model.facts.diagnose import DiagnoseFacts
-    from ci_doctor.supervision.cause_of_failure import CauseOfFailure
     from ci_doctor.system.secrets.redaction import Redactor
 
 
@@ -83,7 +81,8 @@ def talk(
     noted = [f"  note: {problem}" for problem in problems]
     # The notes come last, and give way.
     lines = [*lines, *noted][:MOST_LINES]
-    return "".join(f"{_short(line)}\n" for line in lines)
+    clean = (printable(line).replace("\n", " ") for line in lines)
+    return "".join(f"{shortened_words(line, _CHARACTERS)}\n" for line in clean)
 
 
 def _diagnosed(facts: "DiagnoseFacts", log: str | None) -> list[str]:
@@ -104,15 +103,12 @@ def _cause(cause: "Cause", log: str | None) -> list[str]:
         f"  {_place(cause.place.line, log)}",
         f"  │ {cause.place.text.strip()}",
     ]
-    lines += [_consequence(each) for each in cause.consequences[:_CONSEQUENCES]]
+    consequences = cause.consequences[:_CONSEQUENCES]
+    lines += [f"  so, line {each.line}: {each.text.strip()}" for each in consequences]
     lines.append(f"  try: {cause.remedy} {cause.about_retry}".rstrip())
     if cause.next_command is not None:
         lines.append(f"  run: {cause.next_command}")
     return lines
-
-
-def _consequence(line: "LogLine") -> str:
-    return f"  so, line {line.line}: {line.text.strip()}"
 
 
 def _place(line: int | None, log: str | None) -> str:
@@ -121,52 +117,37 @@ def _place(line: int | None, log: str | None) -> str:
     return f"{log}:{line}"
 
 
-def _short(line: str) -> str:
-    clean = printable(line).replace("\n", " ")
-    return shortened_words(clean, _CHARACTERS)
-
-
-_LOG_TITLE = "what the command wrote"
-
-
 class Ended(Struct, frozen=True, kw_only=True):
     """A command that has ended.
 
-    cause: None if nobody looked for one. log: what it wrote; None if that was not kept. problems:
-    sentences on output that could not be handed on or kept. kernel: what the kernel says of a
-    command that a signal ended.
+    is_explained: somebody looked for the cause; diagnosis: what its log says, None if it says
+    nothing. log: what it wrote; None if that was not kept. problems: sentences on output that could
+    not be handed on or kept, or on a diagnosis that could not be made. kernel: what the kernel says
+    of a command that a signal ended.
     """
 
     end: "CommandEnd"
-    cause: "CauseOfFailure | None" = None
+    is_explained: bool = False
+    diagnosis: Outcome | None = None
     log: Path | None = None
     problems: tuple[str, ...] = ()
     kernel: tuple[str, ...] = ()
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Those of the diagnosis."""
-        if self.cause is None:
-            return ()
-        return self.cause.findings
-
-    @property
-    def retry_helps(self) -> bool:
-        """Whether the command ended by a cause outside the change, and another run helps."""
-        return self.cause is not None and self.cause.retry_helps
 
 
 def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
     """What is reported, and how ci-doctor ends.
 
-    The status is the command's own, unless the request has another one for such a failure.
+    The status is the command's own, unless the request has another one for such a failure: one
+    whose cause lies outside the change, so that by the policy of its class another run helps.
     """
     end = ended.end
     status = end.shell_status
-    signal = end.signal
-    if request.retry_status is not None and ended.retry_helps and status:
+    ended_by = end.signal
+    diagnosis = None if ended.diagnosis is None else cast("DiagnoseFacts", ended.diagnosis.facts)
+    cause = None if diagnosis is None else diagnosis.root_cause
+    if request.retry_status is not None and cause is not None and cause.may_be_retried and status:
         status = request.retry_status
-        signal = None
+        ended_by = None
     summary = f"{request.command[0]}: {describe_status(end.returncode)}"
     outcome = structs.replace(
         request.prepared,
@@ -174,44 +155,31 @@ def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
         verdict=None,
         summary=summary,
         # The cause first: whoever reads one finding alone gets it.
-        findings=(*ended.findings, *request.prepared.findings),
-        facts=_facts(request, ended),
-        attachments=_attachments(ended.log),
+        findings=(
+            *(() if ended.diagnosis is None else ended.diagnosis.findings),
+            *request.prepared.findings,
+        ),
+        facts=SupervisedRunFacts(
+            **structs.asdict(request.prepared.facts),
+            command=request.command,
+            exit_code=None if end.signal else end.returncode,
+            signal=signal_name(end.signal) if end.signal else None,
+            log=None if ended.log is None else ended.log.name,
+            problems=ended.problems,
+            kernel=ended.kernel,
+            diagnosis=diagnosis,
+        ),
+        attachments=()
+        if ended.log is None
+        else (Attachment(path=ended.log.name, title="what the command wrote"),),
         command_status=status,
     )
-    text = _text(summary, ended)
-    return Supervised(
-        outcome=outcome, text=text, signal=signal, is_explained=ended.cause is not None
-    )
-
-
-def _facts(request: SupervisionRequest, ended: Ended) -> SupervisedRunFacts:
-    end = ended.end
-    prepared = structs.asdict(request.prepared.facts)
-    return SupervisedRunFacts(
-        **prepared,
-        command=request.command,
-        exit_code=None if end.signal else end.returncode,
-        signal=signal_name(end.signal) if end.signal else None,
-        log=None if ended.log is None else ended.log.name,
-        problems=ended.problems,
-        kernel=ended.kernel,
-        diagnosis=None if ended.cause is None else ended.cause.facts,
-    )
-
-
-def _attachments(log: Path | None) -> tuple[Attachment, ...]:
-    if log is None:
-        return ()
-    return (Attachment(path=log.name, title=_LOG_TITLE),)
-
-
-def _text(summary: str, ended: Ended) -> str:
-    """Nothing after a success, unless output of it is lost."""
-    if ended.cause is not None:
+    # Nothing after a success, unless output of it is lost.
+    text = "".join(f"note: {problem}\n" for problem in end.problems)
+    if ended.is_explained:
         log = None if ended.log is None else str(ended.log)
-        return talk(summary, ended.cause.facts, log, ended.problems, ended.kernel)
-    return "".join(f"note: {problem}\n" for problem in ended.end.problems)
+        text = talk(summary, diagnosis, log, ended.problems, ended.kernel)
+    return Supervised(outcome=outcome, text=text, signal=ended_by, is_explained=ended.is_explained)
 
 
 LOG_FILE: Final = "command.log"
@@ -249,10 +217,14 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
     # Short work that must be whole: without it the log would keep its middle, or its secrets.
     with signals_noted():
         problems = [*end.problems, log.finish()]
-    cause = None
-    if _wants_explanation(end):
-        cause = _find_cause(path, request, end.returncode)
-        problems.append(cause.problem or "")
+    diagnosis = None
+    is_explained = _wants_explanation(end)
+    if is_explained:
+        answer = find_cause(path, request.rules, end.returncode)
+        if isinstance(answer, str):
+            problems.append(answer)
+        else:
+            diagnosis = answer
     if request.directory is not None:
         with signals_noted():
             problems += _publish(path, redactor)
@@ -260,10 +232,11 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
     kept = request.directory is not None and path.exists()
     ended = Ended(
         end=end,
-        cause=cause,
+        is_explained=is_explained,
+        diagnosis=diagnosis,
         log=path if kept else None,
         problems=tuple(filter(None, problems)),
-        kernel=before.since() if cause is not None and end.shell_status in _OF_KERNEL else (),
+        kernel=before.since() if is_explained and end.shell_status in _OF_KERNEL else (),
     )
     return conclude(request, ended)
 
@@ -284,11 +257,29 @@ def _wants_explanation(end: CommandEnd) -> bool:
     return not (end.reader_left and end.returncode in {-signal.SIGPIPE, 128 + signal.SIGPIPE})
 
 
-def _find_cause(path: Path, request: SupervisionRequest, status: int) -> "CauseOfFailure":
-    # A command that succeeds needs none of this.
-    from ci_doctor.supervision.cause_of_failure import find_cause
+def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
+    """The diagnosis of `log`, whose command ended with `status`, or why there is none.
 
-    return find_cause(path, request.rules, status)
+    What goes wrong here changes no exit code, and a signal gives it up: the command that it was for
+    has ended.
+    """
+    # A command that succeeds needs none of this.
+    from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+    from ci_doctor.diagnosis.outcome import outcome_of
+
+    try:
+        if log.is_file() and log.stat().st_size == 0:
+            return "no diagnosis: the command wrote nothing"
+        diagnosis = diagnose([str(log)], load_rules(tuple(rules)), status=status)
+        for reason in diagnosis.unreadable.values():
+            return f"no diagnosis: the log cannot be read: {reason}"
+        return outcome_of(diagnosis)
+    except (KeyboardInterrupt, Terminated):
+        return "the diagnosis was interrupted"
+    except CiDoctorError as error:
+        return f"no diagnosis: {error.message}"
+    except Exception as error:  # noqa: BLE001 - the command's own status must come through
+        return f"no diagnosis: {type(error).__name__}: {error}"
 
 
 def _publish(path: Path, redactor: "Redactor") -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 
 import time
 
-from ci_doctor.model.moment import moment_text
+from ci_doctor.model.quantities import moment_text
 
 
 def now() -> float:

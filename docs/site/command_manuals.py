@@ -10,13 +10,17 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.commands.documented import Documented, options_by_group, range_in_words
-from ci_doctor.commands.group import first_sentence
+from ci_doctor.commands.documented import (
+    Documented,
+    first_sentence,
+    options_by_group,
+    range_in_words,
+)
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.config.decoding import variable_name
 from ci_doctor.configuration import SETTINGS
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.meanings import EXIT_CODES
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS
 
 # What every command may end with: 75 if the machine lacks something (session/shortage.py).
 _ALWAYS: Final = (
@@ -169,7 +173,7 @@ def _usual(code: int) -> str:
     # Nothing was judged, so nothing passed.
     if code == ExitCode.PASS:
         return "The command did what it was asked for"
-    meaning = EXIT_CODES[ExitCode(code)].meaning
+    meaning = EXIT_CODE_MEANINGS[ExitCode(code)].meaning
     return meaning.removesuffix(".")
 
 

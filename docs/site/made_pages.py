@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ci_doctor.catalogue import all_rules
+from ci_doctor.checks.all_checks import ON_REQUEST, all_checks
+from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.cli import root
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.lint.all_rules import lint_rules
@@ -117,6 +119,24 @@ def _code_block(example: Example) -> list[str]:
     return [f"{fence}{name}", *text.split("\n"), fence]
 
 
+def doctor_checks_page() -> str:
+    """docs/doctor-checks.md: every check of `ci-doctor doctor`, as `--list` prints them, with its need and deadline."""
+    lines = [
+        "# Checks of doctor",
+        "",
+        "What [`ci-doctor doctor`](doctor.md) looks at. `ci-doctor doctor --list` prints the same.",
+        "[findings.md](findings.md#doctor) has what a check may find, and what to do.",
+        "",
+        "| check | looks at | not run if | deadline |",
+        "|---|---|---|--:|",
+        *(
+            f"| `{each.id}` | {each.title} | {each.need.value} | {each.limit_s:g} s |"
+            for each in all_checks(DoctorSettings(), tuple(ON_REQUEST))
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def flaky_kinds_page() -> str:
     """docs/flaky-kinds.md: the kinds that `ci-doctor pytest --explain-flaky` names."""
     lines = [
@@ -141,6 +161,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "docs/commands.md": lambda: commands_page(list(manuals(root))),
         "docs/diagnose-rules.md": log_rules_page,
+        "docs/doctor-checks.md": doctor_checks_page,
         "docs/environment.md": environment_page,
         "docs/findings.md": findings_page,
         "docs/flaky-kinds.md": flaky_kinds_page,

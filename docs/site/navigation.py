@@ -74,10 +74,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/findings",
         "docs/lint-rules",
         "docs/diagnose-rules",
-        "docs/completion",
-        "docs/man",
+        "docs/doctor-checks",
     ),
-    "Explanation": ("docs/origins", "examples/origins/README", "docs/statistics", "docs/design"),
+    "Explanation": ("docs/statistics", "docs/design"),
     "Project": (
         "CHANGELOG",
         "benchmarks/RESULTS",

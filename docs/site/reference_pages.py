@@ -9,10 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from ci_doctor.commands.documented import GENERAL, REPORT
-from ci_doctor.config.decoding import variable_name
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes, variable_name
 from ci_doctor.configuration import SETTINGS, key_description
-from ci_doctor.model.shell_line import broken_line
+from ci_doctor.model.words import broken_line
 from docs.site import variables
 from docs.site.command_manuals import CommandManual, OptionManual, OptionsManual
 

@@ -87,7 +87,6 @@ OF_THE_JOB: Final = MappingProxyType(
         "BUILDKITE_PLUGINS": "The plugins of the step: a container's variables and paths.",
         "BUILDKITE_PLUGIN_CONFIGURATION": "The options of this plugin.",
         "BUILDKITE_PULL_REQUEST": "The number of the pull request, or `false`.",
-        "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "The branch that a pull request is for.",
         "BUILDKITE_REDACTED_VARS": "More patterns of names whose values are secret.",
         "BUILDKITE_REPO": "The repository, for reports.",
         "BUILDKITE_RETRY_COUNT": "How often the job was retried.",

@@ -11,9 +11,9 @@ from ci_doctor.correctness.preparation import ExperimentRequest
 from ci_doctor.correctness.run import run as run_experiment
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.launch.launch import make_plan
-from ci_doctor.services.launch.launch import run as run_launch
-from ci_doctor.services.launch.report import LaunchRequest
+from ci_doctor.services.launch import make_plan
+from ci_doctor.services.launch import run as run_launch
+from ci_doctor.services.launch_report import LaunchRequest
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import html
 from tests.support.scene import Scene
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ci_doctor.preload.install import install_each, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.shim_files import FINDER, PATH_FILE
+from ci_doctor.preload.start_files import FINDER, PATH_FILE
 from tests.integration.preload_venvs import remove_shims, shim_of
 
 RULE = parse_rule("serve=json:dumps")

@@ -16,7 +16,7 @@ from ci_doctor.model.facts.preload import Shim
 from ci_doctor.preload.install import Installation, remove_each
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.shim_files import shim_files
+from ci_doctor.preload.start_files import shim_files
 from ci_doctor.preload.status import shims_of
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"

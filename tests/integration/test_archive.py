@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 
 pytestmark = pytest.mark.integration
@@ -19,7 +19,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 archive = Archive(Path(sys.argv[1]), days=30, limit=int(sys.argv[3]))
 result, lines = made(Path(sys.argv[2]))
@@ -36,7 +36,7 @@ STOPPED = """
 import os, signal, sys
 from pathlib import Path
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, made
 result, lines = made(Path(sys.argv[2]))
 def slowly():

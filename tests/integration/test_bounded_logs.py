@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.services.logs import FatalLine, LogWatch, open_log
+from ci_doctor.services.logs import LogWatch, open_log
 from ci_doctor.system.files.bounded_log import LogBound
 
 pytestmark = pytest.mark.integration
@@ -59,7 +60,7 @@ def test_a_survivor_that_writes_on_while_the_log_is_finished_breaks_nothing(tmp_
 
 def test_a_flood_of_output_neither_holds_up_the_loop_nor_hides_its_end(tmp_path: Path) -> None:
     log, process = pour(tmp_path, "200", "newlines")
-    fatal = FatalLine("last words")
+    fatal = re.compile("last words")
 
     async def run() -> tuple[list[str], int, float]:
         found: list[str] = []
@@ -71,7 +72,7 @@ def test_a_flood_of_output_neither_holds_up_the_loop_nor_hides_its_end(tmp_path:
 
         watch = LogWatch(
             log,
-            lambda lines: found.extend(line for line in lines if fatal.matches(line)),
+            lambda lines: found.extend(line for line in lines if fatal.search(line)),
             on_skipped=skip,
         )
         longest = 0.0

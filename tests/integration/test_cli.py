@@ -74,16 +74,24 @@ def test_every_command_has_help_json_and_a_report_directory(command: str, tmp_pa
 
 def test_help_groups_the_commands(tmp_path: Path) -> None:
     ran = doctor("--help", cwd=tmp_path)
-    assert re.findall(r"^(Prepare|Run|Explain|Report):$", ran.out, re.MULTILINE) == [
-        "Prepare",
+    assert re.findall(r"^(Check|Run|Judge|Explain|Report):$", ran.out, re.MULTILINE) == [
+        "Check",
         "Run",
+        "Judge",
         "Explain",
         "Report",
     ]
     assert "plugin" not in ran.out
 
 
-@pytest.mark.parametrize("line", [[], ["preload"], ["config"]])
+def test_a_newcomer_gets_eight_lines_and_the_status_of_a_usage_error(tmp_path: Path) -> None:
+    ran = doctor(cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert "New here?" in ran.err, ran
+    assert len(ran.err.splitlines()) == 8, ran
+
+
+@pytest.mark.parametrize("line", [["preload"], ["config"]])
 def test_without_a_command_help_is_shown_and_the_status_is_that_of_a_usage_error(
     line: list[str], tmp_path: Path
 ) -> None:

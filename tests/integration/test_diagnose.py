@@ -95,3 +95,24 @@ def test_a_growing_log_names_its_cause_as_it_appears(job: Path) -> None:
     assert (cause["rule"], cause["place"]["line"]) == ("team/licence-server", 2)
     assert (process.returncode, rest) == (130, b"")
     assert b"1 cause named in 1 log" in talk
+
+
+ORIGIN_PROBLEMS = ROOT / "tests" / "support" / "origin_problems"
+
+
+@pytest.mark.parametrize(
+    ("logs", "root"),
+    [
+        pytest.param("blind-wait-*.log", ("blind-wait-engine.log", 5), id="an engine that is dead"),
+        pytest.param("import-race-*.log", ("import-race-job.log", 1), id="an import race"),
+    ],
+)
+def test_the_logs_of_the_problems_this_began_with_name_their_cause(
+    logs: str, root: tuple[str, int]
+) -> None:
+    names = sorted(path.name for path in ORIGIN_PROBLEMS.glob(logs))
+
+    ran = doctor("diagnose", "--json", *names, cwd=ORIGIN_PROBLEMS)
+
+    place = json.loads(ran.out)["facts"]["root_cause"]["place"]
+    assert (place["file"], place["line"]) == root

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.eval_forms import FISH, cases, deaths, goes_on, success
 from benchmarks.eval_forms import FORMS as EVAL_FORMS
-from ci_doctor.model.evaluation import EVALUATION, FISH_EVALUATION
+from ci_doctor.model.words import EVALUATION, FISH_EVALUATION
 from tests.support.cli import ROOT, environment
 
 pytestmark = pytest.mark.integration

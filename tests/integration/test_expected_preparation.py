@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.evaluation import EVALUATION
+from ci_doctor.model.words import EVALUATION
 from tests.support.cli import Ran, doctor
 
 pytestmark = pytest.mark.integration

@@ -38,7 +38,7 @@ class Suite:
 
     def _execute(self, command: Sequence[str], environ: Mapping[str, str]) -> int | None:
         run = run_limited(command, timeout_s=60, cwd=self.root / "project", environ=environ)
-        self.output = run.output
+        self.output = run.stdout
         return run.exit_code
 
     def trial(self, name: str = "test_it", **conditions: object) -> TrialResult:
@@ -262,4 +262,4 @@ def test_the_command_explains_a_flaky_suite(tmp_path: Path) -> None:
     for command, code in ((explanation["reproduce"], 1), (explanation["control"], 0)):
         words = ["sh", "-c", command]
         shown = run_limited(words, timeout_s=60, cwd=placed.directory, environ=os.environ | BARE)
-        assert shown.exit_code == code, shown.output
+        assert shown.exit_code == code, shown.stdout

@@ -23,8 +23,8 @@ import psutil
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.guardian import client as guardian_module
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system import guardian as guardian_module
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes import tree_stop
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import children_of
@@ -534,7 +534,7 @@ def dies_after_a_fork(monkeypatch: pytest.MonkeyPatch, scene: Scene, when: str) 
     program = str(PROGRAMS / "guardian_that_dies.py")
     code = (
         f"import sys; sys.argv[1:1] = {words!r}; exec(open({program!r}).read())"
-        "  # ci_doctor.system.guardian.main"
+        "  # ci_doctor.system.guardian_main"
     )
     monkeypatch.setattr(guardian_module, "_PROGRAM", code)
     scene.guardian.close()
@@ -695,7 +695,7 @@ def test_where_the_first_process_reaps_nobody(end: list[str]) -> None:
     program = (
         "import os, subprocess, sys, json\n"
         "from pathlib import Path\n"
-        "from ci_doctor.system.guardian.client import Guardian\n"
+        "from ci_doctor.system.guardian import Guardian\n"
         "from ci_doctor.system.processes.tree import OwnTree\n"
         "guardian = Guardian.start()\n"
         "tree = OwnTree(guardian)\n"

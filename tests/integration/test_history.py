@@ -352,8 +352,8 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
 def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "import ci_doctor.cli, ci_doctor.commands.diagnose, ci_doctor.commands.history.flaky\n"
-        "import ci_doctor.commands.correctness.experiment, ci_doctor.commands.config\n"
+        "import ci_doctor.cli, ci_doctor.commands.diagnose, ci_doctor.commands.history\n"
+        "import ci_doctor.commands.correctness_experiment, ci_doctor.commands.config\n"
         "import ci_doctor.commands.launch, ci_doctor.commands.wait, ci_doctor.commands.restart_check\n"
         "print({each.partition('.')[0] for each in sys.modules} & {'sqlalchemy', 'alembic'})\n"
     )

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from ci_doctor.history.statistics import rate_facts
 from ci_doctor.model.facts.history import ColumnFacts, HistoryReportFacts, StripRow
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
 from tests.support.builders import a_report
 

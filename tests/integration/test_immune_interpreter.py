@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.preload.race import self_replacement_race
+from ci_doctor.preload.trial import self_replacement_race
 from tests.integration.preload_venvs import Venv, interpreters
 from tests.support.cli import doctor
 

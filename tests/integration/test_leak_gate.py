@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.service import LeftBehind, LeftKind
-from ci_doctor.services.leaks import ledger as ledger_module
-from ci_doctor.services.leaks import places
-from ci_doctor.services.leaks.ledger import LeakLedger, LeakPolicy
+from ci_doctor.services import leak_ledger as ledger_module
+from ci_doctor.services import leak_places as places
+from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 pytestmark = pytest.mark.integration

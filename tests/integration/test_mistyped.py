@@ -13,16 +13,9 @@ pytestmark = pytest.mark.integration
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        (
-            "correctness --baseline python server.py --candidate python x.py",
-            "`ci-doctor correctness --baseline 'python server.py' --candidate 'python x.py'`",
-        ),
-        ("correctness --baseline python -m x", "`ci-doctor correctness --baseline 'python -m x'`"),
-        (
-            "launch --service s=vllm serve m -- true",
-            "`ci-doctor launch --service 's=vllm serve m' -- true`",
-        ),
-        ("wait --ready x --timeout 5 s", "`ci-doctor wait --ready x --timeout '5 s'`"),
+        ("launch --service s=vllm serve m -- true", "quote a value of several words"),
+        ("compare a.jsonl b.jsonl", "did you mean `ci-doctor correctness compare`?"),
+        ("flaky", "did you mean `ci-doctor history flaky`?"),
         ("corectness", "did you mean `correctness`?"),
         ("launch --servcie x -- true", "did you mean --service?"),
         ("run --determinism strickt -- true", "did you mean `strict`?"),

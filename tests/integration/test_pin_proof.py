@@ -279,7 +279,7 @@ def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> N
 def test_a_checkout_that_is_too_large_to_copy_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci_doctor.environment.checkout._MOST_BYTES", 10)
+    monkeypatch.setattr("ci_doctor.environment.metadata_build._MOST_BYTES", 10)
     (proof,) = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT).prepare().proofs
     assert "too large to copy" in (proof.reason or "")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""That tests/support/bootstrap.py does what a real agent does: each row was compared with one (CONTRIBUTING.md)."""
+"""That tests/support/bootstrap.py does what a real agent does: each row of its docstring was compared with one."""
 
 import os
 import signal

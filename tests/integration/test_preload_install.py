@@ -13,7 +13,7 @@ import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask
-from ci_doctor.model.action import FileState
+from ci_doctor.model.facts.setup_env import FileState
 from ci_doctor.preload import trial
 from ci_doctor.preload.install import (
     Installation,
@@ -24,7 +24,7 @@ from ci_doctor.preload.install import (
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
-from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
+from ci_doctor.preload.start_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.preload.status import shims_of
 from tests.integration.preload_venvs import (
     Venv,

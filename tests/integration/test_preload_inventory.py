@@ -10,8 +10,7 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.interpreter import inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.shim_files import PATH_FILE
-from ci_doctor.preload.start_files import HEAVY_US, Inventory, inventory
+from ci_doctor.preload.start_files import HEAVY_US, PATH_FILE, Inventory, inventory
 from ci_doctor.preload.status import start_up_table
 from tests.integration.preload_venvs import Venv, interpreters, skip_without, without_sitecustomize
 

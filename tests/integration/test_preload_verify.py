@@ -16,9 +16,8 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.interpreter import inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.race import self_replacement_race
-from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME, read_site
-from ci_doctor.preload.trial import observe_start
+from ci_doctor.preload.start_files import FINDER, PATH_FILE, RUNTIME, read_site
+from ci_doctor.preload.trial import observe_start, self_replacement_race
 from ci_doctor.preload.verify import judge_armed, judge_files, race_check, verdict_of, verify_shim
 from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, skip_without
 

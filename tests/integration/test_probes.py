@@ -17,10 +17,10 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.ports import reserve_port
-from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready
+from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.tree import OwnTree
 from tests.support.pace import start_s

@@ -14,8 +14,6 @@ from tests.support.cli import ROOT, doctor
 pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPES = ROOT / "examples" / "recipes"
 YAML = sorted(RECIPES.glob("*/*.yml"))
-# The other folders are what recipes share.
-RECIPES_WITH_A_PIPELINE = sorted({path.parent.name for path in YAML})
 
 
 def schema_of(path: Path) -> str:
@@ -48,12 +46,3 @@ def test_lint_has_nothing_to_say(tmp_path: Path) -> None:
 
     assert ran.code == 0, ran
     assert "nothing to report" in ran.out, ran
-
-
-@pytest.mark.parametrize("recipe", RECIPES_WITH_A_PIPELINE)
-def test_a_recipe_has_a_variant_that_must_fail_and_a_row_in_the_index(recipe: str) -> None:
-    readme = (RECIPES / recipe / "README.md").read_text(encoding="utf-8")
-    index = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-
-    assert "must fail" in readme or "## What goes wrong" in readme
-    assert f"(../examples/recipes/{recipe}/README.md)" in index

@@ -430,7 +430,7 @@ def test_shared_memory_that_the_next_start_takes_back_is_no_broken_promise(bench
         report = expect(bench, bench.check(), "pass", 0)
         released = report["facts"]["released"]
         assert released["memory_left"] == []
-        assert any(each.startswith("segment ") for each in released["memory_taken_back"])
+        assert any(each.startswith("System V ") for each in released["memory_taken_back"])
     finally:
         shutil.rmtree(data)
 

@@ -421,7 +421,7 @@ def test_a_success_says_nothing_and_loads_no_diagnosis(tmp_path: Path) -> None:
 
     assert ran.code == 0, ran
     ours, _, rest = ran.err.rpartition("last of stderr")
-    assert "ci_doctor.system.relay.relay" in ours
+    assert "ci_doctor.system.relay" in ours
     assert "ci_doctor.diagnosis.diagnosis" not in ran.err
     assert "✗" not in rest
 

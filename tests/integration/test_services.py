@@ -23,7 +23,7 @@ from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.processes.tree import OwnTree

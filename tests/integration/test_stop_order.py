@@ -15,7 +15,7 @@ import pytest
 
 from ci_doctor.model.service import StopResult
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes import tree_stop
 from ci_doctor.system.processes.tree import OwnTree
 from tests.support.scene import PROGRAMS, TCP, Scene

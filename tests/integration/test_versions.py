@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.environment.detection import read_project
-from ci_doctor.environment.version_findings import ComputedVersion
+from ci_doctor.environment.pins import ComputedVersion
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Severity

@@ -2,10 +2,33 @@
 """Runs the hooks of a step's plugins around its command as `buildkite-agent bootstrap` does.
 
 What is copied, from github.com/buildkite/agent (internal/job/executor.go, hooks.go and plugin.go, internal/job/hook/
-wrapper.go, agent/plugin/plugin.go, env/protected.go), and compared with a real one; CONTRIBUTING.md has the table. A
-plugin whose source begins with a full stop is vendored: it is loaded after the checkout, and its hooks come after those
+wrapper.go, agent/plugin/plugin.go, env/protected.go), and compared with agents built from v3.20.0
+and v4.0.0-beta.15, the latter also with the experiment `legacy-post-hook-order`. A plugin whose source begins with a full stop is vendored: it is loaded after the checkout, and its hooks come after those
 of all other plugins. What the tests of this repository have no use for is left out: artifact hooks, the job API, the
 validation of plugins, and hooks that are no shell scripts.
+
+- Each hook is sourced by a wrapper without `-e`. The difference of the environments before and after it is applied, unless
+  the hook called `exit`. Protected variables stay. (internal/job/hook/wrapper.go, env/protected.go)
+- The dump of the environment is JSON: bytes that are not UTF-8 become U+FFFD. (clicommand/env_dump.go)
+- A variable of the job that a hook unsets is there again in the next process. (internal/process/process.go (`setup`))
+- Plugins that are not vendored come first, in the order of the list, then vendored ones. If the checkout fails, vendored
+  plugins do not run at all. (internal/job/plugin.go (`VendoredPluginPhase`))
+- v4: post-command and pre-exit run plugins from last to first, then the repository, then the agent. v3: the agent, the
+  repository, the plugins. (internal/job/hooks.go)
+- The job's status is that of a failing hook, else `BUILDKITE_COMMAND_EXIT_STATUS` after post-command. What is no number
+  counts as 0. A signal is -1, and ends the job with 255. (internal/job/executor.go (`Run`), internal/shell/shell.go
+  (`ExitCode`))
+- A cancelled job: SIGTERM to the group of the running command or pre-command hook, SIGKILL after the grace period. No later
+  process of these phases starts, and a command that could not start has status 1. (internal/job/executor.go,
+  internal/process/process.go)
+- post-command has the grace period from its start, pre-exit from the cancellation: a post-command hook that takes all of it
+  leaves no pre-exit. (internal/job/grace.go)
+- `BUILDKITE_JOB_CANCELLED` and `_TIMED_OUT` reach the hooks that start after the cancellation, not the one that runs.
+  (internal/job/executor.go (`Cancel`))
+- A plugin's name comes from its source: `ci-doctor.git` is `ci-doctor-git`. A null in a configuration drops all of its
+  variables. (agent/plugin/plugin.go)
+- With `enable-job-log-tmpfile` the job's log is a file, each line with a time mark (APC `_bk;t=`). Read in the source, not
+  compared. (agent/job_runner.go, internal/process/timestamper.go)
 """
 
 import json

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from ci_doctor.model.cause import LogLine, Owner, RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from tests.support import builds
 from tests.support.builders import a_finding, a_report

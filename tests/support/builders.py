@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure, Report
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 

@@ -11,7 +11,7 @@ from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
 from ci_doctor.model.facts.diagnose import LogLines
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from tests.support.builders import a_report
 
 LINES = (

@@ -8,7 +8,7 @@ from ci_doctor.lint.lint_rule import OWN_RULES
 from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.outcome import outcome_of
 from ci_doctor.lint.run import run
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from tests.support.builders import a_report
 from tests.support.stand_in_readers import IDS, READERS
 

@@ -5,8 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ci_doctor.model.outcome import Attempt
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attempt, Report
 from ci_doctor.model.verdict import Verdict
 from tests.support.builders import a_report, sample_reports
 

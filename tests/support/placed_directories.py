@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.machine.directories import (
+from ci_doctor.checks.disks import (
     DirectoryRole,
     Disks,
     JobDirectory,

@@ -2,7 +2,7 @@
 """Tables as the lines that a terminal shows."""
 
 from ci_doctor.model.table import Table
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 
 
 def lines_of(table: Table, width: int = 10_000) -> list[str]:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from ci_doctor import cli
-from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.commands.listing import BELOW, COMMANDS, GROUPS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -20,10 +20,58 @@ def test_every_command_of_the_table_is_there_under_its_name(name: str) -> None:
     assert command.name == name
 
 
-@pytest.mark.parametrize("name", [name for name, (group, _) in COMMANDS.items() if group])
+@pytest.mark.parametrize("name", [name for name, (group, _) in COMMANDS.items() if group in GROUPS])
 def test_every_command_of_the_table_is_in_a_group_of_the_help(name: str) -> None:
     shown = cli.root.get_help(click.Context(cli.root))
     assert f"\n  {name} " in shown
+
+
+def test_at_most_twenty_names_stand_in_the_help() -> None:
+    assert len([group for group, _ in COMMANDS.values() if group in GROUPS]) <= 20
+    assert "`ci-doctor preload`" in str(_command("setup-env").epilog)
+
+
+def _command(line: str) -> click.Command:
+    command: click.Command | None = cli.root
+    for word in line.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("name", [name for name, (group, _) in COMMANDS.items() if group])
+def test_the_table_of_commands_below_another_one_holds_all_of_them(name: str) -> None:
+    def below(line: str) -> dict[str, tuple[str, ...]]:
+        command = _command(line)
+        named = tuple(getattr(command, "below", {}))
+        if not isinstance(command, click.Group):
+            return {line: named} if named else {}
+        names = command.list_commands(click.Context(command))
+        found = {line: (*names, *named)}
+        for each in names:
+            found |= below(f"{line} {each}")
+        return found
+
+    listed = {line: names for line, names in BELOW.items() if line.split()[0] == name}
+    assert below(name) == listed
+
+
+@pytest.mark.parametrize(("group", "word"), [(g, w) for g, words in BELOW.items() for w in words])
+def test_a_name_that_is_a_subcommand_elsewhere_leads_there(
+    group: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if word in COMMANDS:
+        return
+    assert cli.main([word]) == 2
+    assert f"`ci-doctor {group} {word}`" in capsys.readouterr().err
+
+
+def test_a_slip_in_the_name_of_a_subcommand_leads_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["flakey"]) == 2
+    assert "`ci-doctor history flaky`" in capsys.readouterr().err
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -6,7 +6,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.config.loading import SECTIONS
 from ci_doctor.config.reference import description, reference_text
 from ci_doctor.configuration import SETTINGS, configuration_schema, key_description

@@ -10,10 +10,9 @@ from msgspec.structs import asdict
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
 from ci_doctor.pytest_runs.trial import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS
 from docs.site.made_pages import PAGES, made_page, write_pages
@@ -42,7 +41,7 @@ def test_every_rule_has_an_anchor(rule: str) -> None:
 
 @pytest.mark.parametrize("code", ExitCode)
 def test_the_page_of_exit_codes_has_every_code_as_explain_says_it(code: ExitCode) -> None:
-    text = EXIT_CODES[code]
+    text = EXIT_CODE_MEANINGS[code]
 
     assert f"| {int(code)} | {text.meaning} | {text.remedy} |" in EXIT_CODES_PAGE
 

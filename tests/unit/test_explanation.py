@@ -8,7 +8,7 @@ import pytest
 from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
 from ci_doctor.explanation import explain
-from ci_doctor.model.facts.explain import ExplainFacts
+from ci_doctor.model.facts.config import ExplainFacts
 
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 

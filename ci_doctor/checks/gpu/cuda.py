@@ -35,8 +35,7 @@ from ci_doctor.machine.interpreters import (
 )
 from ci_doctor.machine.packages import Package, TorchBuild, installed, read_record, torch_build
 from ci_doctor.machine.toolkit import CudaToolkit, nvcc_release, read_toolkit
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 DRIVER_TOO_OLD: Final = Rule(

@@ -32,8 +32,7 @@ from ci_doctor.machine.gpus import (
     visible_gpus,
 )
 from ci_doctor.machine.nvidia_smi import Gpu
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
 from ci_doctor.services.gpu_demand import demands_of
 
@@ -221,7 +220,18 @@ def mig(context: CheckContext) -> Findings:
     divided = [gpu for gpu in gpus if gpu.is_partitioned]
     visible = visible_gpus(gpus, context.environ.get(VISIBLE))
     if visible.parts:
-        yield from _unknown_parts(gpus, context)
+        # Raises UndeterminedError if nvidia-smi lists no parts.
+        try:
+            parts = context.shared(gpu_view).parts
+        except CiDoctorError as error:
+            raise UndeterminedError(error.message) from error
+        listed = "\n".join(f"GPU {part.index}: {part.name} {part.uuid}" for part in parts)
+        for entry in visible_gpus(gpus, context.environ.get(VISIBLE), parts).parts:
+            yield problem(
+                MIG_PART_UNKNOWN,
+                f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list",
+                evidence=(Evidence(excerpt=listed or "no parts"),),
+            )
     if not divided:
         return "no GPU is divided"
     yield from _whole([gpu for gpu in divided if gpu in visible.gpus], visible, context)
@@ -246,21 +256,6 @@ def _whole(gpus: Sequence[Gpu], visible: VisibleGpus, context: CheckContext) -> 
     if any(gpu.parts for gpu in gpus):
         yield problem(
             MIG_ONE_PART, f"MIG is on, and {VISIBLE} names no part: CUDA takes the first one"
-        )
-
-
-def _unknown_parts(gpus: Sequence[Gpu], context: CheckContext) -> Iterator[Problem]:
-    """Raises UndeterminedError if nvidia-smi lists no parts."""
-    try:
-        parts = context.shared(gpu_view).parts
-    except CiDoctorError as error:
-        raise UndeterminedError(error.message) from error
-    listed = "\n".join(f"GPU {part.index}: {part.name} {part.uuid}" for part in parts)
-    for entry in visible_gpus(gpus, context.environ.get(VISIBLE), parts).parts:
-        yield problem(
-            MIG_PART_UNKNOWN,
-            f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list",
-            evidence=(Evidence(excerpt=listed or "no parts"),),
         )
 
 

@@ -17,8 +17,7 @@ from ci_doctor.checks.processes import job_of, read_processes
 from ci_doctor.checks.settings import SERVING, Workload
 from ci_doctor.machine.gpus import GpuView, uses_gpu
 from ci_doctor.machine.nvidia_smi import Gpu, GpuProcess
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import percent, size
 from ci_doctor.services.gpu_demand import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec
@@ -181,7 +180,12 @@ def holders(context: CheckContext) -> Findings:
             unlisted.append(gpu.label)
         processes = gpu.processes or ()
         count += len(processes)
-        computing = [process for process in processes if _is_holder(process, gpu)]
+        # Whether it computes, and holds more than little, or an unknown amount.
+        computing = [
+            process
+            for process in processes
+            if ("C" in process.kind and (process.used is None or _is_relevant(process.used, gpu)))
+        ]
         for process in computing[:_MOST]:
             yield _held(gpu, process, context)
         rest = _unnamed(gpu)
@@ -197,11 +201,6 @@ def holders(context: CheckContext) -> Findings:
         unknown=unknown if unlisted else None,
         figures={"processes": count},
     )
-
-
-def _is_holder(process: GpuProcess, gpu: Gpu) -> bool:
-    """Whether it computes, and holds more than little, or an unknown amount."""
-    return "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu))
 
 
 def _unnamed(gpu: Gpu) -> int | None:

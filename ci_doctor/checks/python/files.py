@@ -25,8 +25,7 @@ from ci_doctor.checks.python.environments import (
 from ci_doctor.checks.python.paths import compiled_modules, modules_in
 from ci_doctor.machine.host import content_of
 from ci_doctor.machine.packages import Package, RecordedFile
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
 
 if TYPE_CHECKING:
@@ -250,7 +249,16 @@ def wheels(environment: InstalledEnvironment, context: CheckContext) -> Findings
                 remedy=environment.reinstallation(package),
             )
             break
-    yield from _without_cuda(environment.installed)
+    # A torch for the CPU beside packages that need its CUDA libraries.
+    torch = [each for each in environment.installed if each.name == "torch"]
+    needing = sorted(each.words for each in environment.installed if each.name in _CUDA_ONLY)
+    if torch and needing and torch[0].version.endswith("+cpu"):
+        names = " and ".join(needing)
+        yield problem(
+            TORCH_WITHOUT_CUDA,
+            f"{torch[0].words} is built without CUDA, and {names} needs it",
+            evidence=(Evidence(file=str(torch[0].folder)),),
+        )
     return f"{amount(count, 'distribution')} with compiled modules"
 
 
@@ -293,7 +301,9 @@ def _misfits(
     fitting: "frozenset[Tag] | None",
 ) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
     """Why it does not fit, with the evidence: by its tags, its files' names, their heads."""
-    tags = _tags(package)
+    # The tags in WHEEL; none for what no wheel was installed from.
+    lines = content_of(package.folder / "WHEEL").splitlines()
+    tags = [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
     if fitting is not None and is_misfit(tags, fitting):
         yield (
             f"its wheel is for {tags[0]}, and this is {state.machine} with {state.glibc}",
@@ -313,12 +323,6 @@ def _misfits(
             continue  # that a file is missing or unreadable is said by other checks
         if damage is not None:
             yield f"{path}: {damage}", (Evidence(file=full),)
-
-
-def _tags(package: Package) -> list[str]:
-    """The tags in WHEEL; none for what no wheel was installed from."""
-    lines = content_of(package.folder / "WHEEL").splitlines()
-    return [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
 
 
 def misnamed(paths: Sequence[str], state: "PythonState") -> list[str]:
@@ -355,19 +359,6 @@ def _built_for_another(environment: InstalledEnvironment, package: Package) -> I
             f"another Python than {environment.state.version} of {environment.python}",
             evidence=tuple(Evidence(file=path) for path in strange[:_SHOWN]),
             remedy=ShellCommand(environment.pip_line("install", ["--no-deps", "-e", str(source)])),
-        )
-
-
-def _without_cuda(packages: Sequence[Package]) -> Iterator[Problem]:
-    """A torch for the CPU beside packages that need its CUDA libraries."""
-    torch = [each for each in packages if each.name == "torch"]
-    needing = sorted(each.words for each in packages if each.name in _CUDA_ONLY)
-    if torch and needing and torch[0].version.endswith("+cpu"):
-        names = " and ".join(needing)
-        yield problem(
-            TORCH_WITHOUT_CUDA,
-            f"{torch[0].words} is built without CUDA, and {names} needs it",
-            evidence=(Evidence(file=str(torch[0].folder)),),
         )
 
 

@@ -39,8 +39,7 @@ from ci_doctor.machine.interpreters import (
     is_folder,
     read_venv_files,
 )
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 INTERPRETER_MISSING: Final = Rule(
@@ -288,7 +287,14 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     """A problem of the programs `names` in `folder`, which name an interpreter in `other`."""
     shown = ", ".join(names[:_SHOWN])
     evidence = (Evidence(file=str(folder / names[0]), line=1, excerpt=f"#!{other}/python"),)
-    remedy = _renamed(folder, other)
+    # Writes the present place into each text in `folder`: first lines, and `activate`.
+    before = os.path.dirname(other)  # noqa: PTH120
+    old = re.sub(r"([][\\.*^$#+?(){}|])", r"\\\1", before)
+    new = re.sub(r"([\\&#])", r"\\\1", str(folder.parent))
+    # Not in a longer name: /venv2 is another environment than /venv.
+    script = f"s#{old}([^[:alnum:]_.-]|$)#{new}\\1#g"
+    texts = f"grep -lIF -- {shlex.quote(before)} {shlex.quote(str(folder))}/*"
+    remedy = ShellCommand(f"{texts} | xargs -d '\\n' sed -E -i {shlex.quote(script)}")
     count = amount(len(names), "program")
     reason = absence(f"{other}/python")
     if reason is None:
@@ -305,17 +311,6 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
         evidence=evidence,
         remedy=remedy,
     )
-
-
-def _renamed(folder: Path, other: str) -> ShellCommand:
-    """Writes the present place into each text in `folder`: first lines, and `activate`."""
-    before = os.path.dirname(other)  # noqa: PTH120
-    old = re.sub(r"([][\\.*^$#+?(){}|])", r"\\\1", before)
-    new = re.sub(r"([\\&#])", r"\\\1", str(folder.parent))
-    # Not in a longer name: /venv2 is another environment than /venv.
-    script = f"s#{old}([^[:alnum:]_.-]|$)#{new}\\1#g"
-    texts = f"grep -lIF -- {shlex.quote(before)} {shlex.quote(str(folder))}/*"
-    return ShellCommand(f"{texts} | xargs -d '\\n' sed -E -i {shlex.quote(script)}")
 
 
 class ProgramOwner(Struct, frozen=True, kw_only=True):

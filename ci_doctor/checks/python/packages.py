@@ -26,8 +26,7 @@ from ci_doctor.checks.python.environments import (
 from ci_doctor.machine.host import content_of
 from ci_doctor.machine.interpreters import PythonState, absence, is_file
 from ci_doctor.machine.packages import Package, normal
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from ci_doctor.checks.python.environments import (
     pythonpath_entries,
 )
 from ci_doctor.machine.interpreters import absence, is_file, is_folder
-from ci_doctor.model.finding import Evidence, Severity, ShellCommand
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec
 
@@ -222,23 +221,7 @@ def _is_within(place: Path, prefix: str) -> bool:
 @environment_check("python/shadowing", title="no file of the job hides a module")
 def shadowing(environment: InstalledEnvironment, context: CheckContext) -> Findings:
     """Files before the standard library on sys.path with the name of another module."""
-    directories = _first_directories(environment, context)
-    count = 0
-    for directory in directories:
-        for module in modules_in(directory, environment.state.suffixes):
-            count += 1
-            hidden = _hides(module, environment, context)
-            if hidden is not None:
-                yield hidden
-    places = "1 directory" if len(directories) == 1 else f"{len(directories)} directories"
-    return f"{amount(count, 'module')} in {places} before the installed packages"
-
-
-def _first_directories(environment: InstalledEnvironment, context: CheckContext) -> list[Path]:
-    """What comes before the standard library on sys.path, each once.
-
-    The job's directory (`python -m`, `-c`), that of a script of a service, and PYTHONPATH.
-    """
+    # What comes before the standard library on sys.path, each once.
     candidates = list(pythonpath_entries(context))
     if not environment.state.is_safe_path:
         candidates = [context.cwd, *_script_directories(context), *candidates]
@@ -249,7 +232,16 @@ def _first_directories(environment: InstalledEnvironment, context: CheckContext)
         real = os.path.realpath(candidate)
         if real not in installed and os.path.basename(real) != "site-packages":  # noqa: PTH119
             unique.setdefault(real, candidate)
-    return list(unique.values())
+    directories = list(unique.values())
+    count = 0
+    for directory in directories:
+        for module in modules_in(directory, environment.state.suffixes):
+            count += 1
+            hidden = _hides(module, environment, context)
+            if hidden is not None:
+                yield hidden
+    places = "1 directory" if len(directories) == 1 else f"{len(directories)} directories"
+    return f"{amount(count, 'module')} in {places} before the installed packages"
 
 
 def _script_directories(context: CheckContext) -> Iterator[Path]:

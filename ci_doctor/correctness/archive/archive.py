@@ -12,7 +12,7 @@ import re
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from msgspec import Struct
 from ci_doctor.correctness.archive.archived_start import (
     ArchivedFile,
     ArchivedStart,
+    BuildOrigin,
     NotAnArchiveError,
     archived_bytes,
     for_others,
     read_start,
     unfit,
 )
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.evidence.finished_starts import recordable
+from ci_doctor.correctness.evidence.resume import recordable
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
@@ -52,6 +52,8 @@ TIMEOUT_S = 120.0
 _IDENTITIES = "identity-"
 _PLACE = re.compile(rf"{_IDENTITIES}[0-9a-f]{{64}}")
 _START = re.compile(rf"{_PLACE.pattern}/start-(\d{{8}}T\d{{9}}Z)-[0-9a-f]{{16}}\.jsonl\.gz")
+# The time in a name; `%f` takes the milliseconds as a part of a second.
+_STAMP = "%Y%m%dT%H%M%S%fZ"
 # What a killed writer leaves behind. A writer that lives is done long before an hour.
 _TORN = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}")
 _TORN_S = 3600.0
@@ -119,12 +121,12 @@ class Archive:
             return ArchiveMatches(skipped=(error.message,))
         recent = [each for each in reversed(_dated(objects)) if each.age_days() <= self.days]
         for each in recent[: newest * _READ_FACTOR]:
-            file = self._read(store, each.name, identity, skipped)
-            if file is None:
+            try:
+                file = self._start(store, each.name, identity, requests, passes)
+            except FileNotFoundError:  # evicted meanwhile
                 continue
-            if not _answers(file.start, requests, passes):
-                where = f"{store.location}/{each.name}"
-                skipped.append(f"{where}: it answers other requests, or in other passes")
+            except (StoreError, NotAnArchiveError, OSError) as error:
+                skipped.append(_why_skipped(error, f"{store.location}/{each.name}"))
                 continue
             by_build[file.start.build_id] += 1
             if by_build[file.start.build_id] <= _MOST_OF_A_BUILD:
@@ -217,29 +219,20 @@ class Archive:
                 objects += store.names(f"{each.name}/")
         return objects
 
-    def _read(
-        self, store: ObjectStore, name: str, identity: Identity, skipped: list[str]
-    ) -> ArchivedFile | None:
-        """The start of this name, if it was made under `identity`."""
-        where = f"{store.location}/{name}"
-        try:
-            file = read_start(self._local(store, name))
-        except FileNotFoundError:  # evicted meanwhile
-            return None
-        except NotAnArchiveError as error:
-            skipped.append(f"{where}: {error}")
-            return None
-        except OSError as error:
-            skipped.append(f"{where}: {error.strerror}")
-            return None
-        except StoreError as error:
-            skipped.append(error.message)
-            return None
+    def _start(
+        self,
+        store: ObjectStore,
+        name: str,
+        identity: Identity,
+        requests: Sequence[str],
+        passes: int,
+    ) -> ArchivedFile:
+        """The start of this name, if it is of this identity and answers this. Raises NotAnArchiveError."""
+        file = read_start(self._local(store, name))
         if file.start.identity.digest() != identity.digest():
-            skipped.append(
-                f"{where}: it was made under another identity than that of its directory"
-            )
-            return None
+            raise NotAnArchiveError("it was made under another identity than that of its directory")
+        if file.start.passes != passes or file.start.result.digests.keys() != set(requests):
+            raise NotAnArchiveError("it answers other requests, or in other passes")
         return file
 
     def _local(self, store: ObjectStore, name: str) -> Path:
@@ -258,9 +251,10 @@ class Archive:
         return copy
 
 
-def _answers(start: ArchivedStart, requests: Collection[str], passes: int) -> bool:
-    """Whether the start answered exactly these requests, in this number of passes."""
-    return start.passes == passes and start.result.digests.keys() == set(requests)
+def _why_skipped(error: StoreError | NotAnArchiveError | OSError, where: str) -> str:
+    if isinstance(error, StoreError):
+        return error.message
+    return f"{where}: {error.strerror if isinstance(error, OSError) else error}"
 
 
 def archive_place(address: str) -> Path | str:
@@ -289,28 +283,28 @@ def place_of(identity: Identity) -> str:
 class _DatedFile(Struct, frozen=True, order=True):
     """The file of one archived start, by its name in the store. Ordered by age, oldest first."""
 
-    recorded_at: str
+    made_at: datetime
     name: str
     bytes: int
 
     def age_days(self) -> float:
         """Days since it was made; 0 if another machine's clock is ahead of ours."""
-        made = datetime.fromisoformat(self.recorded_at).timestamp()
-        return max(0.0, (_now_s() - made) / 86400)
+        return max(0.0, (_now() - self.made_at).total_seconds() / 86400)
 
 
-def _now_s() -> float:
-    return datetime.fromisoformat(clock.timestamp()).timestamp()
+def _now() -> datetime:
+    return datetime.fromisoformat(clock.timestamp())
 
 
 def _dated(objects: Iterable[StoredObject]) -> list[_DatedFile]:
     """The starts among `objects`, oldest first."""
     files = []
     for each in objects:
-        match = _START.fullmatch(each.name)
-        recorded_at = _time(match[1]) if match else None
-        if recorded_at is not None:
-            files.append(_DatedFile(recorded_at, each.name, each.bytes))
+        if match := _START.fullmatch(each.name):
+            # Digits in the right places may still be the 31st of February.
+            with contextlib.suppress(ValueError):
+                made_at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+                files.append(_DatedFile(made_at, each.name, each.bytes))
     return sorted(files)
 
 
@@ -318,22 +312,7 @@ def stamp(recorded_at: str) -> str:
     """An RFC 3339 time as part of a file's name, to the millisecond. Raises ValueError."""
     # In UTC, so that the names of files from all machines sort by time.
     when = datetime.fromisoformat(recorded_at).astimezone(UTC)
-    milliseconds = when.microsecond // 1000
-    return f"{when:%Y%m%dT%H%M%S}{milliseconds:03}Z"
-
-
-def _time(text: str) -> str | None:
-    """`20261121T075012345Z` as RFC 3339; None if it is no time."""
-    moment = (
-        f"{text[:4]}-{text[4:6]}-{text[6:8]}"
-        f"T{text[9:11]}:{text[11:13]}:{text[13:15]}.{text[15:18]}Z"
-    )
-    try:
-        # Digits in the right places may still be the 31st of February.
-        datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return moment
+    return f"{when:%Y%m%dT%H%M%S}{when.microsecond // 1000:03}Z"
 
 
 def _identity_places(directory: Path) -> Iterator[Path]:
@@ -354,17 +333,15 @@ def remove_remains(directory: Path) -> None:
 
     An object store has neither. Raises nothing.
     """
-    _remove_torn(directory)
-    for place in _identity_places(directory):
-        _remove_torn(place)
+    places = list(_identity_places(directory))
+    oldest = _now().timestamp() - _TORN_S
+    for folder in (directory, *places):
+        with contextlib.suppress(OSError):
+            for path in list(folder.iterdir()):
+                # `lstat`: the age of a link itself, and not that of the file it leads to.
+                if _TORN.fullmatch(path.name) and path.lstat().st_mtime < oldest:
+                    path.unlink(missing_ok=True)
+    for place in places:
         # It fails if anything is in it, also a file that a writer has just begun.
         with contextlib.suppress(OSError):
             place.rmdir()
-
-
-def _remove_torn(directory: Path) -> None:
-    with contextlib.suppress(OSError):
-        for path in list(directory.iterdir()):
-            # `lstat`: the age of a link itself, and not that of the file it leads to.
-            if _TORN.fullmatch(path.name) and path.lstat().st_mtime < _now_s() - _TORN_S:
-                path.unlink(missing_ok=True)

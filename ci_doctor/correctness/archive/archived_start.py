@@ -10,29 +10,117 @@ second member: a file that was cut short or changed is detected without unpackin
 import gzip
 import io
 import json
+import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.evidence.samples import Sample, SamplePosition, is_valid, read_line
+from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.correctness.evidence.run_identity import read_run
+from ci_doctor.correctness.evidence.samples import SamplePosition, is_valid, read_line
 from ci_doctor.correctness.results import StartResult, decoded, encoded, with_answers
-from ci_doctor.correctness.settings import AnswerLevel, Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm, ExperimentPlan
 from ci_doctor.correctness.tally import PassDigests, outcome
+from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.libraries import commit_of
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import SharedUse
-from ci_doctor.model.service import LeftBehind
+from ci_doctor.model.service import StopResult
+
+# --- which build made the starts of a run, so that independent builds can be counted ---
+
+# BUILDKITE_COMMIT may also be `HEAD`, or a branch, of a build that was started by hand.
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class BuildOrigin(Struct, frozen=True, kw_only=True):
+    """The build that made archived starts.
+
+    `id` is common to the starts of one build and to no others: Buildkite's id of the build, or host
+    and run elsewhere. Jobs of one build and their retries are one build. `commit` is the build's,
+    and `baseline_commit` that of the repository in which the baseline's server ran; both are full
+    hexadecimal digits, or None if unknown.
+    """
+
+    id: str
+    number: int | None = None
+    job: str | None = None
+    commit: str | None = None
+    baseline_commit: str | None = None
+
+
+def build_origin(
+    job: JobEnvironment | None, run: str, commit: str | None, baseline_commit: str | None
+) -> BuildOrigin:
+    """The origin of starts that this `job` made.
+
+    `run` identifies a run outside Buildkite. `commit` is the one that is checked out; the job's own
+    goes before it.
+    """
+    checked_out = _hexadecimal(commit)
+    job_fields: dict[str, Any] = {"id": run, "commit": checked_out}
+    if job is not None:
+        job_fields = {
+            "id": job.build_id or job.job_id,
+            "number": job.build_number,
+            "job": job.job_id,
+            "commit": _hexadecimal(job.commit) or checked_out,
+        }
+    return BuildOrigin(baseline_commit=_hexadecimal(baseline_commit), **job_fields)
+
+
+def _hexadecimal(commit: str | None) -> str | None:
+    return commit if commit is not None and _COMMIT.fullmatch(commit) else None
+
+
+def build_of(environ: Mapping[str, str]) -> str:
+    """The build in words: `build 42 of main at 0123456789ab, https://…`.
+
+    Outside Buildkite it is `a local run`.
+    """
+    job = JobEnvironment.from_environ(environ)
+    if job is None:
+        return "a local run"
+    text = f"build {job.build_number}" if job.build_number is not None else "a build"
+    if job.branch:
+        text += f" of {job.branch}"
+    if job.commit:
+        text += f" at {job.commit[:12]}"
+    if job.build_url:
+        text += f", {job.build_url}"
+    return text
+
+
+def origin_of_run(plan: ExperimentPlan, commit: str | None) -> BuildOrigin | None:
+    """The build that makes the starts of `plan`; `commit` is the one that is checked out.
+
+    A resumed run is the same as before. None if the run is not described in the report directory:
+    a start of an unknown build is better than a run that ends with an error after its verdict.
+    """
+    job = JobEnvironment.from_environ(plan.environment)
+    try:
+        started_at = read_run(plan.directory).started_at
+    except UsageError:
+        return None
+    # The commit of the repository in which the baseline's answering service runs.
+    arm = plan.arms[Arm.BASELINE]
+    place = plan.services_directory / (arm.specs[arm.names[-1]].cwd or "")
+    run = f"{os.uname().nodename} {started_at}"
+    return build_origin(job, run, commit, commit_of(place.absolute()))
+
+
+# --- the file of one archived start ---
 
 # The outcomes of everything follow from the digests.
 _KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)
-FORMAT = "ci-doctor archived start, 2"
+FORMAT = "ci-doctor archived start, 3"
 # 1,000 requests in two passes take half a megabyte.
 _LINE_LIMIT = 256 << 20
 _CHUNK = 1 << 20
@@ -113,10 +201,8 @@ def for_others(record: StartResult, result: StartResult) -> StartResult:
     return replace(
         whole,
         start=start,
-        logs=(),
-        killed=(),
-        not_released=(),
-        left_behind=LeftBehind(),
+        services=(),
+        stopped=StopResult(duration_s=0.0),
         cached=None,
         proof=(),
         shared=SharedUse(),
@@ -129,17 +215,10 @@ def archived_bytes(start: ArchivedStart, lines: Iterable[bytes]) -> bytes:
     `lines` are those of a samples file; lines of other starts are ignored. Raises ValueError if a
     sample of this start is missing.
     """
-    samples, places = _pack(lines, start.result)
-    complete = replace(start, places=places, bytes=len(samples), crc=zlib.crc32(samples))
-    line = json.dumps(encoded(complete), separators=(",", ":")).encode("ascii") + b"\n"
-    return gzip.compress(line, _LEVEL, mtime=0) + samples
-
-
-def _pack(lines: Iterable[bytes], result: StartResult) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """The samples of one start as a gzip member, and the place of each output in its content."""
-    missing: set[tuple[str, int]] = set()
-    for request, digests in result.digests.items():
-        missing.update((request, number) for number in digests)
+    result = start.result
+    missing = {
+        (request, number) for request, digests in result.digests.items() for number in digests
+    }
     places: dict[str, tuple[int, int]] = {}
     offset = 0
     member = io.BytesIO()
@@ -148,25 +227,23 @@ def _pack(lines: Iterable[bytes], result: StartResult) -> tuple[bytes, dict[str,
         for line in lines:
             sample = read_line(line)
             key = (sample.id, sample.pass_)
-            if key not in missing or not _is_of(sample, result):
+            is_own = sample.arm == Arm.BASELINE and sample.start == result.start.number
+            if key not in missing or not is_own:
                 continue
-            missing.discard(key)
-            places.setdefault(str(sample.digest), (offset, len(line)))
-            offset += packed.write(line)
+            # The digest in the line may be right and the answer behind it damaged.
+            if sample.digest == result.digests[sample.id][sample.pass_] and is_valid(sample):
+                missing.discard(key)
+                places.setdefault(str(sample.digest), (offset, len(line)))
+                offset += packed.write(line)
     if missing:
-        name = result.start.name
         first, _ = min(missing)
-        raise ValueError(f"{len(missing)} samples of {name} are missing, among them {first}")
-    return member.getvalue(), places
-
-
-def _is_of(sample: Sample, result: StartResult) -> bool:
-    """Whether this is the sample behind a digest of the result, and undamaged."""
-    if sample.arm != Arm.BASELINE or sample.start != result.start.number:
-        return False
-    expected = result.digests[sample.id][sample.pass_]
-    # The digest in the line may be right and the answer behind it damaged.
-    return sample.digest == expected and is_valid(sample)
+        raise ValueError(
+            f"{len(missing)} samples of {result.start.name} are missing, among them {first}"
+        )
+    samples = member.getvalue()
+    complete = replace(start, places=places, bytes=len(samples), crc=zlib.crc32(samples))
+    line = json.dumps(encoded(complete), separators=(",", ":")).encode("ascii") + b"\n"
+    return gzip.compress(line, _LEVEL, mtime=0) + samples
 
 
 def read_start(path: Path) -> ArchivedFile:
@@ -187,9 +264,10 @@ def read_start(path: Path) -> ArchivedFile:
         raise NotAnArchiveError("its samples were changed")
     _check_digests(start)
     # Offsets are of the unpacked file, and the line was packed after the samples.
-    places = {}
-    for digest, (offset, length) in start.places.items():
-        places[digest] = SamplePosition(offset=len(line) + offset, length=length)
+    places = {
+        digest: SamplePosition(offset=len(line) + offset, length=length)
+        for digest, (offset, length) in start.places.items()
+    }
     result = _answered(start)
     if reason := unfit(result):
         raise NotAnArchiveError(reason)
@@ -213,16 +291,15 @@ def _check_digests(start: ArchivedStart) -> None:
     """Every request must have a digest in every pass. Raises NotAnArchiveError."""
     # A range, which costs no memory whatever number the file holds.
     passes = range(1, start.passes + 1)
-    digests = set(start.places)
-    is_complete = bool(start.result.digests)
-    for by_pass in start.result.digests.values():
-        is_complete = is_complete and len(by_pass) == start.passes
-        is_complete = is_complete and all(number in passes for number in by_pass)
-        digests.update(by_pass.values())
-    if not is_complete:
+    answers = start.result.digests.values()
+    if not answers or any(
+        len(by_pass) != start.passes or any(number not in passes for number in by_pass)
+        for by_pass in answers
+    ):
         raise NotAnArchiveError("it does not hold an answer to every request in every pass")
     # They become keys and parts of messages: nothing else may come from a file of others.
-    if not all(map(_DIGEST.fullmatch, digests)):
+    digests = {digest for by_pass in answers for digest in by_pass.values()}
+    if not all(map(_DIGEST.fullmatch, digests | start.places.keys())):
         raise NotAnArchiveError("what names its answers is no digest")
 
 

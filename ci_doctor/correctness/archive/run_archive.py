@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the archive: the baseline starts that a run takes from it, and those it adds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.buildkite.job import is_default_branch_build
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches
-from ci_doctor.correctness.archive.archived_start import unfit
-from ci_doctor.correctness.archive.build_origin import BuildOrigin, build_of
+from ci_doctor.correctness.archive.archived_start import BuildOrigin, build_of, unfit
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules
@@ -44,12 +43,10 @@ class RunArchive(Struct, frozen=True, kw_only=True):
 
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
         """The archived starts as starts of an experiment; their answers are added to `outputs`."""
-        results = []
         for file in self.matches.starts:
             for digest, place in file.places.items():
                 outputs.note(digest, file.path, place)
-            results.append(file.start.result)
-        return tuple(results)
+        return tuple(file.start.result for file in self.matches.starts)
 
     def notes(self) -> Iterator[str]:
         """What a person should know before the first start."""
@@ -81,15 +78,13 @@ class RunArchive(Struct, frozen=True, kw_only=True):
     def findings(self) -> Iterator[Finding]:
         """A warning if files of the archive are unusable."""
         skipped = self.matches.skipped
-        if not skipped:
-            return
-        rule = rules.ARCHIVE_UNREADABLE
-        excerpt = "\n".join(skipped[:_MOST_FILES])
-        yield rule.finding(
-            f"{len(skipped)} archived baseline starts could not be used",
-            evidence=(Evidence(excerpt=excerpt),),
-            remedy=rule.remedy,
-        )
+        if skipped:
+            rule = rules.ARCHIVE_UNREADABLE
+            yield rule.finding(
+                f"{len(skipped)} archived baseline starts could not be used",
+                evidence=(Evidence(excerpt="\n".join(skipped[:_MOST_FILES])),),
+                remedy=rule.remedy,
+            )
 
 
 def keep_baseline(
@@ -117,13 +112,9 @@ def keep_baseline(
     archive = run_archive.archive
     try:
         for result in fit:
-            archive.keep(
-                run_archive.identity,
-                result,
-                _lines(samples),
-                build=build_of(environ),
-                origin=origin,
-            )
+            with samples.open("rb") as lines:
+                build = build_of(environ)
+                archive.keep(run_archive.identity, result, lines, build=build, origin=origin)
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return (f"the baseline could not be archived: {error}",)
@@ -142,8 +133,3 @@ def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, s
     if write is ArchiveWrite.AUTO:
         return is_default_branch_build(environ)
     return write is ArchiveWrite.ALWAYS, ""
-
-
-def _lines(samples: Path) -> Iterable[bytes]:
-    with samples.open("rb") as lines:
-        yield from lines

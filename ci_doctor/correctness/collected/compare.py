@@ -1,39 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads samples of another program and compares them: the library entry of `compare`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ci_doctor.correctness import rules as findings_rules
 from ci_doctor.correctness.collected.experiment import (
     LOOKED_AT,
     collected_experiment,
     drawn_rules,
+    read_again,
     recorded_order,
 )
-from ci_doctor.correctness.collected.formats import SampleFormat, named
-from ci_doctor.correctness.collected.judge import judge
-from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
-from ci_doctor.correctness.collected.survey import Survey, survey
-from ci_doctor.correctness.report import figures, picture
-from ci_doctor.correctness.report.differences import TELLING, AnswerDifference, differences
-from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
-from ci_doctor.correctness.report.levels import (
-    JudgedStarts,
-    level_facts,
-    level_tables,
-    spread_of_requests,
+from ci_doctor.correctness.collected.formats import SampleFormat, named, read
+from ci_doctor.correctness.collected.survey import (
+    HEADS,
+    CollectedStart,
+    NoEvidenceError,
+    Survey,
+    check,
+    content,
+    find,
+    sources,
+    survey,
+    token,
 )
+from ci_doctor.correctness.report import figures, picture
+from ci_doctor.correctness.report.differences import TELLING, differences
+from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
+from ci_doctor.correctness.report.levels import level_facts, level_tables
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
+from ci_doctor.correctness.verdict.canary import canary_detected
+from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.starts import DifferenceKind
-from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import LevelFacts
-from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
-from ci_doctor.model.outcome import Case, Outcome
+from ci_doctor.correctness.verdict.looks import neighbours
+from ci_doctor.correctness.verdict.mix_test import smallest_p
+from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted
+from ci_doctor.load.canonical import text_of
+from ci_doctor.model.facts.correctness import (
+    AlignedAnswers,
+    CompareFacts,
+    ExaminedRequests,
+    SampleFile,
+)
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
@@ -53,8 +69,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
 
     `form` is the format of all files, a name that `--format` takes; None recognises each file by
     its content. `alpha` is the accepted probability of a false regression.
-    `exchangeable` asserts that the order of the starts plays no part. `comparison` is the gate's. Without `details` the
-    outcome has no facts and no cases: a caller that writes no report saves the time.
+    `exchangeable` asserts that the order of the starts plays no part. `comparison` is the gate's.
     """
 
     baseline: str
@@ -63,7 +78,6 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     alpha: float = 0.025
     exchangeable: bool = False
     comparison: Comparison = Comparison()
-    details: bool = True
 
 
 def compare(request: CompareRequest) -> Outcome:
@@ -78,29 +92,47 @@ def compare(request: CompareRequest) -> Outcome:
         return Outcome(verdict=Verdict.VOID, summary=str(error), findings=(finding,))
     experiment = _experiment(read, request)
     decision = judge(read, experiment)
-    pairs = differences(experiment, decision, _examined(read, decision))
+    examined = _examined(read, decision)
+    pairs = differences(experiment, decision, examined)
     context = _context(read, experiment, pairs)
-    judged = JudgedStarts(
-        starts=experiment.starts,
-        # The others are the same in every start, whatever is compared.
-        requests=read.odd or read.requests[:1],
-        rules=experiment.rules,
-        complete=True,
-        comparison=experiment.comparison,
-        decision=decision,
+    # The others are the same in every start, whatever is compared.
+    levels = level_facts(experiment, decision, read.odd or read.requests[:1])
+    kinds = decision.kinds
+    rows = [name for name in read.odd if kinds[name] is not DifferenceKind.EQUAL][:MOST_ROWS]
+    facts = CompareFacts(
+        **{**figures.answer_facts(experiment, decision, pairs, rows), "levels": levels},
+        aligned_by=read.aligned,
+        passes=read.passes,
+        files={
+            start.name: SampleFile(path=str(start.source.path), format=str(start.source.form))
+            for start in read.starts
+        },
+        answered={start.name: start.answered for start in experiment.starts},
+        examined=ExaminedRequests(differing=decision.count(*TELLING), read=len(examined)),
+        errors={
+            result.start.name: dict(distinct_errors(result.errors, _MOST_ERRORS))
+            for result in experiment.results
+            if result.errors
+        },
     )
-    levels = level_facts(judged, lambda requests: spread_of_requests(experiment, requests))
+    # Those that differ first. The sort is stable: within both halves they keep the order of the files.
+    ordered = sorted(read.requests, key=lambda name: kinds.get(name) is DifferenceKind.EQUAL)
+    errors = {name: text for each in experiment.results for name, text in each.errors.items()}
+    shown = picture.tables(
+        facts,
+        decision,
+        pairs,
+        context,
+        is_exact=experiment.comparison.is_exact,
+        sources=_source_rows(read, experiment),
+    )
     return Outcome(
         verdict=decision.verdict,
         summary=decision.reason,
         findings=tuple(findings(experiment, decision, pairs, context)),
-        tables=(
-            *picture.tables(experiment, decision, pairs, context, _source_rows(read, experiment)),
-            *picture.certainty_tables(experiment.starts, decision),
-            *level_tables(levels),
-        ),
-        facts=_facts(read, experiment, decision, pairs, levels) if request.details else Facts(),
-        cases=_cases(read, experiment, decision) if request.details else (),
+        tables=(*shown, *level_tables(levels)),
+        facts=facts,
+        cases=figures.cases(decision, ordered[:MOST_CASES], errors),
     )
 
 
@@ -140,7 +172,7 @@ def _examined(read: Survey, decision: Decision) -> list[str]:
     return sorted(differing, key=lambda request: TELLING.index(kinds[request]))[:EXAMINED]
 
 
-def _context(read: Survey, experiment: Experiment, pairs: Sequence[AnswerDifference]) -> Context:
+def _context(read: Survey, experiment: Experiment, pairs: Sequence[AlignedAnswers]) -> Context:
     """What the findings point at: the file and the line of an answer that differs or is missing."""
     starts = {start.name: start for start in read.starts}
     places: dict[str, tuple[str, int | None]] = {}
@@ -149,8 +181,8 @@ def _context(read: Survey, experiment: Experiment, pairs: Sequence[AnswerDiffere
         for request in result.errors:
             places.setdefault(request, (str(source.path), None))
     for difference in pairs:
-        start = starts[difference.pair.second]
-        place = start.place(difference.request, difference.pair.number)
+        start = starts[difference.starts[1]]
+        place = start.place(difference.request, difference.pass_ or 1)
         if place is not None:
             # LMCache's format has blocks of several lines: their number is no line.
             has_lines = start.source.form is not SampleFormat.LMCACHE
@@ -176,43 +208,133 @@ def _source_rows(read: Survey, experiment: Experiment) -> Iterator[Row]:
         yield row("order", " ".join(start.name for start in experiment.starts))
 
 
-def _facts(
-    read: Survey,
-    experiment: Experiment,
-    decision: Decision,
-    pairs: Sequence[AnswerDifference],
-    levels: tuple[LevelFacts, ...],
-) -> CompareFacts:
-    kinds = decision.kinds
-    differing = [name for name in read.odd if kinds[name] is not DifferenceKind.EQUAL]
-    shared = figures.answer_facts(experiment, decision, pairs, differing[:MOST_ROWS])
-    return CompareFacts(
-        **{**asdict(shared), "levels": levels},
-        aligned_by=read.aligned,
-        passes=read.passes,
-        files={
-            start.name: SampleFile(path=str(start.source.path), format=str(start.source.form))
-            for start in read.starts
-        },
-        answered={start.name: start.answered for start in experiment.starts},
-        examined=ExaminedRequests(
-            differing=decision.count(*TELLING), read=len(_examined(read, decision))
-        ),
-        errors={
-            result.start.name: dict(distinct_errors(result.errors, _MOST_ERRORS))
-            for result in experiment.results
-            if result.errors
-        },
+# --- the decision, and the proof of the comparison ---
+
+_WORD = re.compile("[A-Za-z0-9]+")
+_CANARY_REQUESTS = 1000  # of all, so that the proof costs no second decision over everything
+_LEAST_CANDIDATES = 3
+_MOST_IN_TURN = 20
+
+
+def judge(survey: Survey, experiment: Experiment) -> Decision:
+    """The verdict. No further start will be made. Raises InfraError."""
+    manner = experiment.comparison.manner
+    rules = experiment.rules
+    decision = decide(experiment.starts, survey.requests, rules, complete=True, manner=manner)
+    if decision.verdict is Verdict.VOID:
+        return decision
+    if not can_see(survey, experiment):
+        reason = (
+            "the comparison did not notice an answer that was changed on purpose: "
+            "its results do not count"
+        )
+        return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
+    if decision.verdict is Verdict.INCONCLUSIVE and not decision.settle:
+        return replace(decision, settle=_settle(experiment, decision))
+    return decision
+
+
+def _settle(experiment: Experiment, decision: Decision) -> str:
+    """How many more starts make a decision possible, and in which order to make them."""
+    rules = experiment.rules
+    made = {arm: len(of_arm(experiment.starts, arm)) for arm in Arm}
+    if rules.order is StartOrder.EXCHANGEABLE:
+        # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
+        candidate = max(made[Arm.CANDIDATE], _LEAST_CANDIDATES)
+        baseline = max(made[Arm.BASELINE], _baseline_starts(candidate, rules.alpha))
+    else:
+        baseline = candidate = max(_in_turn(rules.alpha), *made.values())
+    more = baseline - made[Arm.BASELINE], candidate - made[Arm.CANDIDATE]
+    if decision.mended:
+        return (
+            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        )
+    if not any(more) and decision.doubt is None:
+        return "collect more starts of both sides, or make the baseline steadier"
+    if rules.order is StartOrder.EXCHANGEABLE:
+        return (
+            f"a decision takes {baseline} baseline and {candidate} candidate starts: "
+            f"collect {more[0]} and {more[1]} more, and name a directory with a file for each start"
+        )
+    return (
+        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), a file "
+        "for each, with the time in each answer (`created`); or assert with `--exchangeable` that "
+        "time plays no part"
     )
 
 
-def _cases(read: Survey, experiment: Experiment, decision: Decision) -> tuple[Case, ...]:
-    """One case a request, at most MOST_CASES: those that differ first."""
-    errors: Mapping[str, str] = {}
-    for result in experiment.results:
-        errors = {**errors, **result.errors}
-    # The sort is stable: within both halves the requests keep the order of the files.
-    ordered = sorted(
-        read.requests, key=lambda name: decision.kinds.get(name) is DifferenceKind.EQUAL
+def _in_turn(alpha: float) -> int:
+    """How many starts of each side, made in turn, a decision takes."""
+    for each in count(_LEAST_CANDIDATES):
+        groups = neighbours((False, True) * each)
+        # Every second start is a candidate's.
+        sizes = [
+            (groups.count(group), groups[1::2].count(group)) for group in dict.fromkeys(groups)
+        ]
+        if smallest_p(sizes) <= alpha or each == _MOST_IN_TURN:
+            return each
+    raise AssertionError
+
+
+def _baseline_starts(candidate: int, alpha: float) -> int:
+    """How many baseline starts decide at `alpha` beside the candidate's, if starts are exchangeable.
+
+    The change separates the arms completely in one labeling, and one more may do so by chance. With
+    arms of equal size each labeling has a mirror image that is as extreme. Never fewer than the
+    candidate's.
+    """
+    for baseline in count(candidate):
+        extreme = 4 if baseline == candidate else 2
+        if extreme <= alpha * math.comb(baseline + candidate, candidate):
+            return baseline
+    raise AssertionError
+
+
+def can_see(survey: Survey, experiment: Experiment) -> bool:
+    """Whether the comparison notices one candidate answer that is changed in memory.
+
+    Both its bytes and the decision must show it. True if there is no answer to change.
+    """
+    requests = read_again(survey)
+    for start in survey.starts:
+        if start.arm is Arm.CANDIDATE:
+            if not _bytes_show_it(start, requests):
+                return False
+            break
+    # Of answers with the same bytes one was read whole: it stands for the others.
+    first = requests[:_CANARY_REQUESTS]
+    results = tuple(
+        replace(result, start=restricted([result.start], first)[0]) for result in experiment.results
     )
-    return figures.cases(decision, ordered[:MOST_CASES], errors)
+    return canary_detected(replace(experiment, results=results), first)
+
+
+def _bytes_show_it(start: CollectedStart, requests: Sequence[str]) -> bool:
+    """Whether the comparisons of bytes and of digests notice one changed character of a text."""
+    for request in requests:
+        place = start.place(request, 1)
+        if place is None:
+            continue
+        form = place.source.form
+        line = content(place)
+        answer = read(form, line)
+        match = _WORD.search(text_of(answer.output or {}))
+        if match is None:
+            continue
+        head = HEADS[form].match(line) if form in HEADS else None
+        begin = head.end() if head else 0
+        # The word may stand elsewhere first, as in a key. So every occurrence is tried until the
+        # answer changes.
+        at = line.find(match[0].encode(), begin)
+        while at >= 0:
+            # One letter or digit becomes a digit: still valid JSON in any string.
+            digit = b"1" if line.startswith(b"0", at) else b"0"
+            changed = line[:at] + digit + line[at + 1 :]
+            # None: the line with the changed byte holds no answer, which is no proof.
+            if read(form, changed).digest not in {answer.digest, None}:
+                # Without a token the slow way compares this line, and that one was just proved.
+                mark = token(form, line, begin) if head else None
+                return mark is None or mark != token(form, changed, begin)
+            at = line.find(match[0].encode(), at + 1)
+        return False
+    return True

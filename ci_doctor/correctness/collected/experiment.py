@@ -6,21 +6,25 @@ From here on collected samples go the way of a run of ours: samples, tally, star
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.formats import Entry, SampleFormat
-from ci_doctor.correctness.collected.sources import SourcePosition, content, entry
-from ci_doctor.correctness.collected.survey import CollectedStart, Survey
+from ci_doctor.correctness.collected.survey import (
+    CollectedStart,
+    SourcePosition,
+    Survey,
+    content,
+    entry,
+)
 from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
-from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Comparison, Rules
-from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
@@ -104,40 +108,28 @@ def _result(
 ) -> StartResult:
     """What one start answered to these requests."""
     tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
-    for request in requests:
-        for number in range(1, passes + 1):
-            place = start.place(request, number)
-            answer = Entry(error=TWICE if request in start.twice else None)
-            if place is not None:
-                answer = entry(place)
-            sample = Sample(
-                arm=start.arm.value,
-                start=start.number,
-                pass_=number,
-                id=request,
-                error=answer.error,
+    for request, number in product(requests, range(1, passes + 1)):
+        place = start.place(request, number)
+        answer = Entry(error=TWICE if request in start.twice else None)
+        if place is not None:
+            answer = entry(place)
+        sample = Sample(
+            arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
+        )
+        if place is not None and answer.output is not None and answer.digest is not None:
+            outputs.keep(answer.digest, place)
+            levels = level_digests(answer.output, answer.digest)
+            sample = replace(
+                sample,
+                output=answer.output,
+                digest=answer.digest,
+                words_digest=levels.words,
+                tokens_digest=levels.tokens,
+                prompt_facts=answer.prompt_facts,
+                empty=answer.empty,
             )
-            if place is not None and answer.output is not None and answer.digest is not None:
-                outputs.keep(answer.digest, place)
-                levels = level_digests(answer.output, answer.digest)
-                sample = replace(
-                    sample,
-                    output=answer.output,
-                    digest=answer.digest,
-                    words_digest=levels.words,
-                    tokens_digest=levels.tokens,
-                    prompt_facts=answer.prompt_facts,
-                    empty=answer.empty,
-                )
-            tally.add(sample)
-    return StartResult(
-        start=tally.start(failed=False, outside=False),
-        failure=None,
-        duration_s=0.0,
-        logs=(),
-        digests=tally.digests,
-        errors=tally.errors,
-    )
+        tally.add(sample)
+    return tally.result()
 
 
 def _looks(start: CollectedStart) -> AnswerLooks:
@@ -160,21 +152,22 @@ def recorded_order(survey: Survey) -> tuple[int, ...] | None:
     it if each answer holds the time at which it was made, and no two starts of different arms
     overlap. Raises InfraError if a file can no longer be read.
     """
-    indices = range(len(survey.starts))
-    places = [list(_places(survey, start)) for start in survey.starts]
+    starts = survey.starts
+    indices = range(len(starts))
+    places = [list(_places(survey, start)) for start in starts]
     if not all(places):
         return None
-    sources = {start.source.path for start in survey.starts}
-    if len(sources) == 1 and survey.starts[0].source.form is SampleFormat.OURS:
+    if len({start.source.path for start in starts}) == 1 and (
+        starts[0].source.form is SampleFormat.OURS
+    ):
         return tuple(sorted(indices, key=lambda index: min(each.line for each in places[index])))
-    spans = [_span(each) for each in places]
-    known = [span for span in spans if span is not None]
-    if len(known) < len(spans):
+    spans = [span for span in map(_span, places) if span is not None]
+    if len(spans) < len(starts):
         return None
-    order = sorted(indices, key=lambda index: known[index])
+    order = sorted(indices, key=lambda index: spans[index])
     for before, after in pairwise(order):
-        is_other_arm = survey.starts[before].arm is not survey.starts[after].arm
-        if is_other_arm and known[before][1] >= known[after][0]:
+        is_other_arm = starts[before].arm is not starts[after].arm
+        if is_other_arm and spans[before][1] >= spans[after][0]:
             return None
     return tuple(order)
 
@@ -209,11 +202,10 @@ def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
 
 def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:
     """The first and the last time in the answers at these places; None if one has none."""
-    times = [_time(place) for place in places[:_TIMED]]
-    known = [time for time in times if time is not None]
-    if not known or len(known) < len(times):
+    times = [time for time in map(_time, places[:_TIMED]) if time is not None]
+    if not times or len(times) < len(places[:_TIMED]):
         return None
-    return min(known), max(known)
+    return min(times), max(times)
 
 
 def _time(place: SourcePosition) -> float | None:

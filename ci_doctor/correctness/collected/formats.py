@@ -15,7 +15,7 @@ from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.words import did_you_mean
 
 # --- the formats of collected samples, and how one is told from another ---
 
@@ -248,11 +248,8 @@ def read(form: SampleFormat, content: bytes) -> Entry:
 
 
 def _identity(value: dict[str, Any]) -> str | None:
-    for key in ID_KEYS:
-        identity = value.get(key)
-        if isinstance(identity, str) or _is_number(identity):
-            return str(identity)
-    return None
+    named = (value.get(key) for key in ID_KEYS)
+    return next((str(each) for each in named if isinstance(each, str) or _is_number(each)), None)
 
 
 def _is_number(value: object) -> TypeGuard[int]:
@@ -286,10 +283,8 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
     error = _sample_error(value)
     if error is not None:
         return Entry(id=identity, group=group, pass_=number, error=error)
-    output = value["output"]
-    prompt_facts = value.get("prompt_facts")
-    if not isinstance(prompt_facts, dict):
-        prompt_facts = {}
+    output, facts = value["output"], value.get("prompt_facts")
+    prompt_facts = facts if isinstance(facts, dict) else {}
     try:
         encode(prompt_facts)  # they are compared by their digests
         return Entry(
@@ -325,38 +320,28 @@ def _sample_error(value: dict[str, Any]) -> str | None:
 def _response(value: dict[str, Any], content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("object") == "error":
-        message = value.get("message")
-        error = f"an error: {message}"
-        return Entry(id=identity, error=error[:_MOST_ERROR])
-    answer = read_collected(content)
-    return _canonical_entry(identity, answer)
+        return Entry(id=identity, error=f"an error: {value.get('message')}"[:_MOST_ERROR])
+    return _canonical_entry(identity, read_collected(content))
 
 
 def _batch(value: dict[str, Any], _content: bytes) -> Entry:
     """A line of OpenAI's batch output (API reference, "The request output object")."""
-    name = None
-    custom_id = value.get("custom_id")
-    if isinstance(custom_id, str):
-        name = custom_id
-    response = value.get("response")
+    custom_id, response = value.get("custom_id"), value.get("response")
+    name = custom_id if isinstance(custom_id, str) else None
     if value.get("error") or not isinstance(response, dict):
         return _failed(name, value)
     status = response.get("status_code", 200)
     if status != 200:
         return Entry(id=name, error=f"HTTP {status}")
-    body = json.dumps(response.get("body")).encode()
     try:
-        answer = read_collected(body)
+        return _canonical_entry(name, read_collected(json.dumps(response.get("body")).encode()))
     except NotAnAnswerError as error:
         # Caught here, because only a batch line names its request outside the answer.
         return Entry(id=name, error=str(error))
-    return _canonical_entry(name, answer)
 
 
 def _failed(identity: str | None, value: dict[str, Any]) -> Entry:
-    details = json.dumps(value.get("error"))
-    error = f"an error: {details}"
-    return Entry(id=identity, error=error[:_MOST_ERROR])
+    return Entry(id=identity, error=f"an error: {json.dumps(value.get('error'))}"[:_MOST_ERROR])
 
 
 def _canonical_entry(identity: str | None, answer: Canonical) -> Entry:
@@ -373,23 +358,12 @@ def _row(value: dict[str, Any], _content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("error") or value.get("success") is False:
         return _failed(identity, value)
-    texts: list[str] = []
-    for key in TEXT_KEYS:
-        if key in value:
-            texts = _texts(value[key])
-            break
-    if not texts:
+    given = next((value[key] for key in TEXT_KEYS if key in value), None)
+    texts = list(_leaves(given))
+    # Strings, or nested lists of them (lm-eval's `resps`). Half of an answer must not pass for all.
+    if not texts or not all(isinstance(text, str) for text in texts):
         return Entry(id=identity, error="no generated text in the row")
     return _text_entry(identity, texts)
-
-
-def _texts(value: Any) -> list[str]:
-    """The strings of a string or of nested lists (lm-eval's `resps`); none if one is no string."""
-    leaves = list(_leaves(value))
-    # Half of an answer must not pass for all of it.
-    if not all(isinstance(leaf, str) for leaf in leaves):
-        return []
-    return leaves
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -401,17 +375,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _text_entry(identity: str | None, texts: list[str]) -> Entry:
-    choices = []
-    for index, text in enumerate(texts):
-        choice = {"index": index, "text": text}
-        choices.append(choice)
-    output = {"choices": choices}
-    return Entry(
-        id=identity,
-        output=output,
-        digest=digest(output),
-        empty=not any(texts),
-    )
+    output = {"choices": [{"index": index, "text": text} for index, text in enumerate(texts)]}
+    return Entry(id=identity, output=output, digest=digest(output), empty=not any(texts))
 
 
 _READERS = {

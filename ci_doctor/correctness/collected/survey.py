@@ -11,27 +11,198 @@ key there (legacy `top_logprobs`). Two things stay unnoticed, which the slow way
 beyond all doubles (1e999), and a duplicate key. Both are then the same on both sides.
 """
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import islice, product
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Struct, field
 
-from ci_doctor.correctness.collected.formats import SampleFormat, read
-from ci_doctor.correctness.collected.sources import (
-    NoEvidenceError,
-    Source,
-    SourcePosition,
-    records,
+from ci_doctor.correctness.collected.formats import (
+    AmbiguousError,
+    Entry,
+    SampleFormat,
+    blocks,
+    read,
+    recognise,
 )
+from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
-from ci_doctor.errors import UsageError
+from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.choices import BROKEN_OFF
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
+
+# --- the files of a path, their format, and the bytes at a position ---
+
+BUFFER = 1 << 20
+_SUFFIXES = (".jsonl", ".txt")
+_LINES_TO_TRY = 20
+
+
+class NoEvidenceError(ValueError):
+    """The files prove nothing; the text says why. The verdict is `void`."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """One file of one side."""
+
+    arm: Arm
+    path: Path
+    form: SampleFormat
+
+
+class SourcePosition(Struct, frozen=True, kw_only=True):
+    """Where a record is: `offset` and `length` in bytes, `line` from 1."""
+
+    source: Source
+    offset: int
+    length: int
+    line: int
+
+
+def find(path: str) -> list[Path]:
+    """The files that a path names. Raises UsageError if there are none."""
+    if path == "-":
+        raise UsageError(
+            "`-` is not supported: a file is read twice if answers differ", hint="name a file"
+        )
+    target = Path(path)
+    if target.is_dir():
+        return _in_directory(target)
+    if not target.exists():
+        hint = "name two files, or two directories, of samples"
+        raise UsageError(f"no such file: {path}", hint=hint)
+    if not target.is_file():
+        hint = "a file is read twice if answers differ: name a copy"
+        raise UsageError(f"not a regular file: {path}", hint=hint)
+    return [target]
+
+
+def _in_directory(directory: Path) -> list[Path]:
+    """The samples of a report directory of ours, or each file of samples in any other directory."""
+    own = directory / SAMPLES
+    # Beside our samples there are other .jsonl files: events, starts.
+    if own.is_file():
+        return [own]
+    # Sorted: the order of the files numbers the starts, and the file system has none.
+    candidates = sorted(directory.iterdir())
+    files = [path for path in candidates if path.suffix in _SUFFIXES and path.is_file()]
+    if not files:
+        raise UsageError(
+            f"no *.jsonl or *.txt in {directory}",
+            hint="name a directory with one file for each start",
+        )
+    return files
+
+
+def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
+    """The files of one side; `form` is the format of all of them, None if each is to be recognised.
+
+    Raises UsageError, NoEvidenceError.
+    """
+    return [Source(arm=arm, path=file, form=form or _form(file)) for file in find(path)]
+
+
+def _form(path: Path) -> SampleFormat:
+    """The format, by the first line that shows it: one broken line must not hide the rest."""
+    some = islice((line for line in lines(path) if line.strip()), _LINES_TO_TRY)
+    forms = [recognise(line) for line in some]
+    for form in forms:
+        if form is not None:
+            return form
+    what = "holds no samples in any known form" if forms else "is empty"
+    raise NoEvidenceError(f"{path} {what}")
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file. Raises InfraError if it cannot be read."""
+    try:
+        with path.open("rb", buffering=BUFFER) as file:
+            yield from file
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> InfraError | UsageError:
+    """The error to raise for a file that the system refuses to read."""
+    if isinstance(error, PermissionError):
+        return UsageError(f"cannot read {path}: {error.strerror}", hint="make it readable")
+    return InfraError(f"cannot read {path}: {error.strerror}", hint="look at the disk")
+
+
+def records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
+    """Every record of a file: its id in LMCache's format, else None; its bytes, offset and number.
+
+    Raises NoEvidenceError.
+    """
+    if source.form is SampleFormat.LMCACHE:
+        yield from _block_records(source)
+        return
+    offset = 0
+    for number, line in enumerate(lines(source.path), start=1):
+        if not line.isspace():
+            yield None, line, offset, number
+        offset += len(line)
+
+
+def _block_records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
+    numbered = enumerate(blocks(lines(source.path)), start=1)
+    try:
+        for number, (identity, offset, length) in numbered:
+            place = SourcePosition(source=source, offset=offset, length=length, line=number)
+            yield identity, content(place), offset, number
+    except AmbiguousError as error:
+        raise NoEvidenceError(
+            f"the blocks of {source.path} cannot be told apart: {error}"
+        ) from error
+
+
+def content(position: SourcePosition) -> bytes:
+    """The bytes at a position. Raises InfraError."""
+    path = position.source.path
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            data = os.pread(descriptor, position.length, position.offset)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if len(data) < position.length:
+        raise InfraError(
+            f"{path} became shorter while it was read", hint="compare files that nobody writes to"
+        )
+    return data
+
+
+def entry(position: SourcePosition) -> Entry:
+    """The record at a position, read the slow and complete way."""
+    return read(position.source.form, content(position))
+
+
+def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
+    """Raises UsageError if the two sides cannot be compared: other formats, or the same files."""
+    forms = {source.form for source in (*baseline, *candidate)}
+    if len(forms) > 1 and not all(form.is_api for form in forms):
+        words = " and ".join(sorted(form.words for form in forms))
+        raise UsageError(
+            f"{words} do not compare: they do not hold the same of an answer",
+            hint="give --format NAME",
+        )
+    for one, other in product(baseline, candidate):
+        # Our own samples may hold both arms in one file. The system is asked, and not the names: a
+        # link is the same file, too.
+        if one.form is not SampleFormat.OURS and one.path.samefile(other.path):
+            raise UsageError(
+                f"both sides name {one.path}", hint="a file is always the same as itself"
+            )
+
 
 # --- one line by its bytes ---
 
@@ -276,30 +447,25 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     """Read both sides. Raises NoEvidenceError, InfraError."""
-    starts: list[CollectedStart] = []
-    notes: list[str] = []
     answer_tokens: set[bytes] = set()
-    for arm, side in zip(Arm, (baseline, candidate), strict=True):
-        of_side, side_notes = _choose(arm, side, answer_tokens)
-        starts.extend(of_side)
-        notes.extend(side_notes)
+    of_baseline, notes = _choose(Arm.BASELINE, baseline, answer_tokens)
+    of_candidate, more_notes = _choose(Arm.CANDIDATE, candidate, answer_tokens)
+    starts = [*of_baseline, *of_candidate]
     _refuse_itself(starts)
     passes = _passes(starts)
     by_line = _by_line(starts)
-    # A dict, and not a set: requests stay in the order of the files.
-    requests: dict[str, None] = {}
     for start in starts:
         _align(start, by_line=by_line)
-        for column in start.columns.values():
-            requests.update(dict.fromkeys(column))
-    odd = [request for request in requests if not _is_same(request, starts, passes)]
+    # A dict, and not a set: requests stay in the order of the files.
+    columns = (column for start in starts for column in start.columns.values())
+    requests = list(dict.fromkeys(request for column in columns for request in column))
     return Survey(
         starts=tuple(starts),
-        requests=list(requests),
-        odd=odd,
+        requests=requests,
+        odd=[request for request in requests if not _is_same(request, starts, passes)],
         passes=passes,
         aligned="line" if by_line else "id",
-        notes=tuple(notes),
+        notes=(*notes, *more_notes),
     )
 
 
@@ -351,10 +517,10 @@ def _passes(starts: Sequence[CollectedStart]) -> int:
     passes = {}
     for start in starts:
         there = {record.pass_ for record in start.file_start.records}
-        number = passes[start.name] = max(there)
-        if len(there) < number:
+        passes[start.name] = max(there)
+        if len(there) < max(there):
             raise NoEvidenceError(
-                f"{start.name} has answers of pass {number}, and of {len(there)} passes in all"
+                f"{start.name} has answers of pass {max(there)}, and of {len(there)} passes in all"
             )
     if len(set(passes.values())) > 1:
         counts = ", ".join(f"{name} {number}" for name, number in passes.items())
@@ -402,15 +568,13 @@ def _align(start: CollectedStart, *, by_line: bool) -> None:
 
 def _is_same(request: str, starts: Sequence[CollectedStart], passes: int) -> bool:
     """Whether every start has one answer in every pass, and the bytes of all are the same."""
-    first: bytes | None = None
+    tokens: set[bytes | None] = set()
     for start in starts:
         if len(start.columns) < passes or request in start.twice:
             return False
         for column in start.columns.values():
             record = column.get(request)
-            if record is None or record.token is None:
-                return False
-            first = first or record.token
-            if record.token != first:
+            tokens.add(record.token if record else None)
+            if None in tokens or len(tokens) > 1:
                 return False
     return True

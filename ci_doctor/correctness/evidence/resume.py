@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: resumes a run that was killed, from its finished starts."""
+"""Acts on files: `starts.jsonl`, the finished starts, and how a run that was killed goes on with them.
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+A start gets its line after its last sample. Nothing is synchronised to the disk: after a power cut
+`resume` notices what is missing, and that start is made again.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, clear_unfinished
-from ci_doctor.correctness.evidence.finished_starts import read_starts, write_starts
+from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, STARTS, clear_unfinished
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences, read_run
 from ci_doctor.correctness.evidence.samples import (
     NO_PASS,
+    EvidenceFile,
     Outputs,
     Sample,
     SamplePosition,
@@ -20,7 +27,15 @@ from ci_doctor.correctness.evidence.samples import (
     read_line,
     read_lines,
 )
-from ci_doctor.correctness.results import StartResult, unusable_arm, with_answers
+from ci_doctor.correctness.results import (
+    StartResult,
+    decoded,
+    encoded,
+    relative,
+    unusable_arm,
+    with_answers,
+    without_answers,
+)
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ArmStart
@@ -28,15 +43,104 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.requests import Request
+from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
+
+# --- `starts.jsonl`, the finished starts ---
+
+SCHEMA = "ci-doctor/start/4"
+
+
+class StartWriter(EvidenceFile):
+    """Appends a line for each finished start to `starts.jsonl`, without secrets."""
+
+    def __init__(self, directory: Path, redactor: Redactor, *, append: bool = False) -> None:
+        super().__init__(directory / STARTS, append=append)
+        self._redactor = redactor
+
+    def write(self, result: StartResult) -> None:
+        """Record a start whose samples are written.
+
+        A start that is no evidence (cut short, warm-up) is left out: a resumed run must make it again.
+        Raises InfraError if the disk refuses the line.
+        """
+        if result.counts:
+            self.append_line(_start_line(recordable(result, self._redactor), self.path.parent))
+
+
+def recordable(result: StartResult, redactor: Redactor) -> StartResult:
+    """A start without its answers and without secrets."""
+    record: StartResult = redactor.value(without_answers(result))
+    return record
+
+
+def write_starts(directory: Path, records: Sequence[StartResult]) -> None:
+    """Replace `starts.jsonl` by these records, atomically. Raises UsageError."""
+    # At once: a kill in between must not lose finished starts.
+    lines = (_start_line(record, directory) for record in records)
+    write_atomically(directory / STARTS, b"".join(lines))
+
+
+def read_starts(directory: Path) -> list[StartResult]:
+    """The finished starts without their answers, in the order in which they were made.
+
+    A torn line, or one that is no record, is left out. Without a file there are none. Raises
+    UsageError if the file cannot be read.
+    """
+    path = directory / STARTS
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", hint="leave --resume out"
+        ) from error
+    records = []
+    for line in lines:
+        # A line without its newline was cut off by a kill, even if it happens to be JSON.
+        if not line.endswith(b"\n"):
+            continue
+        with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
+            record = decoded(json.loads(line), _StartLine)
+            if record.schema == SCHEMA:
+                records.append(_moved(record.result, lambda path: str(directory / path)))
+    return records
+
+
+class _StartLine(Struct, frozen=True):
+    """A line of `starts.jsonl`. Logs inside the report directory are relative to it."""
+
+    schema: str
+    result: StartResult
+
+
+def _start_line(record: StartResult, directory: Path) -> bytes:
+    """One line of ASCII: a path may hold a lone surrogate."""
+    line = _StartLine(SCHEMA, _moved(record, lambda path: relative(path, directory)))
+    return json.dumps(encoded(line)).encode("ascii") + b"\n"
+
+
+def _moved(result: StartResult, move: Callable[[str], str]) -> StartResult:
+    """The start with the paths of its logs changed."""
+    failure = result.failure
+    if failure is not None and failure.log is not None:
+        failure = replace(failure, log=move(failure.log))
+    services = tuple(
+        replace(each, log=move(each.log)) if each.log else each for each in result.services
+    )
+    return replace(result, failure=failure, services=services)
+
+
+# --- a run that was killed goes on ---
 
 
 def _is_answer(sample: Sample) -> bool:
     """Whether a sample's output, if there is one, has the shape of an answer."""
-    if sample.output is None:
-        return True
     try:
-        check_output(sample.output)
+        if sample.output is not None:
+            check_output(sample.output)
     except NotAnAnswerError:
         return False
     return True
@@ -53,6 +157,7 @@ class RecordedStart:
         requests: Sequence[Request] = (),
     ) -> None:
         self.record = record
+        self.name = record.start.name
         self.tally = Tally(
             arm=record.start.arm,
             number=record.start.number,
@@ -61,9 +166,7 @@ class RecordedStart:
             requests=requests,
         )
         # What its samples must still hold: request and pass.
-        self._open: set[tuple[str, int]] = set()
-        for identity in ids:
-            self._open.update((identity, number) for number in range(1, passes + 1))
+        self._open = {(identity, number) for identity in ids for number in range(1, passes + 1)}
         self._invalid: str | None = None
 
     def add(self, sample: Sample) -> None:
@@ -84,32 +187,22 @@ class RecordedStart:
 
     def distrust(self) -> str | None:
         """Why the start must be made again; None if it can be kept."""
-        record = self.record
+        start = self.record.start
         # Resuming must not erase an outside cause that only the start's own log reports.
-        if record.start.outside and not record.start.claimed:
+        if start.outside and not start.claimed:
             return "it failed for a reason outside the change"
         if self._invalid:
             return self._invalid
-        # A start that failed has no answers to the rest.
-        is_incomplete = bool(self._open) and not record.start.failed
-        count = self.tally.count
-        # The record counts what was written: fewer lines mean that the disk lost some.
-        if count != record.samples or is_incomplete:
-            return f"only {count} of its answers are in {SAMPLES}"
+        # A start that failed has no answers to the rest. The record counts what was written: fewer
+        # lines mean that the disk lost some.
+        is_incomplete = bool(self._open) and not start.failed
+        if self.tally.count != self.record.samples or is_incomplete:
+            return f"only {self.tally.count} of its answers are in {SAMPLES}"
         return None
 
     def result(self) -> StartResult:
         """The result as it was when the start was made."""
-        record = self.record
-        start = record.start
-        tally = self.tally
-        answers = replace(
-            record,
-            start=tally.start(failed=start.failed, outside=start.outside),
-            digests=tally.digests,
-            errors=tally.errors,
-        )
-        return with_answers(record, answers)
+        return with_answers(self.record, self.tally.result())
 
 
 _CHUNK_BYTES = 1 << 20
@@ -126,7 +219,7 @@ class Resumed(Struct, frozen=True, kw_only=True):
     again: tuple[str, ...] = ()
 
 
-class _Line(Struct, frozen=True):
+class _Line(NamedTuple):
     """A line of samples.jsonl that belongs to a finished start."""
 
     start: str
@@ -136,15 +229,9 @@ class _Line(Struct, frozen=True):
 
 def free_number(arm: Arm, starts: Iterable[ArmStart]) -> int:
     """The number of the arm's next start: the lowest that none of `starts` has. Pure."""
-    taken = set()
-    for start in starts:
-        # Archived starts have numbers of their own (a1).
-        if start.arm is arm and not start.archived:
-            taken.add(start.number)
-    number = 1
-    while number in taken:
-        number += 1
-    return number
+    # Archived starts have numbers of their own (a1).
+    taken = {start.number for start in starts if start.arm is arm and not start.archived}
+    return min(set(range(1, len(taken) + 2)) - taken)
 
 
 def resume(
@@ -166,7 +253,8 @@ def resume(
     """
     check_resumable(directory, identity)
     try:
-        return _resume(directory, _RecordedRun(read_starts(directory), ids, passes, requests), arms)
+        starts = [RecordedStart(each, ids, passes, requests) for each in read_starts(directory)]
+        return _resume(directory, starts, arms)
     except OSError as error:
         raise UsageError(
             f"cannot resume the run in {directory}: {error}",
@@ -188,89 +276,52 @@ def check_resumable(directory: Path, identity: RunIdentity) -> None:
         )
 
 
-def _resume(directory: Path, evidence: "_RecordedRun", arms: Mapping[Arm, ArmPlan]) -> Resumed:
+def _resume(
+    directory: Path, recorded: Sequence[RecordedStart], arms: Mapping[Arm, ArmPlan]
+) -> Resumed:
     path = directory / SAMPLES
+    starts = {(each.record.start.arm.value, each.record.start.number): each for each in recorded}
+    # One entry for each line of the file. None: it belongs to no finished start.
+    lines: list[_Line | None] = []
     if path.exists():
-        for place, line in read_lines(path):
-            evidence.add(place, line)
-    kept, again = evidence.trusted()
-    wrong = unusable_arm([start.result() for start in kept], arms)
-    for start in kept:
-        if start.record.start.arm is wrong:
-            again += (_made_again(start, "its command could not run as it was written"),)
-    kept = [start for start in kept if start.record.start.arm is not wrong]
-    records = [start.record for start in kept]
-    names = {record.start.name for record in records}
+        lines = [_line(starts, place, line) for place, line in read_lines(path)]
+    reasons = {each.name: each.distrust() for each in starts.values()}
+    kept = [each for each in starts.values() if reasons[each.name] is None]
+    wrong = unusable_arm([each.result() for each in kept], arms)
+    for each in kept:
+        if each.record.start.arm is wrong:
+            reasons[each.name] = "its command could not run as it was written"
+    kept = [each for each in kept if reasons[each.name] is None]
+    names = {each.name for each in kept}
     # The starts first: a kill in between leaves samples without a start, which go the next time.
-    write_starts(directory, records)
-    lines = _keep_only(path, evidence.lines, names)
-    clear_unfinished(directory, names)
-    return Resumed(
-        results=tuple(start.result() for start in kept),
-        outputs=_outputs(directory, path, lines),
-        again=again,
-    )
-
-
-def _outputs(
-    directory: Path, path: Path, lines: Sequence[tuple[str | None, SamplePosition]]
-) -> Outputs:
+    write_starts(directory, [each.record for each in kept])
     outputs = Outputs(directory)
-    for digest, place in lines:
+    for digest, place in _keep_only(path, lines, names):
         # The line of a request that failed has no output.
         if digest is not None:
             outputs.note(digest, path, place)
-    return outputs
+    clear_unfinished(directory, names)
+    return Resumed(
+        results=tuple(each.result() for each in kept),
+        outputs=outputs,
+        again=tuple(f"{name} is made again: {why}" for name, why in reasons.items() if why),
+    )
 
 
-class _RecordedRun:
-    """The finished starts, and every line that belongs to one."""
-
-    def __init__(
-        self,
-        records: Sequence[StartResult],
-        ids: Sequence[str],
-        passes: int,
-        requests: Sequence[Request],
-    ) -> None:
-        self.starts: dict[tuple[str, int], RecordedStart] = {}
-        for record in records:
-            start = RecordedStart(record, ids, passes, requests)
-            self.starts[record.start.arm.value, record.start.number] = start
-        # One entry for each line of the file. None: it belongs to no finished start.
-        self.lines: list[_Line | None] = []
-
-    def add(self, place: SamplePosition, line: bytes) -> None:
-        """One line of the samples file."""
-        self.lines.append(self._line(place, line))
-
-    def _line(self, place: SamplePosition, line: bytes) -> _Line | None:
-        try:
-            sample = read_line(line)
-        except ValueError:
-            # Torn or damaged: its start turns out incomplete.
-            return None
-        start = self.starts.get((sample.arm, sample.start))
-        if start is None:
-            return None
-        start.add(sample)
-        return _Line(start.record.start.name, sample.digest, place)
-
-    def trusted(self) -> tuple[list[RecordedStart], tuple[str, ...]]:
-        """The starts that can be kept, and one sentence for each of the others."""
-        kept: list[RecordedStart] = []
-        again: list[str] = []
-        for start in self.starts.values():
-            reason = start.distrust()
-            if reason is None:
-                kept.append(start)
-            else:
-                again.append(_made_again(start, reason))
-        return kept, tuple(again)
-
-
-def _made_again(start: RecordedStart, reason: str) -> str:
-    return f"{start.record.start.name} is made again: {reason}"
+def _line(
+    starts: Mapping[tuple[str, int], RecordedStart], place: SamplePosition, line: bytes
+) -> _Line | None:
+    """One line of the samples file, which its start takes note of."""
+    try:
+        sample = read_line(line)
+    except ValueError:
+        # Torn or damaged: its start turns out incomplete.
+        return None
+    start = starts.get((sample.arm, sample.start))
+    if start is None:
+        return None
+    start.add(sample)
+    return _Line(start.name, sample.digest, place)
 
 
 def _keep_only(
@@ -289,22 +340,16 @@ def _keep_only(
     partial = path.with_name(PARTIAL)
     with path.open("rb") as source, partial.open("wb") as target:
         for line in kept:
-            length = line.place.length
             source.seek(line.place.offset)
-            _copy(source, target, length)
-            place = SamplePosition(offset=end, length=length)
-            places.append((line.digest, place))
-            end += length
+            _copy(source, target, line.place.length)
+            places.append((line.digest, replace(line.place, offset=end)))
+            end += line.place.length
     partial.replace(path)
     return places
 
 
 def _copy(source: BinaryIO, target: BinaryIO, count: int) -> None:
     """Copy `count` bytes piece by piece: the memory for an answer does not grow with it."""
-    left = count
-    while left > 0:
-        chunk = source.read(min(left, _CHUNK_BYTES))
-        if not chunk:
-            return
+    while count > 0 and (chunk := source.read(min(count, _CHUNK_BYTES))):
         target.write(chunk)
-        left -= len(chunk)
+        count -= len(chunk)

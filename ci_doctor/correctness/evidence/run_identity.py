@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: `run.json`, what a run is, so that no other is resumed, and the order of its starts."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -71,28 +72,29 @@ def identify(
     `more` are further settings that change what the evidence means, such as the commit. Neither the
     budget nor any timeout nor `max_starts` is part of it: a run may resume under others.
     """
-    requests = [[each.id, each.path, each.body, each.method] for each in plan.requests]
+    rules, limit = plan.rules, plan.comparison.limit
     hashes: dict[str, str] = {}
     for arm, arm_plan in plan.arms.items():
         hashes.update(_hashes(arm, arm_plan, plan.environment))
     settings: dict[str, Setting] = {
-        "retries": plan.rules.retries,
-        _ALPHA: plan.rules.alpha,
-        _POLICY: plan.rules.policy.value,
-        _CANDIDATES: plan.rules.least_candidates,
-        _BASELINES: plan.rules.least_baselines,
-        SEED: plan.rules.seed,
+        "retries": rules.retries,
+        _ALPHA: rules.alpha,
+        _POLICY: rules.policy.value,
+        _CANDIDATES: rules.least_candidates,
+        _BASELINES: rules.least_baselines,
+        SEED: rules.seed,
         _ORDER: _DRAWN,
         "passes": plan.passes,
         "concurrency": plan.concurrency,
         "caches": plan.caches.value,
         "compare": plan.comparison.level.value,
-        "limit": str(plan.comparison.limit) if plan.comparison.limit else None,
+        "limit": str(limit) if limit else None,
         "control": plan.control,
-        "evidence": plan.rules.evidence.value,
+        "evidence": rules.evidence.value,
         "devices": " ".join(plan.places),
         **more,
     }
+    requests = [[each.id, each.path, each.body, each.method] for each in plan.requests]
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
 
 
@@ -125,42 +127,24 @@ def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator
     proof = msgspec.to_builtins(plan.proof)
     yield f"the proof of the {arm}", _hash(proof)
     yield f"the reset of the {arm}", _hash(plan.reset)
-    inherited = _inherited(environment)
+    # The inherited variables that are known to change answers; all others may differ.
+    inherited = {each.name: environment[each.name] for each in TABLE if each.name in environment}
     for name in start_order(plan.specs, plan.names):
         spec = plan.specs[name]
-        whose = f"the {arm}'s {name}"
         # An arm that is one command has a service of its own name.
-        if name == arm.value:
-            whose = f"the {arm}"
+        whose = f"the {arm}" if name == arm.value else f"the {arm}'s {name}"
         yield f"the command of {whose}", _hash(spec.words())
         yield f"the directory of {whose}", _hash(spec.cwd)
-        variables = {**inherited, **spec.env}
-        for variable, value in sorted(variables.items()):
+        for variable, value in sorted({**inherited, **spec.env}.items()):
             yield f"the variable {variable} of {whose}", _hash(value)
 
 
-def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """The inherited variables that are known to change answers; all others may differ."""
-    inherited = {}
-    for row in TABLE:
-        value = environment.get(row.name)
-        if value is not None:
-            inherited[row.name] = value
-    return inherited
-
-
 def _hash(value: object) -> str:
-    content = json.dumps(value).encode("ascii")
-    digits = hashlib.sha256(content).hexdigest()
-    return digits[:_HASH_DIGITS]
+    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()[:_HASH_DIGITS]
 
 
-def differences(before: RunIdentity, now: RunIdentity) -> tuple[str, ...]:
+def differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
     """What differs between two runs, a few words each. Pure."""
-    return tuple(_differences(before, now))
-
-
-def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
     if before.requests != now.requests:
         yield "the requests changed"
     # The hashes themselves are not shown: a few digits tell a person nothing.
@@ -168,8 +152,7 @@ def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
         if before.hashes.get(what) != now.hashes.get(what):
             yield f"{what} changed"
     for name in {**before.settings, **now.settings}:
-        old = before.settings.get(name)
-        new = now.settings.get(name)
+        old, new = before.settings.get(name), now.settings.get(name)
         if old != new:
             yield f"{name} {_in_words(old)} -> {_in_words(new)}"
 
@@ -177,10 +160,8 @@ def _differences(before: RunIdentity, now: RunIdentity) -> Iterator[str]:
 def _in_words(value: Setting) -> str:
     if value is None:
         return "unset"
-    if isinstance(value, str):
-        return value
     # As JSON: `true` and not `True`, as the person wrote it in the configuration.
-    return json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_run(directory: Path) -> RunDescription:
@@ -243,9 +224,14 @@ def with_order(rules: Rules, seed: int | None, resumed: Path | None) -> Rules:
     `seed` gets one from the kernel, because the test uses that the order is chance. Raises
     UsageError if a resumed run had a larger `max_starts`.
     """
-    run = None if resumed is None else _recorded(resumed)
+    run = None
+    if resumed is not None:
+        # Without one, whoever resumes this run gets the reason then.
+        with contextlib.suppress(UsageError):
+            run = read_run(resumed)
     if seed is None:
-        seed = _seed_of(run)
+        kept = run.identity.settings.get(SEED) if run else None
+        seed = kept if isinstance(kept, int) else int.from_bytes(os.urandom(_BYTES), "big")
     before = () if run is None else run.max_starts
     if before and max(before) > rules.max_starts:
         raise UsageError(
@@ -255,19 +241,3 @@ def with_order(rules: Rules, seed: int | None, resumed: Path | None) -> Rules:
         )
     earlier = tuple(most for most in before if most != rules.max_starts)
     return replace(rules, seed=seed, earlier_max_starts=earlier)
-
-
-def _recorded(directory: Path) -> RunDescription | None:
-    try:
-        return read_run(directory)
-    except UsageError:
-        # Whoever resumes this run gets the reason then.
-        return None
-
-
-def _seed_of(run: RunDescription | None) -> int:
-    if run is not None:
-        seed = run.identity.settings.get(SEED)
-        if isinstance(seed, int):
-            return seed
-    return int.from_bytes(os.urandom(_BYTES), "big")

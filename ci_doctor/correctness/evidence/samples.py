@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Iterator, Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import msgspec
@@ -70,26 +69,22 @@ class SamplePosition(Struct, frozen=True, kw_only=True):
     length: int
 
 
-class SampleWriter:
-    """Writes samples without the values of secrets.
+class EvidenceFile:
+    """A file to which each line goes whole and at once.
 
-    Each line goes to the system whole and at once. With `append`, samples follow those that
-    `resume` left in the file; else the file is new.
+    With `append`, lines follow those that `resume` left in the file; else the file is new.
     """
 
-    def __init__(self, path: Path, redactor: Redactor, *, append: bool = False) -> None:
+    def __init__(self, path: Path, *, append: bool = False) -> None:
         self.path = path
-        self._redactor = redactor
-        # "wb" truncates: a sample of an earlier attempt must never be read as one of this.
+        # "wb" truncates: a line of an earlier attempt must never be read as one of this.
         self._mode = "ab" if append else "wb"
         self._file: FileIO | None = None
-        self._end = 0
 
     def __enter__(self) -> Self:
         try:
             make_directory(self.path.parent)
             self._file = FileIO(self.path, self._mode)
-            self._end = os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise UsageError(
                 f"cannot write {self.path}: {error.strerror}",
@@ -97,43 +92,44 @@ class SampleWriter:
             ) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._file is None:
-            return
-        # Some file systems report a full disk only now; `write` has reported it then too.
+    def __exit__(self, *_: object) -> None:
+        # Some file systems report a full disk only now; `append_line` has reported it then too.
         with contextlib.suppress(OSError):
-            self._file.close()
+            if self._file is not None:
+                self._file.close()
 
-    def write(self, sample: Sample) -> SamplePosition:
+    def append_line(self, content: bytes) -> SamplePosition:
         """Append one line, and return its place. Raises InfraError if the disk refuses it.
 
         Then none of the line is left.
         """
         assert self._file is not None  # noqa: S101 - used outside `with` is a programming error
-        content = self._redacted(sample).encode("ascii") + b"\n"
         try:
-            append_whole(self._file, content, self._end)
+            end = self._file.seek(0, os.SEEK_END)
+            append_whole(self._file, content, end)
         except OSError as error:
             raise InfraError(
                 f"cannot write {self.path}: {error.strerror}", hint="free some disk space"
             ) from error
-        place = SamplePosition(offset=self._end, length=len(content))
-        self._end += len(content)
-        return place
+        return SamplePosition(offset=end, length=len(content))
 
-    def _redacted(self, sample: Sample) -> str:
+
+class SampleWriter(EvidenceFile):
+    """Writes samples without the values of secrets."""
+
+    def __init__(self, path: Path, redactor: Redactor, *, append: bool = False) -> None:
+        super().__init__(path, append=append)
+        self._redactor = redactor
+
+    def write(self, sample: Sample) -> SamplePosition:
+        """Append one line, and return its place, as `append_line`."""
         # ASCII, because a model may produce a lone surrogate.
         line = json.dumps(msgspec.to_builtins(sample))
         # Only values, and no keys: an answer may hold a key `token`, and its value is evidence.
-        if self._redactor.without_values(line) == line:
-            return line
-        # String by string, because a number may hold the same digits.
-        return _STRING.sub(lambda match: self._redactor.without_values(match[0]), line)
+        if self._redactor.without_values(line) != line:
+            # String by string, because a number may hold the same digits.
+            line = _STRING.sub(lambda match: self._redactor.without_values(match[0]), line)
+        return self.append_line(line.encode("ascii") + b"\n")
 
 
 def append_whole(file: FileIO, content: bytes, end: int) -> None:
@@ -233,10 +229,8 @@ class Outputs(Mapping[str, dict[str, Any]]):
     def __getitem__(self, digest: str) -> dict[str, Any]:
         row = self._rows[digest]
         path = self._paths[self._files[row]]
-        offset = self._offsets[row]
-        length = self._lengths[row]
         try:
-            sample = read_line(self._read(path, offset, length))
+            sample = read_line(self._read(path, self._offsets[row], self._lengths[row]))
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise _unreadable(path, digest, str(error)) from error
         # Somebody may have rewritten the file under us.

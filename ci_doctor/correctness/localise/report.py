@@ -23,8 +23,8 @@ from ci_doctor.correctness.localise.trials import (
 )
 from ci_doctor.correctness.pace import command_line
 from ci_doctor.correctness.results import StartResult, relative
-from ci_doctor.model.facts.correctness import CorrectnessFacts
-from ci_doctor.model.facts.localisation import (
+from ci_doctor.model.facts.correctness import (
+    CorrectnessFacts,
     LocalisationFacts,
     LocalisationStart,
     LocalisationTrial,

@@ -36,9 +36,8 @@ from ci_doctor.correctness.localise.trials import (
 )
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.same_answers import NearAnswers
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Caches, Comparison, ExperimentPlan
-from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.tally import NearAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.load.requests import Request
@@ -301,10 +300,8 @@ class _RunningSearch:
     async def _until_signal(
         self, most: int, samples: SampleWriter, interruption: Interruption
     ) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         try:
-            with interruption.watch(task):
+            with interruption.watch():
                 await self._pairs(most, samples)
         except asyncio.CancelledError:
             if interruption.received is None:

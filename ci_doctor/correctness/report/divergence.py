@@ -2,56 +2,304 @@
 """Where two canonical outputs diverge, and how hard. Pure.
 
 By token if both sides report their tokens, else by character; by item if the answers are vectors, scores or ranks.
+
+Tokens are read in three forms: `token_ids`, a chat's `logprobs.content[]`, and a completion's
+`logprobs.tokens` with its parallel lists (OpenAI's API reference). Servers write anything into
+these fields. A value of any other form counts as absent.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.correctness.report.tokens import (
-    Choice,
-    Hardness,
-    Step,
-    common,
-    compare_steps,
-    number_difference,
-    step,
-    token_lists,
-    ulp_before,
-)
 from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of
 from ci_doctor.load.canonical import encode, text_of
 from ci_doctor.load.choices import ulp_distance
-from ci_doctor.model.facts.answers import NumbersApart
+from ci_doctor.model.facts.correctness import Divergence, Hardness, NumbersApart, PositionUnit
+
+# --- the generated tokens of a choice, and how far apart two of them are ---
+
+# --- the generated tokens of a choice, with their log-probabilities if the server reports them ---
+
+Choice = Mapping[str, Any]
+
+
+class _Token(Struct, frozen=True, kw_only=True):
+    """A token: its text, and its bytes if reported."""
+
+    token: str
+    bytes: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> object:
+        """What identifies the token.
+
+        Tokens that are not whole characters may share one text (U+FFFD), but never their bytes.
+        """
+        return self.token if self.bytes is None else self.bytes
+
+
+class Alternative(_Token, frozen=True, kw_only=True):
+    """A candidate token and its log-probability in nat."""
+
+    logprob: float
+
+
+class Step(_Token, frozen=True, kw_only=True):
+    """One generated token and its alternatives.
+
+    `top` are the most probable tokens at this position, the best first. The token itself may be one
+    of them. `logprob` is in nat, None if the server does not report it.
+    """
+
+    logprob: float | None = None
+    top: tuple[Alternative, ...] = ()
+
+
+def token_lists(left: Choice, right: Choice) -> tuple[list[Any], list[Any]] | None:
+    """The tokens of two choices in the same form; None if one of them reports none.
+
+    Ids come before texts: two ids may decode to one text.
+    """
+    for tokens in (_ids, _texts):
+        one, other = tokens(left), tokens(right)
+        if one and other:
+            return one, other
+    return None
+
+
+def _ids(choice: Choice) -> list[Any]:
+    ids = choice.get("token_ids")
+    return ids if isinstance(ids, list) else []
+
+
+def _texts(choice: Choice) -> list[Any]:
+    return [
+        (entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None
+        for entry in chat_entries(choice)
+    ] or _legacy(choice, "tokens")
+
+
+def chat_entries(choice: Choice) -> list[Any]:
+    """`logprobs.content`, one entry a token; empty if there is none."""
+    return _legacy(choice, "content")
+
+
+def _legacy(choice: Choice, key: str) -> list[Any]:
+    """One of the lists under `logprobs`."""
+    logprobs = choice.get("logprobs")
+    values = logprobs.get(key) if isinstance(logprobs, dict) else None
+    return values if isinstance(values, list) else []
+
+
+def step(choice: Choice, index: int) -> Step | None:
+    """The token at 0-based `index`; None if the choice reports nothing for it."""
+    ids, entries, texts = _ids(choice), chat_entries(choice), _legacy(choice, "tokens")
+    # Ids and log-probabilities are matched by position. That holds only for lists of one length: a
+    # server may count a stop token in one list and not in the other.
+    if ids and len(entries or texts) not in {0, len(ids)}:
+        entries = texts = []
+    if index < len(entries) and isinstance(entries[index], dict):
+        listed = entries[index].get("top_logprobs")
+        return _step(entries[index], listed if isinstance(listed, list) else ())
+    if index < len(texts):
+        # The parallel lists of a completion need not have one length.
+        own, listed = (
+            values[index] if index < len(values) else None
+            for values in (_legacy(choice, "token_logprobs"), _legacy(choice, "top_logprobs"))
+        )
+        pairs = listed.items() if isinstance(listed, dict) else ()
+        return _step(
+            {"token": str(texts[index]), "logprob": own},
+            [{"token": word, "logprob": value} for word, value in pairs],
+        )
+    return Step(token=f"token {ids[index]}") if index < len(ids) else None
+
+
+def _step(entry: Choice, listed: Iterable[Any]) -> Step:
+    """The token of an entry of a chat's form, with those that are listed beside it."""
+    top = []
+    for each in listed:
+        logprob = number(each.get("logprob")) if isinstance(each, dict) else None
+        if logprob is not None:
+            token, its_bytes = str(each.get("token", "")), _bytes(each.get("bytes"))
+            top.append(Alternative(token=token, logprob=logprob, bytes=its_bytes))
+    return Step(
+        token=str(entry.get("token", "")),
+        logprob=number(entry.get("logprob")),
+        bytes=_bytes(entry.get("bytes")),
+        top=tuple(sorted(top, key=lambda each: -each.logprob)),
+    )
+
+
+def _bytes(value: object) -> tuple[int, ...] | None:
+    # `type`, not isinstance: True is an int to Python, and no byte.
+    if not isinstance(value, list) or any(type(each) is not int for each in value):
+        return None
+    return tuple(value)
+
+
+def number(value: object) -> float | None:
+    """A JSON number as a double; None for anything else, and for an integer beyond all doubles."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def common(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """The length of the longest common prefix of two sequences."""
+    # Bisection: comparing two slices is one call in C, a loop over ten million characters is not.
+    least = 0
+    most = min(len(left), len(right))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if left[least:middle] == right[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+# --- how hard two sides differ at one token: whether rounding is enough to flip it ---
+
+# Two tokens whose log-probabilities are closer than this (in nat) can change places by rounding
+# alone: in bfloat16, with 8 bits of precision, a logit of 16 to 32 moves in steps of 0.125 (IEEE
+# 754 arithmetic, not a measurement).
+NEAR_NAT = 0.1
+
+
+class _Gap(NamedTuple):
+    """The distance of two tokens in nat; `is_hard`: rounding cannot explain it."""
+
+    nat: float
+    is_hard: bool
+
+
+def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
+    """How hard two different tokens at one step differ, and how far apart they are in nat."""
+    if left.name == right.name:
+        # Ids that differ below one text: the log-probabilities are keyed by text, and cannot tell
+        # the two apart.
+        return Hardness.UNKNOWN, None
+    gaps = [gap for gap in (_gap(left, right.name), _gap(right, left.name)) if gap is not None]
+    if any(gap.is_hard for gap in gaps):
+        return Hardness.HARD, max(gap.nat for gap in gaps)
+    # One side alone can prove that a difference is hard, but not that it is a near-tie.
+    if len(gaps) < 2:
+        return Hardness.UNKNOWN, None
+    return Hardness.NEAR_TIE, max(gap.nat for gap in gaps)
+
+
+def _gap(step: Step, other: object) -> _Gap | None:
+    """How far the token named `other` is from the generated one; None if no other is listed."""
+    alternatives = {each.name: each.logprob for each in step.top}
+    own = alternatives.get(step.name) if step.logprob is None else step.logprob
+    if own is None or not alternatives.keys() - {step.name}:
+        return None
+    if other in alternatives:
+        distance = abs(own - alternatives[other])
+        return _Gap(distance, is_hard=distance >= NEAR_NAT)
+    # An unlisted token is at most as probable as the least probable listed one. A generated token
+    # below all listed ones (sampling) would give a negative distance.
+    return _Gap(max(0.0, own - min(alternatives.values())), is_hard=True)
+
+
+def ulp_between(left: Step | None, right: Step | None) -> int | None:
+    """The distance of two log-probabilities in units in the last place of float32.
+
+    None if one of them is not reported.
+    """
+    if left is None or right is None or left.logprob is None or right.logprob is None:
+        return None
+    return ulp_distance(left.logprob, right.logprob)
+
+
+# --- where the log-probabilities of two choices with the same tokens differ first ---
+
+_BEFORE = 8  # tokens; a drift of the numbers shows there before it flips a token
+_SHOWN_BEFORE = 20
+
+
+def number_difference(left: Choice, right: Choice) -> Divergence | None:
+    """The first difference of numbers, all tokens being the same; None if no token can be named.
+
+    Its `gap` is the greatest there, of the token itself and of what both sides list, and `ulp` that of
+    the generated tokens' own numbers.
+    """
+    at = _first_differing(left, right)
+    one, other = (None, None) if at is None else (step(left, at), step(right, at))
+    if at is None or one is None or other is None:
+        return None
+    theirs = {each.name: each.logprob for each in other.top}
+    # What only one side lists has no number on the other: how far it moved is unknown.
+    pairs = [(each.logprob, theirs.get(each.name)) for each in one.top]
+    pairs_with_own = [(one.logprob, other.logprob), *pairs]
+    gaps = [abs(a - b) for a, b in pairs_with_own if a is not None and b is not None]
+    if not gaps:
+        return None
+    before = [step(left, index) for index in range(max(0, at - _SHOWN_BEFORE), at)]
+    return Divergence(
+        field="logprobs",
+        hardness=Hardness.NUMBERS,
+        unit=PositionUnit.TOKEN,
+        position=at,
+        gap=max(gaps),
+        ulp=ulp_between(one, other),
+        before="".join(each.token for each in before if each),
+        left=one.token,
+        right=other.token,
+    )
+
+
+def _first_differing(left: Choice, right: Choice) -> int | None:
+    """The first position whose entries differ, in a chat's form or a completion's; None if none."""
+    ours, theirs = chat_entries(left), chat_entries(right)
+    if ours and theirs:
+        return common(ours, theirs)
+    one, other = left.get("logprobs"), right.get("logprobs")
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return None
+    # A completion keeps two parallel lists: either may be the first to differ.
+    lists = [(one.get(key), other.get(key)) for key in ("token_logprobs", "top_logprobs")]
+    positions = [
+        common(a, b) for a, b in lists if isinstance(a, list) and isinstance(b, list) and a != b
+    ]
+    return min(positions, default=None)
+
+
+def ulp_before(left: Choice, right: Choice, at: int) -> int | None:
+    """The greatest distance of log-probabilities among the last tokens before position `at`.
+
+    In units in the last place of float32; None if none is reported there.
+    """
+    places = range(max(0, at - _BEFORE), at)
+    distances = [ulp_between(step(left, index), step(right, index)) for index in places]
+    return max((each for each in distances if each is not None), default=None)
+
 
 # --- what a person reads of a choice, part by part, and the text around a difference ---
 
 _MESSAGE_PARTS = ("reasoning_content", "reasoning", "content", "refusal")
 
 
-class TextExcerpt(Struct, frozen=True, kw_only=True):
-    """`before` is the text that both sides share, `left` and `right` follow it; all are cut."""
-
-    before: str
-    left: str
-    right: str
+# The text that both sides share, then what follows in each.
+Excerpt = tuple[str, str, str]
 
 
-def around(left: str, right: str, width: int) -> TextExcerpt:
+def around(left: str, right: str, width: int) -> Excerpt:
     """The first difference of two texts, with `width` characters before and after."""
     at = common(left, right)
-    begin = max(0, at - width)
     end = at + width
-    return TextExcerpt(
-        before=encodable(left[begin:at]),
-        left=encodable(left[at:end]),
-        right=encodable(right[at:end]),
-    )
+    before = left[max(0, at - width) : at]
+    return encodable(before), encodable(left[at:end]), encodable(right[at:end])
 
 
 def encodable(text: str) -> str:
@@ -69,28 +317,16 @@ def parts_of(choice: Choice) -> dict[str, str]:
     values = {"text": choice.get("text")}
     message = choice.get("message")
     if isinstance(message, dict):
-        for name in _MESSAGE_PARTS:
-            values[name] = message.get(name)
-        values.update(_call_parts(message.get("tool_calls")))
-    parts = {}
-    for name, value in values.items():
-        if isinstance(value, str):
-            parts[name] = value
-        elif value is not None:
-            parts[name] = as_json(value)
-    return parts
-
-
-def _call_parts(calls: object) -> dict[str, Any]:
-    """The name and the arguments of each tool call."""
-    parts: dict[str, Any] = {}
-    if not isinstance(calls, list):
-        return parts
-    for index, call in enumerate(calls):
-        path = f"tool_calls[{index}]"
-        parts[f"{path}.name"] = call.get("name")
-        parts[f"{path}.arguments"] = call.get("arguments")
-    return parts
+        values.update({name: message.get(name) for name in _MESSAGE_PARTS})
+        calls = message.get("tool_calls")
+        for index, call in enumerate(calls if isinstance(calls, list) else ()):
+            values[f"tool_calls[{index}].name"] = call.get("name")
+            values[f"tool_calls[{index}].arguments"] = call.get("arguments")
+    return {
+        name: value if isinstance(value, str) else as_json(value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def whole_text(choice: Choice) -> str:
@@ -100,16 +336,13 @@ def whole_text(choice: Choice) -> str:
 
 def differing_part(left: Choice, right: Choice) -> str:
     """The name of the first part in which two choices differ, or else of the first part."""
-    one = parts_of(left)
-    other = parts_of(right)
+    one, other = parts_of(left), parts_of(right)
     names = list(one | other)
     for name in names:
         if one.get(name) != other.get(name):
             return name
     # Equal texts and other tokens: the same words, cut into tokens in another way.
-    if names:
-        return names[0]
-    return "token_ids"
+    return names[0] if names else "token_ids"
 
 
 # --- where two JSON values differ, as a path ---
@@ -123,44 +356,25 @@ def first_field(left: Any, right: Any, path: str = "") -> _Position:
     `path` is that of the two values themselves. Without one, the path of a value that is neither an
     object nor a list is `output`.
     """
-    position = path, left, right
+    where, one, other = path, left, right
     # A loop and not recursion: JSON may be nested deeper than Python's stack.
-    while True:
-        below = _below(*position)
-        if below is None:
-            break
-        position = below
-    where, one, other = position
+    while (below := _below(where, one, other)) is not None:
+        where, one, other = below
     return where or "output", one, other
 
 
 def _below(path: str, left: Any, right: Any) -> _Position | None:
     """The first difference one level below; None if these two values are the difference."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return _first_key(path, left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        return _first_item(path, left, right)
-    return None
-
-
-def _first_key(path: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> _Position | None:
-    """The first key, in alphabetical order, whose values differ; an absent one counts as null."""
-    keys = {*left, *right}
-    for key in sorted(keys):
-        one = left.get(key)
-        other = right.get(key)
-        if not differ(one, other):
-            continue
-        below = key
-        if path:
-            below = f"{path}.{key}"
-        return below, one, other
-    return None
-
-
-def _first_item(path: str, left: list[Any], right: list[Any]) -> _Position:
-    pairs = zip(left, right, strict=False)
-    for index, (one, other) in enumerate(pairs):
+        # In alphabetical order; an absent one counts as null.
+        for key in sorted({*left, *right}):
+            one, other = left.get(key), right.get(key)
+            if differ(one, other):
+                return f"{path}.{key}" if path else key, one, other
+        return None
+    if not isinstance(left, list) or not isinstance(right, list):
+        return None
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if differ(one, other):
             return f"{path}[{index}]", one, other
     # One list is the beginning of the other. The numbers end the descent.
@@ -186,61 +400,35 @@ _NUMBERS = {
 }
 
 
-class ItemDifference(Struct, frozen=True, kw_only=True):
-    """The item number `index` of both answers; `field` names it, `before` what both share."""
-
-    field: str
-    index: int
-    hardness: Hardness
-    before: str = ""
-    left: str = ""
-    right: str = ""
-    apart: NumbersApart | None = None
-
-
-def item_difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> ItemDifference | None:
-    """The first item that differs; None if every item is the same."""
+def _in_items(left: Mapping[str, Any], right: Mapping[str, Any]) -> Divergence | None:
+    """The first vector, score, label or rank that differs; None if every one is the same."""
     noun = _NUMBERS.get(left.get("kind", ""), "numbers")
     ours = items_of(left) or []
     theirs = items_of(right) or []
     is_single = len(ours) == len(theirs) == 1
     for index, (one, other) in enumerate(zip_longest(ours, theirs)):
         if one is None or other is None:
-            return ItemDifference(field=f"items[{index}]", index=index, hardness=Hardness.MISSING)
+            return Divergence(field=f"items[{index}]", choice=index, hardness=Hardness.MISSING)
         # Nearly every request has one text: its number would only be in the way.
         number = "" if is_single else f" {index}"
-        difference = _of_words(one, other, index, number)
-        if difference is None:
-            difference = _of_numbers(one, other, index, f"{noun}{number}")
+        for key, word in _WORDS.items():
+            if one.get(key) != other.get(key):
+                return Divergence(
+                    field=f"{word}{number}",
+                    choice=index,
+                    left=_item_text(one, key),
+                    right=_item_text(other, key),
+                )
+        difference = _of_numbers(item_numbers(one), item_numbers(other), f"{noun}{number}")
         if difference is not None:
-            return difference
+            return replace(difference, choice=index)
     return None
 
 
-def _of_words(one: _Item, other: _Item, index: int, number: str) -> ItemDifference | None:
-    for key, noun in _WORDS.items():
-        if one.get(key) != other.get(key):
-            return ItemDifference(
-                field=f"{noun}{number}",
-                index=index,
-                hardness=Hardness.UNKNOWN,
-                left=_item_text(one, key),
-                right=_item_text(other, key),
-            )
-    return None
-
-
-def _of_numbers(one: _Item, other: _Item, index: int, name: str) -> ItemDifference | None:
-    ours = item_numbers(one)
-    theirs = item_numbers(other)
+def _of_numbers(ours: Sequence[float], theirs: Sequence[float], name: str) -> Divergence | None:
     if len(ours) != len(theirs):
-        return ItemDifference(
-            field=name,
-            index=index,
-            hardness=Hardness.LENGTH,
-            left=f"{len(ours):,} numbers",
-            right=f"{len(theirs):,} numbers",
-        )
+        left, right = f"{len(ours):,} numbers", f"{len(theirs):,} numbers"
+        return Divergence(field=name, hardness=Hardness.LENGTH, left=left, right=right)
     apart = numbers_apart(ours, theirs)
     if apart is None:
         return None
@@ -249,14 +437,14 @@ def _of_numbers(one: _Item, other: _Item, index: int, name: str) -> ItemDifferen
         size = f"of {apart.count:,}"
         name = f"{name} ({size} numbers)" if name[-1].isdigit() else f"{name} {size}"
         before = f"number {apart.first}: "
-    return ItemDifference(
+    return Divergence(
         field=name,
-        index=index,
         hardness=Hardness.NUMBERS,
         before=before,
         # Nine digits tell any two float32 apart.
         left=f"{ours[apart.first]:.9g}",
         right=f"{theirs[apart.first]:.9g}",
+        ulp=apart.ulp,
         apart=apart,
     )
 
@@ -273,11 +461,12 @@ def _item_text(item: _Item, key: str) -> str:
 
 def numbers_apart(left: Sequence[float], right: Sequence[float]) -> NumbersApart | None:
     """How far two lists of as many finite numbers lie apart; None if all are bit for bit equal."""
-    places = []
-    for place, (one, other) in enumerate(zip(left, right, strict=True)):
+    places = [
+        place
+        for place, (one, other) in enumerate(zip(left, right, strict=True))
         # 0.0 and -0.0 are equal to Python, and two different answers.
-        if one != other or math.copysign(1.0, one) != math.copysign(1.0, other):
-            places.append(place)
+        if one != other or math.copysign(1.0, one) != math.copysign(1.0, other)
+    ]
     if not places:
         return None
     return NumbersApart(
@@ -308,37 +497,6 @@ def _cosine_distance(left: Sequence[float], right: Sequence[float]) -> float | N
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
 
 
-class PositionUnit(StrEnum):
-    """What a position counts, from 0."""
-
-    TOKEN = "token"  # noqa: S105
-    CHARACTER = "character"
-
-
-class Divergence(Struct, frozen=True, kw_only=True):
-    """Where two outputs diverge: in `field` of choice number `choice` at `position`.
-
-    `field` is `text`, `content` …, `logprobs` if only numbers differ, or a path
-    (`choices[0].finish_reason`). `position` is None if no position can be named. `before` is the
-    text that both share, `left` and `right` what follows in each, all three cut short. `gap` is how
-    far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
-    greatest distance of the log-probabilities of the last tokens before, in units in the last place
-    of float32. `apart` is set if the answers are numbers (vectors, scores), and only those differ.
-    """
-
-    field: str
-    hardness: Hardness
-    unit: PositionUnit = PositionUnit.CHARACTER
-    position: int | None = None
-    choice: int = 0
-    before: str = ""
-    left: str = ""
-    right: str = ""
-    gap: float | None = None
-    ulp: int | None = None
-    apart: NumbersApart | None = None
-
-
 def first_divergence(
     left: Mapping[str, Any], right: Mapping[str, Any], width: int = 40
 ) -> Divergence:
@@ -347,44 +505,34 @@ def first_divergence(
     The first choice that differs counts: its tokens, then its text, then why it stopped, then its
     log-probabilities.
     """
+    difference = None
     if items_of(left) is not None and items_of(right) is not None:
-        return _in_items(left, right, width)
-    pairs = zip_longest(_choices(left), _choices(right))
-    for index, (one, other) in enumerate(pairs):
-        if one is None or other is None:
-            return Divergence(field=f"choices[{index}]", hardness=Hardness.MISSING, choice=index)
-        if differ(one, other):
-            return _in_choice(one, other, index, width)
-    ours = left.get("completion_tokens")
-    theirs = right.get("completion_tokens")
-    # All choices are the same, and the server counts otherwise: tokens that it does not report.
-    if differ(ours, theirs):
-        return Divergence(
-            field="completion_tokens",
-            hardness=Hardness.LENGTH,
-            left=as_json(ours),
-            right=as_json(theirs),
-        )
-    path, one_value, other_value = first_field(left, right)
-    return _at_field(path, one_value, other_value, width)
-
-
-def _in_items(left: Mapping[str, Any], right: Mapping[str, Any], width: int) -> Divergence:
-    """The first vector, score, label or rank that differs."""
-    difference = item_difference(left, right)
+        difference = _in_items(left, right)
+    else:
+        for index, (one, other) in enumerate(zip_longest(_choices(left), _choices(right))):
+            if one is None or other is None:
+                return Divergence(
+                    field=f"choices[{index}]", hardness=Hardness.MISSING, choice=index
+                )
+            if differ(one, other):
+                difference = replace(_in_choice(one, other, index, width), choice=index)
+                break
+        ours, theirs = left.get("completion_tokens"), right.get("completion_tokens")
+        # All choices are the same, and the server counts otherwise: tokens that it does not report.
+        if difference is None and differ(ours, theirs):
+            return Divergence(
+                field="completion_tokens",
+                hardness=Hardness.LENGTH,
+                left=as_json(ours),
+                right=as_json(theirs),
+            )
     if difference is None:
-        path, one_value, other_value = first_field(left, right)
-        return _at_field(path, one_value, other_value, width)
-    apart = difference.apart
-    return Divergence(
-        field=difference.field,
-        hardness=difference.hardness,
-        choice=difference.index,
+        return _at_field(*first_field(left, right), width)
+    return replace(
+        difference,
         before=encodable(difference.before[-width:]),
         left=encodable(difference.left[:width]),
         right=encodable(difference.right[:width]),
-        ulp=apart.ulp if apart else None,
-        apart=apart,
     )
 
 
@@ -392,18 +540,11 @@ def no_answer(
     left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, width: int = 40
 ) -> Divergence:
     """At least one side has no answer; the other's is shown from its beginning."""
-    return Divergence(
-        field="answer",
-        hardness=Hardness.MISSING,
-        left=_beginning(left, width),
-        right=_beginning(right, width),
+    one, other = (
+        "" if output is None else encodable(text_of(dict(output))[:width])
+        for output in (left, right)
     )
-
-
-def _beginning(output: Mapping[str, Any] | None, width: int) -> str:
-    if output is None:
-        return ""
-    return encodable(text_of(dict(output))[:width])
+    return Divergence(field="answer", hardness=Hardness.MISSING, left=one, right=other)
 
 
 def choice_of(output: Mapping[str, Any], index: int) -> Choice:
@@ -421,139 +562,76 @@ def _choices(output: Mapping[str, Any]) -> list[Choice]:
 
 def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergence:
     """The first difference of two choices that differ."""
-    count = None
+    end, unit = len(whole_text(left)), PositionUnit.CHARACTER
     tokens = token_lists(left, right)
     if tokens is not None:
         ours, theirs = tokens
         if ours != theirs:
-            at = common(ours, theirs)
-            return _at_token(left, right, at, index, width)
-        count = len(ours)
+            return _at_token(left, right, common(ours, theirs), width)
+        end, unit = len(ours), PositionUnit.TOKEN
     if parts_of(left) != parts_of(right):
-        return _at_character(left, right, index, width)
-    divergence = _at_stop(left, right, count, index, width)
-    if divergence is not None:
-        return divergence
-    divergence = _at_number(left, right, index, width)
-    if divergence is not None:
-        return divergence
+        return _at_character(left, right, width)
+    # The same words and another reason to stop.
+    for key in _STOPS:
+        if left.get(key) != right.get(key):
+            return Divergence(
+                field=f"choices[{index}].{key}",
+                hardness=Hardness.LENGTH,
+                unit=unit,
+                position=end,
+                before=whole_text(left)[-width:],
+                left=f"{key} {as_json(left.get(key))}",
+                right=f"{key} {as_json(right.get(key))}",
+            )
+    difference = None
+    if differ(left.get("logprobs"), right.get("logprobs")):
+        difference = number_difference(left, right)
     # What remains is no text, no token, no reason to stop and no number that can be named.
-    path, one, other = first_field(left, right, f"choices[{index}]")
-    return _at_field(path, one, other, width, index)
+    return difference or _at_field(*first_field(left, right, f"choices[{index}]"), width)
 
 
-def _at_token(left: Choice, right: Choice, at: int, index: int, width: int) -> Divergence:
-    one = step(left, at)
-    other = step(right, at)
+def _at_token(left: Choice, right: Choice, at: int, width: int) -> Divergence:
+    one, other = step(left, at), step(right, at)
     gap = None
     # One side has no token here: its answer is the beginning of the other.
     hardness = Hardness.LENGTH
     if one is not None and other is not None:
         hardness, gap = compare_steps(one, other)
-    excerpt = around(whole_text(left), whole_text(right), width)
-    if not excerpt.left and not excerpt.right:
+    before, ours, theirs = around(whole_text(left), whole_text(right), width)
+    if not ours and not theirs:
         # Tokens differ and the text does not: the same words, cut in another way. The tokens are
         # then all there is to show.
-        excerpt = TextExcerpt(
-            before=excerpt.before, left=_token_text(one), right=_token_text(other)
-        )
+        ours, theirs = one.token if one else "", other.token if other else ""
     return Divergence(
         field=differing_part(left, right),
         hardness=hardness,
         unit=PositionUnit.TOKEN,
         position=at,
-        choice=index,
-        before=excerpt.before,
-        left=excerpt.left,
-        right=excerpt.right,
+        before=before,
+        left=ours,
+        right=theirs,
         gap=gap,
         ulp=ulp_before(left, right, at),
     )
 
 
-def _token_text(token: Step | None) -> str:
-    if token is None:
-        return ""
-    return token.token
-
-
-def _at_character(left: Choice, right: Choice, index: int, width: int) -> Divergence:
+def _at_character(left: Choice, right: Choice, width: int) -> Divergence:
     name = differing_part(left, right)
-    one = parts_of(left).get(name, "")
-    other = parts_of(right).get(name, "")
-    excerpt = around(one, other, width)
-    hardness = Hardness.UNKNOWN
+    one, other = parts_of(left).get(name, ""), parts_of(right).get(name, "")
+    before, ours, theirs = around(one, other, width)
     # The whole texts decide: a part that ends early is no shorter answer if another part follows.
-    whole = whole_text(left)
-    rest = whole_text(right)
-    if whole.startswith(rest) or rest.startswith(whole):
-        hardness = Hardness.LENGTH
+    whole, rest = whole_text(left), whole_text(right)
+    is_beginning = whole.startswith(rest) or rest.startswith(whole)
     return Divergence(
         field=name,
-        hardness=hardness,
+        hardness=Hardness.LENGTH if is_beginning else Hardness.UNKNOWN,
         position=common(one, other),
-        choice=index,
-        before=excerpt.before,
-        left=excerpt.left,
-        right=excerpt.right,
+        before=before,
+        left=ours,
+        right=theirs,
     )
 
 
-def _at_stop(
-    left: Choice, right: Choice, tokens: int | None, index: int, width: int
-) -> Divergence | None:
-    """The same words and another reason to stop; `tokens` is their number, None if not reported."""
-    text = whole_text(left)
-    unit = PositionUnit.CHARACTER
-    end = len(text)
-    if tokens is not None:
-        unit = PositionUnit.TOKEN
-        end = tokens
-    for key in _STOPS:
-        one = left.get(key)
-        other = right.get(key)
-        if one == other:
-            continue
-        return Divergence(
-            field=f"choices[{index}].{key}",
-            hardness=Hardness.LENGTH,
-            unit=unit,
-            position=end,
-            choice=index,
-            before=encodable(text[-width:]),
-            left=f"{key} {as_json(one)}",
-            right=f"{key} {as_json(other)}",
-        )
-    return None
-
-
-def _at_number(left: Choice, right: Choice, index: int, width: int) -> Divergence | None:
-    if not differ(left.get("logprobs"), right.get("logprobs")):
-        return None
-    difference = number_difference(left, right)
-    if difference is None:
-        return None
-    return Divergence(
-        field="logprobs",
-        hardness=Hardness.NUMBERS,
-        unit=PositionUnit.TOKEN,
-        position=difference.position,
-        choice=index,
-        before=encodable(difference.before[-width:]),
-        left=encodable(difference.left[:width]),
-        right=encodable(difference.right[:width]),
-        gap=difference.gap,
-        ulp=difference.ulp,
-    )
-
-
-def _at_field(path: str, left: object, right: object, width: int, choice: int = 0) -> Divergence:
-    excerpt = around(as_json(left), as_json(right), width)
-    return Divergence(
-        field=path,
-        hardness=Hardness.UNKNOWN,
-        choice=choice,
-        before=excerpt.before,
-        left=excerpt.left,
-        right=excerpt.right,
-    )
+def _at_field(path: str, left: object, right: object, width: int) -> Divergence:
+    before, ours, theirs = around(as_json(left), as_json(right), width)
+    return Divergence(field=path, before=before, left=ours, right=theirs)

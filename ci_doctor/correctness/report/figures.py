@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the outputs of three pairs, and makes the figures, cases, attempts and attachments of an experiment."""
+"""Makes the facts, cases, attempts and attachments of an experiment and its decision. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
+from typing import Any
 
-from msgspec.structs import asdict
-
-from ci_doctor.correctness.report.differences import (
-    AlignedRow,
-    AnswerDifference,
-    counted_results,
-    logprob_rows,
-    positions_of,
-    ranked,
-)
+from ci_doctor.correctness.report.differences import ALIGNED, counted_results, positions_of
 from ci_doctor.correctness.report.start_evidence import archive_use
 from ci_doctor.correctness.report.suspects import (
     answer_classes,
@@ -25,23 +18,23 @@ from ci_doctor.correctness.report.suspects import (
     suspects,
     within,
 )
-from ci_doctor.correctness.report.tokens import Hardness, Step
 from ci_doctor.correctness.results import Experiment, StartResult, relative
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
-from ci_doctor.model.facts.answers import (
+from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
     AnswerMatrix,
+    CorrectnessFacts,
     DivergencePositions,
-    LogProbRow,
+    FactDifference,
+    Hardness,
+    IdentityFacts,
     RequestRow,
     StartColumn,
-    TokenNumber,
 )
-from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, IdentityFacts
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict, is_green
 
@@ -81,211 +74,151 @@ def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
 
 def _attempt(result: StartResult, directory: Path) -> Attempt:
     start = result.start
-    complete = start.answered == len(start.answers)
+    asked = len(start.answers)
+    answered = outcome = f"answered {start.answered}/{asked}"
+    if result.cut_short:
+        outcome = f"cut short, {answered}"
+    elif result.failure is not None:
+        # "answered 0/12" would only repeat that the service failed.
+        more = f"; {answered}" if start.answered else ""
+        outcome = f"{result.failure.message}{more}"
+    elif result.warm_up:
+        outcome = f"{answered}; not compared"
     return Attempt(
         name="warm-up" if result.warm_up else f"{start.name} {start.arm}",
-        outcome=_outcome(result),
-        ok=complete and result.failure is None and not result.cut_short,
+        outcome=outcome,
+        ok=start.answered == asked and result.failure is None and not result.cut_short,
         duration_s=round(result.duration_s, 2),
         log=relative(result.logs[-1], directory) if result.logs else None,
         facts={
             "answered": start.answered,
-            "asked": len(start.answers),
+            "asked": asked,
             "cut_short": result.cut_short,
             "ready_after_s": result.ready_after_s and round(result.ready_after_s, 2),
+            "peak_rss": max((each.peak_rss or 0 for each in result.services), default=0) or None,
         },
     )
 
 
-def _outcome(result: StartResult) -> str:
-    start = result.start
-    answered = f"answered {start.answered}/{len(start.answers)}"
-    if result.cut_short:
-        return f"cut short, {answered}"
-    if result.failure is not None:
-        message = result.failure.message
-        # "answered 0/12" would only repeat that the service failed.
-        if not start.answered:
-            return message
-        return f"{message}; {answered}"
-    if result.warm_up:
-        return f"{answered}; not compared"
-    return answered
-
-
 def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
     """The samples, and the logs of what failed; every other log is named by its attempt."""
-    files = [
-        Attachment(
-            path=relative(samples, directory),
-            title="samples",
-            media_type="application/jsonl",
-        )
+    path = relative(samples, directory)
+    logs = [
+        (log, "the warm-up" if result.warm_up else result.start.name)
+        for result in experiment.results
+        if result.failure is not None
+        for log in result.logs
     ]
-    for result in experiment.results:
-        if result.failure is None:
-            continue
-        of = "the warm-up" if result.warm_up else result.start.name
-        for log in result.logs:
-            path = relative(log, directory)
-            files.append(Attachment(path=path, title=f"log of {of}"))
-    return tuple(files)
+    return (
+        Attachment(path=path, title="samples", media_type="application/jsonl"),
+        *(Attachment(path=relative(log, directory), title=f"log of {of}") for log, of in logs),
+    )
 
 
-# --- reads the outputs of three pairs, and makes the figures of an experiment for programs ---
+# --- the facts of an experiment, from which people get tables and programs figures ---
 
-_ALIGNED = 3
-_ALTERNATIVES = 5
 # Ten thousand requests without a difference have one bound, and need it once.
 _MOST_BOUNDS = 100
 
 
 def facts(
-    experiment: Experiment, decision: Decision, differences: Sequence[AnswerDifference]
+    experiment: Experiment, decision: Decision, differences: Sequence[AlignedAnswers]
 ) -> CorrectnessFacts:
     """What the evidence shows; `differences` are all, hardest first.
 
     A caller that knows more replaces `identity` and sets what is None here.
     """
-    starts = experiment.starts
-    shared = answer_facts(experiment, decision, differences, list(decision.kinds))
     return CorrectnessFacts(
-        **asdict(shared),
-        differing=_differing(starts),
+        **answer_facts(experiment, decision, differences, list(decision.kinds)),
         rare_bug_bound=decision.bound,
         bounds=decision.bounds[:_MOST_BOUNDS],
-        suspects=suspects(experiment, differences),
         identity=_identity(experiment),
         ending=str(experiment.ending),
-        archived=archive_use(starts),
     )
 
 
 def answer_facts(
     experiment: Experiment,
     decision: Decision,
-    differences: Sequence[AnswerDifference],
+    differences: Sequence[AlignedAnswers],
     rows: Sequence[str],
-) -> AnswerFacts:
-    """What a run and collected samples both show; `rows` are the requests of the matrix."""
+) -> dict[str, Any]:
+    """The fields of AnswerFacts, of a run and of collected samples; `rows` are the matrix's requests."""
     starts = experiment.starts
-    unit, positions = positions_of(differences)
-    return AnswerFacts(
-        requests=len(decision.kinds),
+    by_hardness = Counter(each.hardness for each in differences)
+    shared = AnswerFacts(
+        requests=len(decision.kinds) or max((len(start.answers) for start in starts), default=0),
         starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
         kinds={str(kind): decision.count(kind) for kind in DifferenceKind},
-        clusters=tuple(tuple(names) for names in groups_of(experiment)),
+        clusters=tuple(map(tuple, groups_of(experiment))),
         matrix=_matrix(starts, decision, rows),
+        differing={
+            f"{one.name}/{other.name}": differing(one, other)
+            for one, other in combinations(answering(starts), 2)
+        },
         within=within(experiment),
-        divergence=_divergence(str(unit), positions),
-        differences_by=_by_hardness(differences),
-        # Each costs the reading of two outputs.
-        aligned=tuple(
-            _aligned(each, logprob_rows(experiment.outputs, each))
-            for each in differences[:_ALIGNED]
-        ),
+        divergence=_divergence(differences),
+        # Softest first: the page draws the bars in this order.
+        differences_by={str(each): by_hardness[each] for each in reversed(Hardness)},
+        aligned=tuple(differences[:ALIGNED]),
         test=decision.test,
         risk=decision.risk,
         settle=decision.settle,
+        suspects=suspects(experiment, differences),
+        archived=archive_use(starts),
     )
-
-
-def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
-    """By pair of starts, how many requests they answered differently."""
-    counts = {}
-    for one, other in combinations(answering(starts), 2):
-        counts[f"{one.name}/{other.name}"] = differing(one, other)
-    return counts
+    return {name: getattr(shared, name) for name in shared.__struct_fields__}
 
 
 def _matrix(
     starts: Sequence[ArmStart], decision: Decision, requests: Sequence[str]
 ) -> AnswerMatrix:
     """Who answered what."""
-    columns = []
-    for start in starts:
-        column = StartColumn(
+    columns = [
+        StartColumn(
             name=start.name,
             arm=str(start.arm),
             archived=start.archived,
             ok=not start.failed,
             answered=start.answered,
         )
-        columns.append(column)
-    rows = []
-    for request in requests:
-        answers = [start.answers.get(request) for start in starts]
-        kind = str(decision.kinds[request])
-        rows.append(RequestRow(id=request, kind=kind, classes=answer_classes(answers)))
+        for start in starts
+    ]
+    rows = [
+        RequestRow(
+            id=request,
+            kind=str(decision.kinds[request]),
+            classes=answer_classes([start.answers.get(request) for start in starts]),
+        )
+        for request in requests
+    ]
     left_out = len(decision.kinds) - len(rows)
     return AnswerMatrix(starts=tuple(columns), requests=tuple(rows), left_out=left_out)
 
 
-def _divergence(unit: str, positions: Sequence[int]) -> DivergencePositions | None:
-    """The spread of sorted positions; None if there are none."""
+def _divergence(differences: Sequence[AlignedAnswers]) -> DivergencePositions | None:
+    """The spread of the positions; None if there are none."""
+    unit, positions = positions_of(differences)
     if not positions:
         return None
     return DivergencePositions(
-        unit=unit,
+        unit=str(unit),
         positions=tuple(positions),
         min=positions[0],
+        # A position that some answer has, and not the middle between two.
         median=median_low(positions),
         max=positions[-1],
     )
 
 
-def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
-    # Softest first: the page draws the bars in this order.
-    counts = dict.fromkeys(map(str, reversed(Hardness)), 0)
-    for difference in differences:
-        hardness = str(difference.divergence.hardness)
-        counts[hardness] += 1
-    return counts
-
-
-def _aligned(difference: AnswerDifference, rows: Sequence[AlignedRow]) -> AlignedAnswers:
-    pair = difference.pair
-    return AlignedAnswers(
-        request=difference.request,
-        kind=str(difference.kind),
-        starts=(pair.first, pair.second),
-        pass_=pair.number,
-        logprobs=logprob_facts(rows),
-        **asdict(difference.divergence),
-    )
-
-
-def logprob_facts(rows: Sequence[AlignedRow]) -> tuple[LogProbRow, ...]:
-    """Log-probabilities by position, a side's own token first."""
-    facts_by_row = []
-    for row in rows:
-        fact = LogProbRow(
-            at=row.at,
-            left=_alternatives(row.left),
-            right=_alternatives(row.right),
-            ulp=row.ulp,
-        )
-        facts_by_row.append(fact)
-    return tuple(facts_by_row)
-
-
-def _alternatives(token: Step | None) -> tuple[TokenNumber, ...]:
-    numbers = []
-    for each in ranked(token, _ALTERNATIVES):
-        pair = (each.token, each.logprob)
-        numbers.append(pair)
-    return tuple(numbers)
-
-
 def _identity(experiment: Experiment) -> IdentityFacts:
     """The facts of the starts, split into what is the same in all of them and what is not."""
     results = [result for result in counted_results(experiment) if result.facts]
-    same: dict[str, str | None] = {}
-    if results:
-        same.update(results[0].facts)
-    differences = []
-    for fact, values in fact_differences(results).items():
-        same.pop(fact, None)
-        difference = FactDifference(fact=fact, values=dict(values))
-        differences.append(difference)
-    return IdentityFacts(facts=same, differences=tuple(differences))
+    differences = fact_differences(results)
+    first = results[0].facts if results else {}
+    return IdentityFacts(
+        facts={fact: value for fact, value in first.items() if fact not in differences},
+        differences=tuple(
+            FactDifference(fact=fact, values=dict(values)) for fact, values in differences.items()
+        ),
+    )

@@ -8,14 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.report.differences import (
-    TELLING,
-    AnswerDifference,
-    divergence_lines,
-)
+from ci_doctor.correctness.report.differences import TELLING, divergence_lines
 from ci_doctor.correctness.report.start_evidence import control_findings
-from ci_doctor.correctness.report.tokens import Hardness
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
@@ -24,11 +19,11 @@ from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry
-from ci_doctor.model.facts.answers import PermutationTest
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
+from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
-from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.words import shortened
 from ci_doctor.render import formatting
 from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
 
@@ -78,10 +73,7 @@ def with_cause(decision: Decision, experiment: Experiment) -> Decision:
     if failure is None:
         return decision
     cause = _named_by(failure)
-    words = failure.message
-    if cause is not None:
-        words = cause.phrase
-    words = shortened(words, _MOST_CHARACTERS)
+    words = shortened(cause.phrase if cause else failure.message, _MOST_CHARACTERS)
     return replace(decision, reason=f"{words}; {decision.reason}")
 
 
@@ -91,33 +83,27 @@ def remedy_of(failure: ServiceFailure) -> NextStep | None:
     if cause is None:
         return finding_of(failure).remedy
     # Nothing here asks for a retry, whatever the line says of itself.
-    said = about_retry(cause.retry, is_proven=False)
-    return f"{cause.remedy} {said}".strip()
+    return f"{cause.remedy} {about_retry(cause.retry, is_proven=False)}".strip()
 
 
 def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailure | None:
     """The failure of a start that speaks for the verdict; None if the verdict rests on answers."""
     if decision.verdict not in _ON_STARTS:
         return None
-    baseline = _failures_of(Arm.BASELINE, experiment)
+    baseline, candidate = (
+        [each.failure for each in experiment.compared if each.start.arm is arm and each.failure]
+        for arm in Arm
+    )
     has_worked = any(start.arm is Arm.BASELINE and not start.failed for start in experiment.starts)
-    failures = baseline
-    if has_worked:
-        failures = _failures_of(Arm.CANDIDATE, experiment) or baseline
+    failures = (candidate or baseline) if has_worked else baseline
     if decision.verdict is Verdict.INFRA:
         return next((each for each in failures if each.kind is FailureKind.OUTSIDE), None)
     counting = [each for each in failures if each.kind is not FailureKind.OUTSIDE]
     # What only the candidate's log calls a cause outside the change is not proven to be one.
-    unproven = [replace(each, kind=FailureKind.DIED) for each in failures]
-    failures = counting or unproven
+    failures = counting or [replace(each, kind=FailureKind.DIED) for each in failures]
     # A start whose log names the cause says more than one that ended without a word.
     named = [each for each in failures if _named_by(each) is not None]
     return next(iter(named or failures), None)
-
-
-def _failures_of(arm: Arm, experiment: Experiment) -> Sequence[ServiceFailure]:
-    of_arm = (result for result in experiment.compared if result.start.arm is arm)
-    return [result.failure for result in of_arm if result.failure is not None]
 
 
 def _named_by(failure: ServiceFailure) -> Cause | None:
@@ -126,9 +112,7 @@ def _named_by(failure: ServiceFailure) -> Cause | None:
     if failure.kind is not FailureKind.DIED or failure.oom:
         return None
     cause = failure.elsewhere or failure.cause
-    if cause is None or not cause.is_final:
-        return None
-    return cause
+    return cause if cause is not None and cause.is_final else None
 
 
 # --- warnings about answers that show little: one text for all, blank ones, another model ---
@@ -144,108 +128,80 @@ def suspicious_answers(
 
     `requests` are those that were sent, if that is known; `prompts` counts different ones.
     """
-    yield from _one_answer(starts, prompts)
-    yield from _blank_answers(starts)
-    yield from _not_as_requested(starts, requests)
-    yield from _other_model(starts)
-    yield from _within_an_arm(starts)
-    yield from _cut_answers(starts)
-
-
-def _one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
-    """One and the same text for different prompts."""
     for start in starts:
-        if start.looks.is_one_answer(prompts):
-            message = f"{start.name} gave one and the same answer to all {start.looks.answered} "
-            yield rules.ONE_ANSWER.finding(
-                f"{message}requests, of {prompts} different prompts", remedy=rules.ONE_ANSWER.remedy
+        looks = start.looks
+        if looks.is_one_answer(prompts):
+            yield _finding(
+                rules.ONE_ANSWER,
+                f"{start.name} gave one and the same answer to all {looks.answered} "
+                f"requests, of {prompts} different prompts",
             )
-            return
-
-
-def _blank_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
-    """White space or tokens alone; answers without both have a finding of their own."""
+            break
     for start in starts:
-        if start.looks.blank > start.empty:
-            message = f"{start.looks.blank} of {start.looks.answered} answers of {start.name} hold "
-            yield rules.BLANK_ANSWERS.finding(
-                f"{message}no word", remedy=rules.BLANK_ANSWERS.remedy
-            )
-            return
-
-
-def _not_as_requested(starts: Sequence[ArmStart], requests: Sequence[Request]) -> Iterator[Finding]:
-    """Answers of another model than the request names."""
-    wanted = {request.id: request.body.get("model") for request in requests}
-    for start in starts:
-        others = []
-        for request, model in start.looks.models.items():
-            name = wanted.get(request)
-            if name is not None and name != model:
-                others.append(f"{model} for {name}")
-        if others:
-            which = _few_texts(sorted(set(others)))
-            message = f"{len(others)} answers of {start.name} are of another model than requested"
-            yield rules.OTHER_MODEL.finding(f"{message}: {which}", remedy=rules.OTHER_MODEL.remedy)
-            return
-
-
-def _other_model(starts: Sequence[ArmStart]) -> Iterator[Finding]:
-    """The two arms name different models in answers to the same requests."""
-    baseline = _models(of_arm(starts, Arm.BASELINE))
-    candidate = _models(of_arm(starts, Arm.CANDIDATE))
-    differing = []
-    for request, model in candidate.items():
-        before = baseline.get(request, model)
-        if before != model:
-            differing.append(f"{before} in the baseline, {model} in the candidate")
-    if differing:
-        which = _few_texts(sorted(set(differing)))
-        message = f"the arms name different models in {len(differing)} answers: {which}"
-        yield rules.OTHER_MODEL.finding(message, remedy=rules.OTHER_MODEL.remedy)
-
-
-def _within_an_arm(starts: Sequence[ArmStart]) -> Iterator[Finding]:
-    """Starts of one arm that name different models."""
-    for arm in Arm:
-        reason = models_within(of_arm(starts, arm))
-        if reason is not None:
-            yield rules.OTHER_MODEL.finding(reason, remedy=rules.OTHER_MODEL.remedy)
-
-
-def _cut_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
-    """Answers that end at their first token by their length."""
+        looks = start.looks
+        # White space or tokens alone; answers without both have a finding of their own.
+        if looks.blank > start.empty:
+            words = f"{looks.blank} of {looks.answered} answers of {start.name} hold no word"
+            yield _finding(rules.BLANK_ANSWERS, words)
+            break
+    yield from _other_models(starts, requests)
     for start in starts:
         looks = start.looks
         if looks.cut:
-            yield rules.CUT_ANSWERS.finding(
+            yield _finding(
+                rules.CUT_ANSWERS,
                 f"the length ended {looks.cut} of {looks.longer} answers of {start.name} at their "
                 "first token, though the requests ask for more",
-                remedy=rules.CUT_ANSWERS.remedy,
             )
-            return
+            break
 
 
-def _models(starts: Sequence[ArmStart]) -> Mapping[str, str]:
-    models: dict[str, str] = {}
+def _finding(rule: Rule, summary: str) -> Finding:
+    return rule.finding(summary, remedy=rule.remedy)
+
+
+def _other_models(starts: Sequence[ArmStart], requests: Sequence[Request]) -> Iterator[Finding]:
+    """Answers of another model than the request names, the other arm has, or another start."""
+    wanted = {request.id: request.body.get("model") for request in requests}
     for start in starts:
-        models.update(start.looks.models)
-    return models
+        others = [
+            f"{model} for {wanted[request]}"
+            for request, model in start.looks.models.items()
+            if wanted.get(request) not in {None, model}
+        ]
+        if others:
+            words = f"{len(others)} answers of {start.name} are of another model than requested"
+            yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(others)}")
+            break
+    baseline, candidate = (
+        {
+            request: model
+            for start in of_arm(starts, arm)
+            for request, model in start.looks.models.items()
+        }
+        for arm in Arm
+    )
+    differing = [
+        f"{baseline[request]} in the baseline, {model} in the candidate"
+        for request, model in candidate.items()
+        if baseline.get(request, model) != model
+    ]
+    if differing:
+        words = f"the arms name different models in {len(differing)} answers"
+        yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(differing)}")
+    for arm in Arm:
+        if reason := models_within(of_arm(starts, arm)):
+            yield _finding(rules.OTHER_MODEL, reason)
 
 
 def _few_texts(texts: Sequence[str]) -> str:
-    shown = "; ".join(texts[:_SHOWN])
-    more = len(texts) - _SHOWN
-    if more > 0:
-        return f"{shown}; and {more} more"
-    return shown
+    different = sorted(set(texts))
+    shown = "; ".join(different[:_SHOWN])
+    more = len(different) - _SHOWN
+    return f"{shown}; and {more} more" if more > 0 else shown
 
 
 # --- the findings about starts: failed services, requests without an answer, notes ---
-
-
-# What went wrong in a start: (request, text), sorted. A tuple, so that it can be a key.
-_Errors = tuple[tuple[str, str], ...]
 
 
 class _FailureGroup(Struct, frozen=True):
@@ -259,18 +215,35 @@ class _FailureGroup(Struct, frozen=True):
 
 def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """What is worth knowing of the starts and decides nothing."""
-    yield from _throttled(experiment.results)
-    yield from _empty(experiment.results)
-    starts = [result.start for result in experiment.results]
+    results = experiment.results
+    starts = [result.start for result in results]
+    throttled = [f"{each.throttled} in {each.start.name}" for each in results if each.throttled]
+    if throttled:
+        words = ", ".join(throttled[:_SHOWN])
+        more = len(throttled) - _SHOWN
+        words = f"{words} and {more} more starts" if more > 0 else words
+        yield _finding(rules.THROTTLED, f"requests were answered only after HTTP 429: {words}")
+    empty = [
+        f"{start.empty} answers of {start.name} hold no text" for start in starts if start.empty
+    ]
+    if empty:
+        yield _finding(rules.EMPTY_ANSWERS, empty[0])
     yield from suspicious_answers(starts, context.requests, context.prompts)
     yield from control_findings(starts)
-    yield from _killed(experiment.results)
+    killed = [
+        f"{each.name} ({each.pid}) in {result.start.name}"
+        for result in results
+        for each in result.stopped.killed
+    ]
+    if killed:
+        count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
+        yield _finding(rules.KILLED, f"{count}, the first {killed[0]}")
     yield from leak_findings(all_left(experiment))
 
 
 def all_left(experiment: Experiment) -> LeftBehind:
     """What all starts have left behind together."""
-    left = [result.left_behind for result in experiment.results]
+    left = [result.stopped.left_behind for result in experiment.results]
     return LeftBehind(
         things=tuple(thing for each in left for thing in each.things),
         unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),
@@ -293,106 +266,49 @@ def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Fin
         starts = ", ".join(names[group])
         if group.cut_short:
             starts = f"{starts}, cut short by the budget"
-        rule = rules.OF_FAILURE[group.kind]
+        is_regression = decision.verdict is Verdict.REGRESSION
+        is_to_blame = is_regression and group.arm is Arm.CANDIDATE and not group.cut_short
         said = failure
         if decision.verdict is not Verdict.INFRA:
             # The words agree with the exit code: no retry is asked for.
             said = replace(failure, kind=FailureKind.DIED)
-        yield rule.finding(
+        yield rules.OF_FAILURE[group.kind].finding(
             f"{group.arm} ({starts}): {failure.message}",
             evidence=(*failure.evidence(), *cause_words(said)),
             remedy=with_next_step(None, failure),
-            severity=_blame(group, decision),
+            severity=Severity.ERROR if is_to_blame else Severity.WARNING,
         )
-
-
-def _blame(group: _FailureGroup, decision: Decision) -> Severity:
-    """An error only if the failure is the regression."""
-    regression = decision.verdict is Verdict.REGRESSION
-    if regression and group.arm is Arm.CANDIDATE and not group.cut_short:
-        return Severity.ERROR
-    return Severity.WARNING
 
 
 def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """Requests without an answer; starts with the same errors share a finding."""
-    groups: dict[_Errors, list[str]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for result in experiment.results:
         # The budget leaves the rest of a start unanswered: that is no fault of the service.
         if result.errors and not result.cut_short:
             errors = tuple(sorted(result.errors.items()))
-            names = groups.setdefault(errors, [])
-            names.append(result.start.name)
+            groups.setdefault(errors, []).append(result.start.name)
     for errors, names in groups.items():
-        starts = ", ".join(names)
+        evidence = []
+        # The first errors that differ, each at the line of its request.
+        for request, text in distinct_errors(dict(errors), _SHOWN):
+            file, line = context.places.get(request, (None, None))
+            # A server may answer with a page of HTML, and a file may hold it in any length.
+            excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
+            evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
         yield rules.UNANSWERED.finding(
-            f"{len(errors)} of {context.total} requests were not answered in {starts}",
-            evidence=_error_evidence(errors, context),
+            f"{len(errors)} of {context.total} requests were not answered in {', '.join(names)}",
+            evidence=tuple(evidence),
         )
-
-
-def _error_evidence(errors: _Errors, context: Context) -> tuple[Evidence, ...]:
-    """The first errors that differ, each at the line of its request."""
-    evidence = []
-    for request, text in distinct_errors(dict(errors), _SHOWN):
-        file, line = context.places.get(request, (None, None))
-        # A server may answer with a page of HTML, and a file may hold it in any length.
-        excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
-        evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
-    return tuple(evidence)
 
 
 def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
     """At most `most` errors (request, text), no text twice."""
+    # A server that is down fails every request in the same words: one of them is enough.
     first: dict[str, str] = {}
     for request, text in errors.items():
-        if len(first) == most:
-            break
-        # A server that is down fails every request in the same words: one of them is enough.
         first.setdefault(text, request)
-    return [(request, text) for text, request in first.items()]
-
-
-def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
-    counts = []
-    for result in results:
-        if result.throttled:
-            count = f"{result.throttled} in {result.start.name}"
-            counts.append(count)
-    if not counts:
-        return
-    starts = ", ".join(counts[:_SHOWN])
-    more = len(counts) - _SHOWN
-    if more > 0:
-        starts += f" and {more} more starts"
-    yield rules.THROTTLED.finding(
-        f"requests were answered only after HTTP 429: {starts}",
-        remedy=rules.THROTTLED.remedy,
-    )
-
-
-def _empty(results: Sequence[StartResult]) -> Iterator[Finding]:
-    for result in results:
-        start = result.start
-        if start.empty:
-            yield rules.EMPTY_ANSWERS.finding(
-                f"{start.empty} answers of {start.name} hold no text",
-                remedy=rules.EMPTY_ANSWERS.remedy,
-            )
-            return
-
-
-def _killed(results: Sequence[StartResult]) -> Iterator[Finding]:
-    killed = []
-    for result in results:
-        for name in result.killed:
-            where = f"{name} in {result.start.name}"
-            killed.append(where)
-    if not killed:
-        return
-    count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
-    message = f"{count}, the first {killed[0]}"
-    yield rules.KILLED.finding(message, remedy=rules.KILLED.remedy)
+    return [(request, text) for text, request in first.items()][:most]
 
 
 # --- the findings of an experiment, each with its evidence and what to do next ---
@@ -412,22 +328,20 @@ _NOT_BY_STARTS = (
 )
 
 
-def replay_command(difference: AnswerDifference, context: Context) -> str:
+def replay_command(difference: AlignedAnswers, context: Context) -> str:
     """The command line that shows one difference again."""
-    pair = difference.pair
     words = ["ci-doctor", "correctness", "replay"]
-    words += ["--run", context.run]
-    words += ["--request", difference.request]
-    # Archived starts are not in the run's own samples.
-    if not pair.archived:
-        words += ["--starts", f"{pair.first},{pair.second}"]
+    words += ["--run", context.run, "--request", difference.request]
+    # Archived starts (a1) are not in the run's own samples.
+    if not any(name[0].islower() for name in difference.starts):
+        words += ["--starts", ",".join(difference.starts)]
     return shlex.join(words)
 
 
 def findings(
     experiment: Experiment,
     decision: Decision,
-    differences: Sequence[AnswerDifference],
+    differences: Sequence[AlignedAnswers],
     context: Context,
 ) -> Iterator[Finding]:
     """The verdict's own finding, then failures, then notes; `differences` are hardest first."""
@@ -436,81 +350,61 @@ def findings(
     yield from failure_findings(experiment, decision)
     yield from _unanswered(experiment, context)
     if experiment.ending is ExperimentEnding.BUDGET:
-        rule = rules.BUDGET_SPENT
-        yield rule.finding("the budget ended before the run was decided", remedy=rule.remedy)
-    yield from mended_findings(decision)
-    yield from _extended(experiment)
-    yield from start_notes(experiment, context)
-
-
-def mended_findings(decision: Decision) -> Iterator[Finding]:
-    """That the candidate never varies where the baseline does, beside a verdict that blames nobody."""
+        yield _finding(rules.BUDGET_SPENT, "the budget ended before the run was decided")
+    # Beside a verdict that blames nobody.
     if decision.mended and decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE}:
-        rule = rules.MENDED
-        yield rule.finding(
+        yield _finding(
+            rules.MENDED,
             f"{_few(decision.mended)}: the baseline differs from itself, and the candidate never does",
-            remedy=rule.remedy,
         )
-
-
-def _extended(experiment: Experiment) -> Iterator[Finding]:
-    """That alpha holds for each limit of a run, and not over all of them."""
-    limits = experiment.rules.limits
-    if len(limits) == 1:
-        return
-    rule = rules.EXTENDED
-    alpha = experiment.rules.alpha
-    total = formatting.percent(alpha * len(limits))
-    words = " to ".join(map(str, limits))
-    yield rule.finding(
-        f"the run was extended from {words} starts: a false regression has a probability of at most "
-        f"{total}, not {formatting.percent(alpha)}",
-        remedy=rule.remedy,
-    )
+    limits, alpha = experiment.rules.limits, experiment.rules.alpha
+    if len(limits) > 1:
+        # Alpha holds for each limit of a run, and not over all of them.
+        yield _finding(
+            rules.EXTENDED,
+            f"the run was extended from {' to '.join(map(str, limits))} starts: a false regression has "
+            f"a probability of at most {formatting.percent(alpha * len(limits))}, "
+            f"not {formatting.percent(alpha)}",
+        )
+    yield from start_notes(experiment, context)
 
 
 def _verdict_finding(
     experiment: Experiment,
     decision: Decision,
-    differences: Sequence[AnswerDifference],
+    differences: Sequence[AlignedAnswers],
     context: Context,
 ) -> Finding:
     shown = _shown(decision, differences)
-    message = decision.reason
-    if shown:
-        message = _which(decision, differences)
     evidence = []
     for difference in shown:
         file, line = context.places.get(difference.request, (None, None))
         excerpt = "\n".join(divergence_lines(difference))
         evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
-    rule = rules.OF_VERDICT[decision.verdict]
     remedy = _remedy(decision, shown, context)
     if decision.verdict is Verdict.FAILED:
         failure = deciding_failure(decision, experiment)
         remedy = remedy_of(failure) if failure else remedy
-    return rule.finding(message, evidence=tuple(evidence), remedy=remedy)
+    return rules.OF_VERDICT[decision.verdict].finding(
+        _which(decision, differences) if shown else decision.reason,
+        evidence=tuple(evidence),
+        remedy=remedy,
+    )
 
 
-def _shown(
-    decision: Decision, differences: Sequence[AnswerDifference]
-) -> Sequence[AnswerDifference]:
+def _shown(decision: Decision, differences: Sequence[AlignedAnswers]) -> Sequence[AlignedAnswers]:
     """The differences that explain the verdict; none if it has another reason."""
-    if decision.verdict not in _ABOUT_ANSWERS:
-        return ()
     # A candidate that answered nothing at all has no difference to show: its end is the reason.
-    if all(each.divergence.hardness is Hardness.MISSING for each in differences):
+    has_answers = any(each.hardness is not Hardness.MISSING for each in differences)
+    if decision.verdict not in _ABOUT_ANSWERS or not has_answers:
         return ()
-    disputed: set[str] = set()
-    if decision.test:
-        disputed.update(decision.test.disputed)
+    disputed = set(decision.test.disputed) if decision.test else set()
     # The sort is stable: among the disputed requests the hardest stay first.
-    ordered = sorted(differences, key=lambda each: each.request not in disputed)
-    return ordered[:_SHOWN]
+    return sorted(differences, key=lambda each: each.request not in disputed)[:_SHOWN]
 
 
 def _remedy(
-    decision: Decision, shown: Sequence[AnswerDifference], context: Context
+    decision: Decision, shown: Sequence[AlignedAnswers], context: Context
 ) -> NextStep | None:
     """The next step: a command for a difference to look at, else an advice."""
     if decision.verdict is not Verdict.REGRESSION:
@@ -527,43 +421,23 @@ def _remedy(
     return ShellCommand(f"{context.one_request} ID")
 
 
-def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
+def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:
     """The requests that differ, of the most telling kind."""
     if decision.verdict is Verdict.NONDETERMINISTIC or decision.is_final:
         return decision.reason
     if decision.test:
-        names = _few(_disputed(decision.test, differences))
-        return f"{names}: {_how(decision, differences)}"
-    kind = _most_telling(differences)
-    of_kind = [each.request for each in differences if each.kind is kind]
-    return f"{_few(of_kind)}: {explain(kind)}"
-
-
-def _how(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
-    """How the candidate differs on the requests of the test."""
-    assert decision.test is not None  # noqa: S101 - the caller checked
-    disputed = set(decision.test.disputed)
-    kinds = {each.kind for each in differences if each.request in disputed}
-    if kinds == {DifferenceKind.CHANGED}:
-        return "no candidate start answers as a baseline start does"
-    return "the candidate gives other answers than the baseline, or in another mix"
-
-
-def _disputed(test: PermutationTest, differences: Sequence[AnswerDifference]) -> Sequence[str]:
-    """The disputed requests: the hardest first, if a difference can be shown for any of them."""
-    requests = [difference.request for difference in differences]
-    shown = [request for request in requests if request in test.disputed]
-    return shown or test.disputed
-
-
-def _most_telling(differences: Sequence[AnswerDifference]) -> DifferenceKind:
-    kinds = {each.kind for each in differences}
-    return min(kinds, key=TELLING.index)
+        disputed = decision.test.disputed
+        # The hardest first, if a difference can be shown for any of them.
+        shown = [each for each in differences if each.request in disputed]
+        how = "the candidate gives other answers than the baseline, or in another mix"
+        if {each.kind for each in shown} == {DifferenceKind.CHANGED}:
+            how = "no candidate start answers as a baseline start does"
+        return f"{_few([each.request for each in shown] or disputed)}: {how}"
+    kind = min((DifferenceKind(each.kind) for each in differences), key=TELLING.index)
+    return f"{_few([each.request for each in differences if each.kind == kind])}: {explain(kind)}"
 
 
 def _few(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
-    if more > 0:
-        return f"{shown} and {more} more"
-    return shown
+    return f"{shown} and {more} more" if more > 0 else shown

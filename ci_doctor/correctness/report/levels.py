@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads answers whose numbers differ, and gives the verdict at each level, for people and programs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.report.differences import counted_results
-from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import AnswerLevel, Comparison, Rules
+from ci_doctor.correctness.report.differences import counted_results, look_up
+from ci_doctor.correctness.results import Experiment, ExperimentEnding
+from ci_doctor.correctness.settings import AnswerLevel
 from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, outcomes
-from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance
-from ci_doctor.model.facts.answers import LevelFacts
+from ci_doctor.model.facts.correctness import LevelFacts
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict, is_green
 
 # --- how far the numbers of answers lie apart where their words and tokens are the same ---
@@ -30,7 +28,7 @@ from ci_doctor.model.verdict import Verdict, is_green
 _Place = tuple[int, str | None]
 
 
-class NumberSpread(Struct, frozen=True, kw_only=True):
+class NumberSpread(NamedTuple):
     """The largest distances of two numbers, which need not be those of one pair.
 
     `nat` is absolute for vectors and scores, `ulp` counts units in the last place of float32.
@@ -58,21 +56,11 @@ def number_spread(outputs: Iterable[Mapping[str, Any]]) -> NumberSpread | None:
             of_these[place] = min(least, number), max(most, number)
     if not is_compared:
         return None
-    return widest(_spread(least, most) for each in ranges.values() for least, most in each.values())
-
-
-def widest(spreads: Iterable[NumberSpread]) -> NumberSpread:
-    """The largest distance of all, in each unit."""
-    nat = 0.0
-    ulp = 0
-    for spread in spreads:
-        nat = max(nat, spread.nat)
-        ulp = max(ulp, spread.ulp)
-    return NumberSpread(nat=nat, ulp=ulp)
-
-
-def _spread(least: float, most: float) -> NumberSpread:
-    return NumberSpread(nat=most - least, ulp=ulp_distance(least, most))
+    pairs = [pair for each in ranges.values() for pair in each.values()]
+    return NumberSpread(
+        nat=max((most - least for least, most in pairs), default=0.0),
+        ulp=max((ulp_distance(least, most) for least, most in pairs), default=0),
+    )
 
 
 def _placed(divided: AnswerParts) -> Iterator[tuple[_Place, float]]:
@@ -83,38 +71,28 @@ def _placed(divided: AnswerParts) -> Iterator[tuple[_Place, float]]:
             yield (index, token), number
 
 
-# --- reads the outputs of requests whose numbers differ, and measures how far they lie apart ---
-
-
 def spread_of_requests(experiment: Experiment, requests: Sequence[str]) -> NumberSpread | None:
     """The largest spread of these requests over all starts that count; None if none has numbers."""
     spreads = []
     for request in requests:
-        spread = number_spread(_outputs(experiment, request))
+        # A dict, and not a set: the order of the starts.
+        digests: dict[str, None] = {}
+        for result in counted_results(experiment):
+            digests.update(dict.fromkeys(result.digests.get(request, {}).values()))
+        # One that can no longer be read is left out.
+        found = (look_up(experiment.outputs, digest) for digest in digests)
+        spread = number_spread(output for output in found if output is not None)
         if spread is not None:
             spreads.append(spread)
-    return widest(spreads) if spreads else None
-
-
-def _outputs(experiment: Experiment, request: str) -> Iterator[Mapping[str, Any]]:
-    """The different answers to a request; one that can no longer be read is left out."""
-    # A dict, and not a set: the order of the starts.
-    digests: dict[str, None] = {}
-    for result in counted_results(experiment):
-        digests.update(dict.fromkeys(result.digests.get(request, {}).values()))
-    for digest in digests:
-        try:
-            yield experiment.outputs[digest]
-        except (KeyError, InfraError):
-            # The verdict was made from digests. It stands without the distance.
-            continue
+    if not spreads:
+        return None
+    return NumberSpread(max(each.nat for each in spreads), max(each.ulp for each in spreads))
 
 
 # --- the verdict at each level over the starts of one run, for people and for programs ---
 
 # Of so many differing requests the numbers are read again.
 MOST_READ = 50
-_COLUMNS = ("verdict", "differing", "numbers apart")
 # The others rest on something else than answers, and are the same at each level.
 _ON_ANSWERS = {
     Verdict.PASS,
@@ -123,41 +101,32 @@ _ON_ANSWERS = {
     Verdict.NONDETERMINISTIC,
     Verdict.INCONCLUSIVE,
 }
-_Spread = Callable[[Sequence[str]], NumberSpread | None]
 
 
-class JudgedStarts(Struct, frozen=True, kw_only=True):
-    """What is judged at each level: starts, requests, and the gate's comparison and decision.
-
-    `complete` as in `decide`.
-    """
-
-    starts: Sequence[ArmStart]
-    requests: Sequence[str]
-    rules: Rules
-    complete: bool
-    comparison: Comparison
-    decision: Decision
-
-
-def level_facts(judged: JudgedStarts, spread: _Spread) -> tuple[LevelFacts, ...]:
+def level_facts(
+    experiment: Experiment, decision: Decision, requests: Sequence[str]
+) -> tuple[LevelFacts, ...]:
     """A verdict for each level, words first; empty if the gate's verdict rests on no answers.
 
-    Only the gate's decides, and only for it do the starts go on until it is reached. `spread` gives
-    the spread of the numbers over requests, at most MOST_READ.
+    Only the gate's decides, and only for it do the starts go on until it is reached.
     """
-    if judged.decision.verdict not in _ON_ANSWERS:
+    if decision.verdict not in _ON_ANSWERS:
         return ()
-    return tuple(_of_level(level, judged, spread) for level in AnswerLevel)
+    return tuple(_of_level(level, experiment, decision, requests) for level in AnswerLevel)
 
 
-def _of_level(level: AnswerLevel, judged: JudgedStarts, spread: _Spread) -> LevelFacts:
-    is_gate = level is judged.comparison.level
-    starts = judged.starts if is_gate else _at(level, judged.starts)
-    differing = _differing(starts, judged.requests)
-    verdict = judged.decision.verdict
-    if not is_gate:
-        verdict = _decided(starts, differing, judged)
+def _of_level(
+    level: AnswerLevel, experiment: Experiment, decision: Decision, requests: Sequence[str]
+) -> LevelFacts:
+    limit = experiment.comparison.limit
+    is_gate = level is experiment.comparison.level
+    starts = experiment.starts if is_gate else _at(level, experiment.starts)
+    differing = _differing(starts, requests)
+    verdict = decision.verdict
+    # What is equal at a finer level is equal here; a policy may have let something else pass.
+    if not is_gate and (verdict is not Verdict.PASS or differing):
+        complete = experiment.ending is ExperimentEnding.COMPLETE
+        verdict = decide(starts, requests, experiment.rules, complete=complete).verdict
     facts = LevelFacts(
         level=str(level), gate=is_gate, verdict=str(verdict), differing=len(differing)
     )
@@ -165,13 +134,13 @@ def _of_level(level: AnswerLevel, judged: JudgedStarts, spread: _Spread) -> Leve
         return facts
     # Within a limit no request may differ, and the numbers still do.
     apart = differing
-    if judged.comparison.limit is not None:
-        apart = _differing(_at(level, judged.starts), judged.requests)
+    if limit is not None:
+        apart = _differing(_at(level, experiment.starts), requests)
     read = apart[:MOST_READ]
-    largest = spread(read) if read else None
+    largest = spread_of_requests(experiment, read)
     return replace(
         facts,
-        limit=str(judged.comparison.limit) if judged.comparison.limit else None,
+        limit=str(limit) if limit else None,
         largest_nat=largest.nat if largest else None,
         largest_ulp=largest.ulp if largest else None,
         read=len(read),
@@ -190,14 +159,6 @@ def _differing(starts: Sequence[ArmStart], requests: Sequence[str]) -> list[str]
     return [request for request in requests if len(outcomes(usable, request)) > 1]
 
 
-def _decided(starts: Sequence[ArmStart], differing: Sequence[str], judged: JudgedStarts) -> Verdict:
-    gate = judged.decision
-    # What is equal at a finer level is equal here; a policy may have let something else pass.
-    if gate.verdict is Verdict.PASS and not differing:
-        return Verdict.PASS
-    return decide(starts, judged.requests, judged.rules, complete=judged.complete).verdict
-
-
 def level_findings(facts: Sequence[LevelFacts]) -> Iterator[Finding]:
     """A note if an exact gate is not green for numbers alone: how far they lie apart, what to do.
 
@@ -208,30 +169,25 @@ def level_findings(facts: Sequence[LevelFacts]) -> Iterator[Finding]:
     if numbers is None or not numbers.gate or numbers.limit or numbers.largest_nat is None:
         return
     # Vectors and scores have no words and tokens: there they differ at each level.
-    if is_green(numbers.verdict) or by_level[AnswerLevel.TOKENS].differing:
-        return
-    summary = f"all words and tokens are the same; numbers lie {_largest(numbers)} apart at most"
-    yield rules.NUMBERS_ALONE.finding(summary, remedy=rules.NUMBERS_ALONE.remedy)
+    if not is_green(numbers.verdict) and not by_level[AnswerLevel.TOKENS].differing:
+        yield rules.NUMBERS_ALONE.finding(
+            f"all words and tokens are the same; numbers lie {_largest(numbers)} apart at most",
+            remedy=rules.NUMBERS_ALONE.remedy,
+        )
 
 
-def level_tables(facts: Sequence[LevelFacts]) -> tuple[Table, ...]:
+def level_tables(facts: Sequence[LevelFacts]) -> Iterator[Table]:
     """A row for each level; no table if all levels show the same, and the finest is the gate."""
-    shown = {(each.verdict, each.differing) for each in facts}
     is_default = any(each.gate and each.level == AnswerLevel.NUMBERS for each in facts)
-    is_within = any(each.limit for each in facts)
-    if len(shown) < 2 and is_default and not is_within:
-        return ()
-    rows = tuple(_rows(facts))
-    return (Table(title="Levels", columns=_COLUMNS, rows=rows),) if rows else ()
-
-
-def _rows(facts: Sequence[LevelFacts]) -> Iterator[Row]:
+    is_plain = is_default and not any(each.limit for each in facts)
+    if len({(each.verdict, each.differing) for each in facts}) < 2 and (is_plain or not facts):
+        return
+    rows = []
     for each in facts:
-        label = each.level
-        if each.limit:
-            label = f"{label} within {each.limit}"
+        label = f"{each.level} within {each.limit}" if each.limit else each.level
         verdict = f"{each.verdict}, the gate" if each.gate else each.verdict
-        yield row(label, verdict, each.differing, _largest(each))
+        rows.append(row(label, verdict, each.differing, _largest(each)))
+    yield Table(title="Levels", columns=("verdict", "differing", "numbers apart"), rows=tuple(rows))
 
 
 def _largest(facts: LevelFacts) -> str:

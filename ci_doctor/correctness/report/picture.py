@@ -1,192 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of an experiment for people, in the order of their questions, and how sure it is. Pure."""
+"""The picture of an experiment for people, from its facts, in the order of their questions. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
-from statistics import median_low
 
-from ci_doctor.correctness.report.differences import AnswerDifference, positions_of
 from ci_doctor.correctness.report.findings import Context, replay_command
-from ci_doctor.correctness.report.suspects import (
-    answer_classes,
-    differing,
-    groups_of,
-    suspects,
-    within,
-)
-from ci_doctor.correctness.report.tokens import Hardness
-from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import answering, counted
-from ci_doctor.correctness.verdict.decision import (
-    Decision,
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.model.facts.correctness import (
+    AlignedAnswers,
+    AnswerFacts,
+    Hardness,
+    RequestBound,
+    StartColumn,
 )
-from ci_doctor.correctness.verdict.starts import (
-    ArmStart,
-    DifferenceKind,
-    independent_builds,
-    of_arm,
-)
-from ci_doctor.model.facts.answers import InterimLook, PermutationTest, RequestBound
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, probability, whole_percent_up
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 
-# --- the rows of the picture about differences: their kind, their position, and passes ---
-
+# A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
+# With its title and the headline the picture must fit.
+_LINES = 19
+_WIDTH = 80
+_SUSPECTS = 3
 _NAMED = 4
 _EXACT_ULP = 100_000
-
-
-def difference_rows(
-    experiment: Experiment, differences: Sequence[AnswerDifference]
-) -> Iterator[Row]:
-    """What kind the differences are, where the first is, and whether passes of a start differ."""
-    if differences:
-        yield row("kind", _hardness_counts(differences))
-    unit, positions = positions_of(differences)
-    if positions:
-        yield row("first at", f"{unit} {_position_spread(positions)}{_drift(differences)}")
-    inside = within(experiment)
-    if any(inside.values()):
-        # The gate may hold them for the same.
-        exactly = "" if experiment.comparison.is_exact else ", byte for byte"
-        yield row("passes", f"requests that differ inside a start{exactly}: {_varying(inside)}")
-    elif inside and differences:
-        yield row("passes", "no request differs inside a start")
-
-
-def _varying(inside: Mapping[str, int]) -> str:
-    varying = []
-    for name, count in inside.items():
-        if count:
-            word = f"{name} {count}"
-            varying.append(word)
-    shown = ", ".join(varying[:_NAMED])
-    more = len(varying) - _NAMED
-    if more > 0:
-        return f"{shown} and {more} more starts"
-    return shown
-
-
-def _hardness_counts(differences: Sequence[AnswerDifference]) -> str:
-    counts = Counter(difference.divergence.hardness for difference in differences)
-    words = []
-    for kind in Hardness:
-        if counts[kind]:
-            count = f"{counts[kind]} {kind}"
-            words.append(count)
-    text = ", ".join(words)
-    if counts[Hardness.UNKNOWN] == len(differences):
-        return f"{text}: with `logprobs` a request tells rounding from a fault"
-    return text
-
-
-def _position_spread(positions: Sequence[int]) -> str:
-    first = positions[0]
-    last = positions[-1]
-    if first == last:
-        return str(first)
-    # `median_low`: a position that some answer has, and not the middle between two.
-    median = median_low(positions)
-    return f"{first} to {last}, median {median}"
-
-
-def _drift(differences: Sequence[AnswerDifference]) -> str:
-    """How far log-probabilities differed before the answers did: a sign that rounding adds up."""
-    distances = []
-    for difference in differences:
-        at = difference.divergence
-        # If numbers alone differ, `ulp` is the difference itself and not what came before it.
-        if at.ulp is not None and at.hardness is not Hardness.NUMBERS:
-            distances.append(at.ulp)
-    if not distances:
-        return ""
-    return f"; log-probabilities up to {_steps(max(distances))} ULP apart before"
-
-
-def _steps(ulp: int) -> str:
-    """`3`, `6.3 million`: a large distance needs no digits."""
-    return str(ulp) if ulp < _EXACT_ULP else f"{ulp / 1e6:.1f} million"
-
-
-# --- the rows of the picture about starts, and about how many requests differ between them ---
-
-_STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
-_VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
 _GROUP_CELLS = 50
 
 
-def start_rows(experiment: Experiment) -> Iterator[Row]:
-    """Which starts there are, whether they answered, and which of them answered alike."""
-    starts = experiment.starts
-    yield row("starts", _starts(starts))
-    yield row("answered", _answered(starts))
-    groups = []
-    for names in groups_of(experiment):
-        span = _span(names)
-        groups.append(f"{{{span}}}")
+def tables(
+    facts: AnswerFacts,
+    decision: Decision,
+    differences: Sequence[AlignedAnswers],
+    context: Context,
+    *,
+    is_exact: bool = True,
+    sources: Iterable[Row] = (),
+) -> Iterator[Table]:
+    """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
+
+    At most 20 lines of 80 cells with its title. If there is more, suspects are left out first. Below
+    it stand the mix of answers that carries a regression, the looks, and the risk by request.
+    `is_exact`: the gate compares byte for byte.
+    """
+    if not facts.matrix.starts:
+        return
+    before = [
+        *sources,
+        *_start_rows(facts),
+        *_request_rows(facts),
+        *_difference_rows(facts, differences, is_exact=is_exact),
+    ]
+    after = [*_certainty(facts), *_next(decision, differences, context)]
+    table = Table(title="Evidence", rows=(*before, *after))
+    for index, sentence in enumerate(facts.suspects[:_SUSPECTS]):
+        before.append(row("" if index else "suspects", sentence))
+        larger = Table(title="Evidence", rows=(*before, *after))
+        if len(table_lines(larger, _WIDTH)) > _LINES:
+            break
+        table = larger
+    yield table
+    yield from _mix_tables(facts, decision)
+    yield from _look_tables(facts)
+    yield from _risk_tables(decision.bounds)
+
+
+# --- starts, and which of them answered alike ---
+
+
+def _start_rows(facts: AnswerFacts) -> Iterator[Row]:
+    starts = facts.matrix.starts
+    today = {
+        arm: [each.name for each in starts if each.arm == arm and not each.archived] for arm in Arm
+    }
+    words = " | ".join(_span(names) or "none" for names in today.values())
+    if facts.archived:
+        archived = _span([each.name for each in starts if each.archived])
+        builds = amount(facts.archived.builds, "build")
+        words = f"{words}   archived {archived} of {builds}"
+        if facts.archived.drift:
+            # Their answers are in no figure below: without the reason they would seem forgotten.
+            words = f"{words}, set aside: today's baseline answers otherwise"
+    yield row("starts", words)
+    yield row("answered", _answered(starts, facts.requests))
+    groups = [f"{{{_span(names)}}}" for names in facts.clusters]
     if groups:
         yield row("clusters", _fitting(groups))
 
 
-def _starts(starts: Sequence[ArmStart]) -> str:
-    words = " | ".join(_arm_words(starts))
-    archived = [start.name for start in starts if start.archived]
-    builds = amount(independent_builds(starts), "build")
-    if not archived:
-        return words
-    words = f"{words}   archived {_span(archived)} of {builds}"
-    if _set_aside(starts):
-        # Their answers are in no figure below: without the reason they would seem forgotten.
-        words = f"{words}, set aside: today's baseline answers otherwise"
-    return words
-
-
-def _arm_words(starts: Sequence[ArmStart]) -> list[str]:
-    """The names of today's starts, arm by arm."""
-    today = [start for start in starts if not start.archived]
-    words = []
-    for arm in Arm:
-        names = [start.name for start in of_arm(today, arm)]
-        words.append(_span(names) or "none")
-    return words
-
-
-def _set_aside(starts: Sequence[ArmStart]) -> bool:
-    """Whether the archived starts do not count."""
-    usable = sum(not start.outside for start in starts)
-    return len(counted(starts)) < usable
-
-
-def _answered(starts: Sequence[ArmStart]) -> str:
-    total = max(len(start.answers) for start in starts)
-    counts = {start.answered for start in starts}
+def _answered(starts: Sequence[StartColumn], total: int) -> str:
+    counts = {each.answered for each in starts}
     if len(counts) == 1:
-        common = counts.pop()
-        return f"{common}/{total} each"
-    words = _incomplete(starts, total)
-    # If no start answered everything, there are no others.
-    if total in counts:
-        return f"{words}, the others all"
-    return words
-
-
-def _incomplete(starts: Sequence[ArmStart], total: int) -> str:
-    """The starts that answered less than everything, at most _NAMED by name."""
-    less = []
-    for start in starts:
-        answered = start.answered
-        if answered < total:
-            share = f"{start.name} {answered}/{total}"
-            less.append(share)
+        return f"{counts.pop()}/{total} each"
+    less = [f"{each.name} {each.answered}/{total}" for each in starts if each.answered != total]
     words = ", ".join(less[:_NAMED])
     more = len(less) - _NAMED
     if more > 0:
-        return f"{words}, {more} more starts less"
-    return words
+        words = f"{words}, {more} more starts less"
+    # If no start answered everything, there are no others.
+    return f"{words}, the others all" if total in counts else words
 
 
 def _span(names: Sequence[str]) -> str:
@@ -194,15 +108,11 @@ def _span(names: Sequence[str]) -> str:
     whole = " ".join(names)
     if len(names) <= _NAMED + 1:
         return whole
-    letter = names[0][0]
-    first = int(names[0][1:])
+    letter, first = names[0][0], int(names[0][1:])
     last = first + len(names) - 1
-    numbers = range(first, last + 1)
-    row = " ".join(f"{letter}{number}" for number in numbers)
     # With a gap in the numbers, or with both arms, a span would name starts that are not there.
-    if whole != row:
-        return whole
-    return f"{letter}{first}-{letter}{last}"
+    is_row = whole == " ".join(f"{letter}{number}" for number in range(first, last + 1))
+    return f"{letter}{first}-{letter}{last}" if is_row else whole
 
 
 def _fitting(groups: Sequence[str]) -> str:
@@ -216,269 +126,190 @@ def _fitting(groups: Sequence[str]) -> str:
     return shown
 
 
-def request_rows(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Row]:
-    """How many requests differ, between which starts, and of what kind they are."""
-    counts = _differing_counts(answering(starts))
-    if counts:
-        total = len(decision.kinds) or len(starts[0].answers)
-        yield row("differing", f"{'   '.join(counts)}   of {total} requests")
-    kinds = _kind_counts(decision)
-    if kinds:
+# --- how many requests differ, between which starts, and of what kind ---
+
+
+def _request_rows(facts: AnswerFacts) -> Iterator[Row]:
+    # `A/A 1 to 3`: the least and the most requests that differ, between the starts of two arms.
+    counts: dict[str, list[int]] = {"A/A": [], "A/B": [], "B/B": []}
+    for names, count in facts.differing.items():
+        arms = "/".join(sorted(name[0].upper() for name in names.split("/")))
+        counts[arms].append(count)
+    words = [f"{arms} {_range(each)}" for arms, each in counts.items() if each]
+    if words:
+        yield row("differing", f"{'   '.join(words)}   of {facts.requests} requests")
+    if kinds := list(_kind_counts(facts)):
         yield row("requests", ", ".join(kinds))
 
 
-def _differing_counts(starts: Sequence[ArmStart]) -> list[str]:
-    """`A/A 1 to 3`: the least and the most requests that differ, between the starts of two arms."""
-    baseline = of_arm(starts, Arm.BASELINE)
-    candidate = of_arm(starts, Arm.CANDIDATE)
-    words = [
-        _spread("A/A", combinations(baseline, 2)),
-        _spread("A/B", product(baseline, candidate)),
-        _spread("B/B", combinations(candidate, 2)),
-    ]
-    return [word for word in words if word]
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return str(least) if least == most else f"{least} to {most}"
 
 
-def _spread(arms: str, pairs: Iterable[tuple[ArmStart, ArmStart]]) -> str:
-    counts = [differing(one, other) for one, other in pairs]
-    if not counts:
-        return ""
-    least = min(counts)
-    most = max(counts)
-    if least == most:
-        return f"{arms} {least}"
-    return f"{arms} {least} to {most}"
-
-
-def _kind_counts(decision: Decision) -> list[str]:
-    words = []
-    for word, kinds in (("stable", _STABLE), ("varying", _VARYING)):
-        parts = _parts(decision, kinds)
-        if parts:
-            total = decision.count(*kinds)
-            words.append(f"{total} {word} ({parts})")
-    unanswered = decision.count(DifferenceKind.UNANSWERED)
-    if unanswered:
-        words.append(f"{unanswered} unanswered")
+def _kind_counts(facts: AnswerFacts) -> Iterator[str]:
+    stable = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+    varying = (DifferenceKind.FLAKY, DifferenceKind.OWN)
+    for word, kinds in (("stable", stable), ("varying", varying)):
+        counts = {kind: facts.kinds[kind] for kind in kinds if facts.kinds[kind]}
+        if counts:
+            parts = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+            yield f"{sum(counts.values())} {word} ({parts})"
+    if unanswered := facts.kinds[DifferenceKind.UNANSWERED]:
+        yield f"{unanswered} unanswered"
     # Disputed requests are a choice of those above: they come last, and add nothing to the total.
-    if decision.test:
-        disputed = len(decision.test.disputed)
-        words.append(f"{disputed} disputed")
-    return words
+    if facts.test:
+        yield f"{len(facts.test.disputed)} disputed"
 
 
-def _parts(decision: Decision, kinds: Sequence[DifferenceKind]) -> str:
-    parts = []
-    for kind in kinds:
-        count = decision.count(kind)
-        if count:
-            part = f"{count} {kind}"
-            parts.append(part)
-    return ", ".join(parts)
+# --- the differences: their kind, their position, and passes of one start ---
 
 
-# --- how sure a verdict is, as tables: the mix of answers, the looks, the order, the risk ---
-
-_REQUESTS = 3
-_ANSWERS = 4
-_BOUNDS = 5
-_NO_ANSWER = "no answer"
-
-
-def certainty_tables(starts: Sequence[ArmStart], decision: Decision) -> tuple[Table, ...]:
-    """The mix of answers that carries a regression, then the looks, then the risk by request."""
-    return (*_mix_tables(starts, decision), *_look_tables(decision), *_risk_tables(decision))
-
-
-# --- the mix of answers ---
-
-
-def _mix_tables(starts: Sequence[ArmStart], decision: Decision) -> Iterator[Table]:
-    """How often each arm gave each answer, for the requests that carry a regression."""
-    if decision.verdict is not Verdict.REGRESSION or decision.test is None:
-        return
-    rows = []
-    for request in decision.test.disputed[:_REQUESTS]:
-        rows.append(_mix_row(request, starts))  # noqa: PERF401 - one thought a line
-    if rows:
-        yield Table(title="Mix of answers", columns=_arms(starts), rows=tuple(rows))
-
-
-def _arms(starts: Sequence[ArmStart]) -> tuple[str, ...]:
-    names = [str(arm) for arm in Arm]
-    if any(start.archived for start in starts):
-        names.append("archived")
-    return tuple(names)
-
-
-def _mix_row(request: str, starts: Sequence[ArmStart]) -> Row:
-    """`r12  a 5, b 0  a 0, b 5`: the letters are the request's answers, the baseline's first."""
-    today = [start for start in starts if not start.archived]
-    groups = [of_arm(today, arm) for arm in Arm]
-    archived = [start for start in starts if start.archived]
-    if archived:
-        groups.append(archived)
-    everyone = [start for group in groups for start in group]
-    answers = [start.answers.get(request) for start in everyone]
-    names = [_name(number) for number in answer_classes(answers)]
-    shown = _shown_names(names)
-    cells = []
-    begin = 0
-    for group in groups:
-        end = begin + len(group)
-        cells.append(_counts(names[begin:end], shown))
-        begin = end
-    return row(request, *cells)
-
-
-def _name(number: int | None) -> str:
-    """`a` for the first answer, `b` for the next; `#27` after `z`."""
-    if number is None:
-        return _NO_ANSWER
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    return letters[number] if number < len(letters) else f"#{number + 1}"
-
-
-def _shown_names(names: Sequence[str]) -> list[str]:
-    """The most frequent answers, in the order in which they appear."""
-    common = {name for name, _ in Counter(names).most_common(_ANSWERS)}
-    return [name for name in dict.fromkeys(names) if name in common]
-
-
-def _counts(names: Sequence[str], shown: Sequence[str]) -> str:
-    counts = Counter(names)
-    words = [f"{name} {counts[name]}" for name in shown]
-    others = len(names) - sum(counts[name] for name in shown)
-    if others:
-        words.append(f"others {others}")
-    return ", ".join(words)
-
-
-# --- the looks ---
-
-
-def _look_tables(decision: Decision) -> Iterator[Table]:
-    """Every look that was made, or is still to come; no table without a look."""
-    test = decision.test
-    if test is None or not test.looks:
-        return
-    rows = tuple(_look_rows(test))
-    columns = ("starts", "p", "declared at", "decision")
-    yield Table(title="Looks", columns=columns, rows=rows, is_aside=True)
-
-
-def _look_rows(test: PermutationTest) -> Iterator[Row]:
-    for number, look in enumerate(test.looks, start=1):
-        p = None if look.p is None else probability(look.p)
-        limit = probability(look.limit)
-        yield row(f"look {number}", look.starts, p, limit, _decision(look))
-
-
-def _decision(look: InterimLook) -> str:
-    if look.p is None:
-        return "not made"
-    return "regression" if look.p <= look.limit else "no regression yet"
-
-
-# --- the order ---
-
-
-def order_tables(results: Sequence[StartResult], rules: Rules) -> Iterator[Table]:
-    """The order of the starts that count, and the seed that draws it again."""
-    names = [result.start.name for result in results if result.counts]
-    # The policy `any` draws nothing.
-    if not names or rules.policy is Policy.ANY:
-        return
-    seed = rules.seed
-    line = f"{' '.join(names)}, drawn with seed {seed}: --seed {seed} draws it again"
-    yield Table(title="Order", rows=(Row(label=line),), is_aside=True)
-
-
-# --- the risk ---
-
-
-def _risk_tables(decision: Decision) -> Iterator[Table]:
-    """What is not excluded on the requests that differed; no table if none did."""
-    differed = [bound for bound in decision.bounds if bound.differed]
-    if not differed:
-        return
-    lines = [bound_sentence(bound) for bound in differed[:_BOUNDS]]
-    more = len(differed) - len(lines)
-    if more:
-        lines.append(f"and {more} more requests with a lower limit, or the same")
-    clean = [bound for bound in decision.bounds if not bound.differed]
-    if clean:
-        largest = max(bound.bound for bound in clean)
-        lines.append(
-            f"each of the {len(clean)} other requests: up to {whole_percent_up(largest)} %"
+def _difference_rows(
+    facts: AnswerFacts, differences: Sequence[AlignedAnswers], *, is_exact: bool
+) -> Iterator[Row]:
+    if differences:
+        counts = {kind: facts.differences_by[kind] for kind in Hardness}
+        text = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        if counts[Hardness.UNKNOWN] == len(differences):
+            text = f"{text}: with `logprobs` a request tells rounding from a fault"
+        yield row("kind", text)
+    if facts.divergence:
+        at = facts.divergence
+        spread = f"{at.min} to {at.max}, median {at.median}" if at.min != at.max else at.min
+        yield row("first at", f"{at.unit} {spread}{_drift(differences)}")
+    if any(facts.within.values()):
+        # The gate may hold them for the same.
+        exactly = "" if is_exact else ", byte for byte"
+        yield row(
+            "passes", f"requests that differ inside a start{exactly}: {_varying(facts.within)}"
         )
-    yield text_table(title="Risk by request", lines=tuple(lines))
+    elif facts.within and differences:
+        yield row("passes", "no request differs inside a start")
 
 
-def bound_sentence(bound: RequestBound) -> str:
-    """What a green verdict does not exclude on one request."""
-    return (
-        f"{bound.request} differed in {bound.differed} of {bound.starts} starts: "
-        f"a fault on it in up to {whole_percent_up(bound.bound)} % of starts is not excluded"
-    )
+def _varying(inside: Mapping[str, int]) -> str:
+    varying = [f"{name} {count}" for name, count in inside.items() if count]
+    shown = ", ".join(varying[:_NAMED])
+    more = len(varying) - _NAMED
+    return f"{shown} and {more} more starts" if more > 0 else shown
 
 
-# --- the picture of an experiment for people, in the order of their questions ---
-
-# A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
-# With its title and the headline the picture must fit.
-_LINES = 19
-_WIDTH = 80
-_SUSPECTS = 3
-
-
-def tables(
-    experiment: Experiment,
-    decision: Decision,
-    differences: Sequence[AnswerDifference],
-    context: Context,
-    sources: Iterable[Row] = (),
-) -> tuple[Table, ...]:
-    """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
-
-    At most 20 lines of 80 cells with its title. If there is more, suspects are left out first.
-    """
-    if not experiment.starts:
-        return ()
-    before = [
-        *sources,
-        *start_rows(experiment),
-        *request_rows(experiment.starts, decision),
-        *difference_rows(experiment, differences),
-    ]
-    after = [*_certainty(decision), *_next(decision, differences, context)]
-    table = _evidence(before, after)
-    for index, sentence in enumerate(suspects(experiment, differences)[:_SUSPECTS]):
-        before.append(row("" if index else "suspects", sentence))
-        larger = _evidence(before, after)
-        if len(table_lines(larger, _WIDTH)) > _LINES:
-            break
-        table = larger
-    return (table,)
+def _drift(differences: Sequence[AlignedAnswers]) -> str:
+    """How far log-probabilities differed before the answers did: a sign that rounding adds up."""
+    # If numbers alone differ, `ulp` is the difference itself and not what came before it.
+    before = [each for each in differences if each.hardness is not Hardness.NUMBERS]
+    largest = max((each.ulp for each in before if each.ulp is not None), default=None)
+    if largest is None:
+        return ""
+    # A large distance needs no digits.
+    steps = str(largest) if largest < _EXACT_ULP else f"{largest / 1e6:.1f} million"
+    return f"; log-probabilities up to {steps} ULP apart before"
 
 
-def _evidence(before: Sequence[Row], after: Sequence[Row]) -> Table:
-    return Table(title="Evidence", rows=(*before, *after))
+# --- how sure it is, and what to do next ---
 
 
-def _certainty(decision: Decision) -> Iterator[Row]:
-    test = decision.test
-    if test:
+def _certainty(facts: AnswerFacts) -> Iterator[Row]:
+    if test := facts.test:
         best = f"at best {test.smallest_p:.3g} with {test.labelings} labelings"
         yield row("test", f"p {test.p:.3g}, {best}; level {test.level:.3g}")
-    if decision.risk:
-        yield row("risk", decision.risk)
+    if facts.risk:
+        yield row("risk", facts.risk)
 
 
 def _next(
-    decision: Decision, differences: Sequence[AnswerDifference], context: Context
+    decision: Decision, differences: Sequence[AlignedAnswers], context: Context
 ) -> Iterator[Row]:
     if decision.settle:
         yield row("to settle", decision.settle)
     if differences and context.run:
         yield row("next", f"`{replay_command(differences[0], context)}`")
+
+
+_REQUESTS = 3
+_ANSWERS = 4
+_BOUNDS = 5
+
+
+def _mix_tables(facts: AnswerFacts, decision: Decision) -> Iterator[Table]:
+    """How often each arm gave each answer, for the requests that carry a regression."""
+    if decision.verdict is not Verdict.REGRESSION or facts.test is None:
+        return
+    groups: dict[str, list[int]] = {str(arm): [] for arm in Arm}
+    for place, start in enumerate(facts.matrix.starts):
+        groups.setdefault("archived" if start.archived else start.arm, []).append(place)
+    classes = {each.id: each.classes for each in facts.matrix.requests}
+    requests = [each for each in facts.test.disputed[:_REQUESTS] if each in classes]
+    rows = tuple(_mix_row(request, classes[request], groups.values()) for request in requests)
+    if rows:
+        yield Table(title="Mix of answers", columns=tuple(groups), rows=rows)
+
+
+def _mix_row(request: str, classes: Sequence[int | None], groups: Iterable[Sequence[int]]) -> Row:
+    """`r12  a 5, b 0  a 0, b 5`: the letters are the request's answers, the baseline's first."""
+    given = [[classes[place] for place in group] for group in groups]
+    everyone = [each for group in given for each in group]
+    # Named in order of appearance, group by group; the most frequent are shown.
+    names: dict[int | None, str] = {}
+    for each in everyone:
+        if each is not None and each not in names:
+            names[each] = _letter(sum(other is not None for other in names))
+        names.setdefault(each, "no answer")
+    common = {each for each, _ in Counter(everyone).most_common(_ANSWERS)}
+    cells = []
+    for group in given:
+        counts = Counter(group)
+        words = [f"{name} {counts[each]}" for each, name in names.items() if each in common]
+        others = sum(count for each, count in counts.items() if each not in common)
+        cells.append(", ".join([*words, *([f"others {others}"] if others else [])]))
+    return row(request, *cells)
+
+
+def _letter(number: int) -> str:
+    """`a` for the first answer, `b` for the next; `#27` after `z`."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return letters[number] if number < len(letters) else f"#{number + 1}"
+
+
+def _look_tables(facts: AnswerFacts) -> Iterator[Table]:
+    """Every look that was made, or is still to come; no table without a look."""
+    rows = []
+    for number, look in enumerate(facts.test.looks if facts.test else (), start=1):
+        p, decision = None, "not made"
+        if look.p is not None:
+            p = probability(look.p)
+            decision = "regression" if look.p <= look.limit else "no regression yet"
+        rows.append(row(f"look {number}", look.starts, p, probability(look.limit), decision))
+    if rows:
+        columns = ("starts", "p", "declared at", "decision")
+        yield Table(title="Looks", columns=columns, rows=tuple(rows), is_aside=True)
+
+
+def order_tables(names: Sequence[str], rules: Rules) -> Iterator[Table]:
+    """The order of the starts that count, and the seed that draws it again."""
+    # The policy `any` draws nothing.
+    if names and rules.policy is not Policy.ANY:
+        line = (
+            f"{' '.join(names)}, drawn with seed {rules.seed}: --seed {rules.seed} draws it again"
+        )
+        yield Table(title="Order", rows=(Row(label=line),), is_aside=True)
+
+
+def _risk_tables(bounds: Sequence[RequestBound]) -> Iterator[Table]:
+    """What is not excluded on the requests that differed; no table if none did."""
+    differed = [bound for bound in bounds if bound.differed]
+    if not differed:
+        return
+    lines = [
+        f"{bound.request} differed in {bound.differed} of {bound.starts} starts: "
+        f"a fault on it in up to {whole_percent_up(bound.bound)} % of starts is not excluded"
+        for bound in differed[:_BOUNDS]
+    ]
+    if more := len(differed) - len(lines):
+        lines.append(f"and {more} more requests with a lower limit, or the same")
+    clean = [bound.bound for bound in bounds if not bound.differed]
+    if clean:
+        largest = whole_percent_up(max(clean))
+        lines.append(f"each of the {len(clean)} other requests: up to {largest} %")
+    yield text_table(title="Risk by request", lines=tuple(lines))

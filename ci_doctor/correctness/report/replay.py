@@ -1,407 +1,288 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one request of a run again, and shows two of its answers: the library entry of `replay`."""
+"""Reads one request of a run again, finished or killed, and shows two of its answers: `replay`."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+import msgspec
+from msgspec import Struct
 
-from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.evidence.run_identity import read_run
+from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
 from ci_doctor.correctness.report.differences import (
-    AlignedRow,
     AnswerPair,
-    AnswerSide,
+    StartDigests,
+    digests_of,
     manner,
     place,
-    ranked,
     rows_around,
     sides,
+    telling_pairs,
     visible,
 )
-from ci_doctor.correctness.report.divergence import Divergence, choice_of
-from ci_doctor.correctness.report.figures import logprob_facts
-from ci_doctor.correctness.report.recorded import (
-    RecordedRequest,
-    StartSamples,
-    choose_pair,
-    divergence_of,
-    names_of,
-    outputs_of,
-    read_request,
-    recorded_comparison,
-    samples_of,
-)
-from ci_doctor.correctness.report.tokens import Step
-from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
+from ci_doctor.correctness.tally import SameAnswers, Tally
+from ci_doctor.correctness.verdict.compare import classify, explain
+from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.decodable import decodable
+from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import parts
-from ci_doctor.load.canonical import text_of
-from ci_doctor.model.facts.replay import AnswerDivergence, ReplayFacts
+from ci_doctor.load.canonical import check_output, text_of
+from ci_doctor.model.facts.correctness import Divergence, LogProbRow, ReplayFacts, TokenNumber
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Table, text_table
-from ci_doctor.render.layout import clip, pad
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.render.layout import clip
 
-# --- text whose pieces are marked by what they are, so that a terminal may colour them ---
+# --- reads one request of a run back from its samples ---
 
-
-class Mark(StrEnum):
-    """What a piece of a line is."""
-
-    PLAIN = "plain"
-    DIM = "dim"
-    STRONG = "strong"
-    LEFT = "left"  # only in the first answer
-    RIGHT = "right"  # only in the second
+# So many ids are compared with a mistyped one. The comparison is quadratic in their length: a
+# larger file would keep a person waiting for a hint.
+_MOST_IDS = 20_000
+_MANY_IDS = 10
+_MOST_PASSES = 1_000_000  # of a request; a file may hold any number
 
 
-class MarkedText(NamedTuple):
-    """A piece of a line."""
+class RecordedRequest(Struct, frozen=True, kw_only=True):
+    """One request in every start that got it, in the order in which the starts were made.
 
-    text: str
-    mark: Mark = Mark.PLAIN
+    `samples` are by start and pass. `kind` is how the arms compare on it at the gate's level, by the
+    `comparison` of the run. `unreadable` counts lines of the file that hold no sample: a killed run
+    may leave a torn one.
+    """
+
+    request: str
+    samples: Mapping[str, Mapping[int, Sample]]
+    starts: tuple[StartDigests, ...]
+    kind: DifferenceKind
+    comparison: Comparison
+    unreadable: int = 0
+
+    @property
+    def passes(self) -> int:
+        """How often a start got it: a killed one may lack the last passes, the furthest counts."""
+        return max(number for samples in self.samples.values() for number in samples)
 
 
-Line = tuple[MarkedText, ...]
+def read_request(directory: Path, identity: str) -> RecordedRequest:
+    """Every sample of the request `identity` below `directory`.
+
+    One line is in memory at a time, beside the samples of the request. Raises UsageError if there
+    are no samples, or none of that request.
+    """
+    path = directory / SAMPLES
+    starts: dict[tuple[Arm, int], dict[int, Sample]] = {}
+    # A dict, and not a set: the hint names ids in the order of the file.
+    others: dict[str, None] = {}
+    unreadable = 0
+    try:
+        for _, line in read_lines(path):
+            if is_control(line):
+                continue
+            try:
+                line_id = _id(line)
+                if line_id != identity:
+                    others.setdefault(line_id)
+                    continue
+                sample = _sample(line)
+                starts.setdefault((Arm(sample.arm), sample.start), {})[sample.pass_] = sample
+            except ValueError:
+                unreadable += 1
+    except OSError as error:
+        raise UsageError(
+            f"no samples of a run in {path.parent}: {path.name}: {error.strerror}",
+            hint="name the report directory of a `ci-doctor correctness` run with --run",
+        ) from error
+    if not starts:
+        raise _unknown_request(path, identity, list(others))
+    comparison = recorded_comparison(directory)
+    results = list(_at_gate(identity, starts, comparison))
+    kinds = classify([identity], [result.start for result in results])
+    return RecordedRequest(
+        request=identity,
+        samples={
+            result.start.name: samples
+            for result, samples in zip(results, starts.values(), strict=True)
+        },
+        starts=tuple(digests_of(results, identity)),
+        kind=kinds[identity],
+        comparison=comparison,
+        unreadable=unreadable,
+    )
 
 
-class AnswerBlock(NamedTuple):
-    """A titled block of lines."""
+def recorded_comparison(directory: Path) -> Comparison:
+    """What the gate of a finished run compared; everything, if it does not say so."""
+    try:
+        settings = read_run(directory).identity.settings
+        level = AnswerLevel(str(settings.get("compare") or AnswerLevel.NUMBERS))
+        limit = settings.get("limit")
+        return read_comparison(level, str(limit) if limit else None)
+    except (UsageError, ValueError):
+        # Samples alone can be shown too.
+        return Comparison()
 
-    title: str
-    lines: tuple[Line, ...]
+
+def _at_gate(
+    request: str, starts: Mapping[tuple[Arm, int], Mapping[int, Sample]], comparison: Comparison
+) -> Iterator[StartResult]:
+    """What each start answered to the request, with its outcome at the gate's level."""
+    outputs: dict[str, Mapping[str, Any]] = {}
+    same = SameAnswers(comparison, outputs)
+    passes = max(number for samples in starts.values() for number in samples)
+    for (arm, number), samples in starts.items():
+        tally = Tally(arm=arm, number=number, ids=(request,), passes=passes)
+        for sample in samples.values():
+            tally.add(sample)
+            if sample.digest is not None and sample.output is not None:
+                outputs[sample.digest] = sample.output
+        yield same.at_gate(tally.result())
 
 
-def plain(line: Line) -> str:
-    """A line without its marks."""
-    return "".join(piece.text for piece in line).rstrip()
+class _IdOfLine(Struct, frozen=True):
+    """The id of a sample. msgspec skips what a type does not name, without decoding it."""
+
+    id: str
 
 
-# --- the answers to one request as lines: each distinct answer with the starts that gave it ---
+_ID_DECODER = msgspec.json.Decoder(decodable(_IdOfLine))
+
+
+def _id(line: bytes) -> str:
+    """The request's id of a line. Raises ValueError."""
+    with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+        return _ID_DECODER.decode(line).id
+    # A lone surrogate, which msgspec refuses and json accepts; or no sample at all.
+    value = json.loads(line)
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise ValueError("no sample")  # noqa: TRY004 - of the line, not of an argument
+    return str(value["id"])
+
+
+def _sample(line: bytes) -> Sample:
+    """The sample of a line, whose output has the shape of an answer. Raises ValueError."""
+    sample = read_line(line)
+    if sample.start < 1 or not 1 <= sample.pass_ <= _MOST_PASSES:
+        raise ValueError("starts and passes count from 1")
+    if sample.output is not None:
+        check_output(sample.output)
+    return sample
+
+
+def _unknown_request(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
+    if not ids:
+        hint = "name the report directory of a run that sent requests"
+        return UsageError(f"{path} holds no sample", hint=hint)
+    near = nearest(identity, ids[:_MOST_IDS])
+    if near is not None:
+        hint = f"did you mean `{near}`?"
+    elif len(ids) <= _MANY_IDS:
+        hint = f"known names: {', '.join(sorted(ids))}"
+    else:
+        # The shortest are the easiest to type, and five of them fit on a line.
+        shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
+        hint = f"it sent {len(ids)} requests: {', '.join(shortest)} …"
+    return UsageError(f"the run in {path.parent} never sent a request `{identity}`", hint=hint)
+
+
+# --- which two answers of a recorded request a replay shows, and where they diverge ---
+
+
+def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerPair | None:
+    """Two answers to show: of the named starts (of one: two passes), else the most telling pair.
+
+    None if all answers are the same and nothing is named. Raises UsageError for an unknown start.
+    """
+    by_name = {start.name: start for start in recorded.starts}
+    for name in names:
+        if name not in by_name:
+            hint = did_you_mean(name, list(by_name))
+            if name.startswith(("a", "b")):
+                hint = f"its archived starts are not in {SAMPLES}"
+            raise UsageError(f"no start `{name}` got the request {recorded.request}", hint=hint)
+    if names:
+        return _pair(recorded, by_name[names[0]], by_name[names[-1]])
+    for pair in telling_pairs(recorded.kind, recorded.starts):
+        return pair
+    passes = (_pair(recorded, start, start) for start in recorded.starts)
+    return next((each for each in passes if each and each.left != each.right), None)
+
+
+def _pair(
+    recorded: RecordedRequest, first: StartDigests, second: StartDigests
+) -> AnswerPair | None:
+    """The first pass in which two starts differ, or their first pass.
+
+    Of one start: its first pass and the first pass that differs from it, or its second pass. None
+    if it has a single pass.
+    """
+    numbers = sorted({*recorded.samples[first.name], *recorded.samples[second.name]})
+    is_one = first is second
+    pairs = [
+        AnswerPair(
+            first=first.name,
+            second=second.name,
+            number=numbers[0] if is_one else number,
+            other=number,
+            left=first.digests.get(numbers[0] if is_one else number),
+            right=second.digests.get(number),
+        )
+        for number in numbers[is_one:]
+    ]
+    return next((pair for pair in pairs if pair.left != pair.right), pairs[0] if pairs else None)
+
+
+def names_of(pair: AnswerPair) -> tuple[str, str]:
+    """The names of the two sides: starts, or passes if both are one start."""
+    if pair.first != pair.second:
+        return pair.first, pair.second
+    return f"{pair.first} pass {pair.number}", f"{pair.second} pass {pair.other or pair.number}"
+
+
+def samples_of(recorded: RecordedRequest, pair: AnswerPair) -> tuple[Sample | None, Sample | None]:
+    """The two samples of a pair; None for a pass that the start did not reach."""
+    # Without a pass of its own, the second answer is of the same pass as the first.
+    left = recorded.samples[pair.first].get(pair.number)
+    return left, recorded.samples[pair.second].get(pair.other or pair.number)
+
+
+def divergence_of(
+    recorded: RecordedRequest, pair: AnswerPair, width: int = 40
+) -> tuple[Divergence, tuple[LogProbRow, ...]]:
+    """Where the two answers of `pair` diverge, and the log-probabilities there."""
+    left, right = (sample.output if sample else None for sample in samples_of(recorded, pair))
+    if left is None or right is None:
+        return no_answer(left, right, width), ()
+    at = first_divergence(left, right, width)
+    return at, rows_around(left, right, at)
+
+
+# --- what is shown: the answers, both texts, the numbers, and what may explain them ---
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _WIDEST_NAMES = 30
-
-_Passes = list[tuple[StartSamples, int]]
-
-
-class _Given(Struct):
-    """One distinct answer: its first sample, and every start and pass that gave it."""
-
-    sample: Sample
-    passes: _Passes = field(default_factory=list)
-
-
-def answers(recorded: RecordedRequest, width: int) -> AnswerBlock:
-    """Every distinct answer with the starts that gave it, then every error."""
-    given: dict[str, _Given] = {}
-    errors: dict[str, list[str]] = {}
-    for start in recorded.starts:
-        for number, sample in sorted(start.samples.items()):
-            digest = sample.digest
-            if digest is None or sample.output is None:
-                name = _pass_name(start, number, recorded)
-                error = sample.error or "no answer"
-                errors.setdefault(error, []).append(name)
-                continue
-            answer = given.setdefault(digest, _Given(sample))
-            answer.passes.append((start, number))
-    lines = [
-        *_answer_lines(list(given.values()), recorded, width),
-        *_error_lines(errors, width),
-    ]
-    return AnswerBlock("Answers", tuple(lines))
-
-
-def _error_lines(errors: Mapping[str, Sequence[str]], width: int) -> Iterator[Line]:
-    """One line an error, with the starts and passes that it struck."""
-    for error, names in errors.items():
-        starts = " ".join(names)
-        # An error may quote what the server answered: escape sequences and line ends, too.
-        text = visible(error)
-        line = clip(f"✗  {starts}  {text}", width - 2)
-        yield (MarkedText(line, Mark.STRONG),)
-
-
-def _answer_lines(given: list[_Given], recorded: RecordedRequest, width: int) -> Iterator[Line]:
-    names = [_names(answer.passes, recorded) for answer in given]
-    widest = max(map(len, names), default=0)
-    # An answer of fifty starts must leave room for its text.
-    column = min(_WIDEST_NAMES, widest)
-    # The letter of the first answer with these words and tokens.
-    letters: dict[str, str] = {}
-    for index, answer in enumerate(given):
-        letter = _LETTERS[index % len(_LETTERS)]
-        name = clip(names[index], column)
-        head = f"{letter}  {pad(name, column)}  "
-        first = letters.setdefault(_words_and_tokens(answer.sample), letter)
-        alike = first if first != letter else None
-        yield _answer(head, answer.sample, width, alike)
-
-
-def _words_and_tokens(sample: Sample) -> str:
-    output = sample.output or {}
-    divided = parts(output)
-    # A vector has no words that could be the same.
-    compared = output if divided.wordless else [divided.words, divided.tokens]
-    return json.dumps(compared, sort_keys=True)
-
-
-def _pass_name(start: StartSamples, number: int, recorded: RecordedRequest) -> str:
-    if recorded.passes == 1:
-        return start.name
-    return f"{start.name}/{number}"
-
-
-def _names(passes: _Passes, recorded: RecordedRequest) -> str:
-    """`A1 A2/1`: the start, with the pass if not all of its passes gave this answer."""
-    # A dict, and not a set: a start with several passes is named once, in its place.
-    names: dict[str, None] = {}
-    for start, number in passes:
-        digests = start.digests
-        complete = len(digests) == recorded.passes
-        if complete and len(set(digests.values())) == 1:
-            names.setdefault(start.name)
-        else:
-            names.setdefault(_pass_name(start, number, recorded))
-    return " ".join(names)
-
-
-def _answer(head: str, sample: Sample, width: int, alike: str | None) -> Line:
-    """`alike` is the letter of an earlier answer that differs in numbers alone."""
-    output = sample.output or {}
-    middle = _about(output)
-    if alike:
-        text = f"the words of {alike}, other numbers"
-    else:
-        # Clipped before it is made visible: an answer of megabytes would cost seconds.
-        beginning = text_of(output)[: 2 * width]
-        text = visible(beginning) or "(no text)"
-    room = width - 2 - len(head) - len(middle)
-    return (
-        MarkedText(head, Mark.STRONG),
-        MarkedText(middle, Mark.DIM),
-        MarkedText(clip(text, max(10, room))),
-    )
-
-
-def _about(output: Mapping[str, Any]) -> str:
-    """How many tokens there are, and why the first choice stopped; with the gap that follows."""
-    about = []
-    tokens = output.get("completion_tokens")
-    if tokens is not None:
-        about.append(f"{tokens} tokens")
-    reason = choice_of(output, 0).get("finish_reason")
-    if reason:
-        about.append(str(reason))
-    words = ", ".join(about)
-    return words and f"{words}  "
-
-
-# --- two answers to one request as lines: the texts, the numbers, and what may explain them ---
-
-_ALTERNATIVES = 5
-_NUMBER_CELLS = 13
+_EXCERPT = 80
+_TOKEN_CELLS = 20
+_SIDE_CELLS = 30
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
 _OF_META = ("tries", "system_fingerprint")
-
-
-def alignment(pair: AnswerPair, at: Divergence, width: int) -> AnswerBlock:
-    """Both texts below each other around their divergence, the difference in brackets."""
-    names = names_of(pair)
-    first, second = names
-    label = max(len(first), len(second))
-    # The indent, the gap behind the label, the brackets and the sign of a cut take eight cells.
-    room = max(10, (width - label - 8) // 2)
-    left, right = sides(at, *names, before=room, after=room)
-    where = place(at)
-    how = manner(at)
-    if how:
-        where = f"{where}: {how}"
-    title = f"{first} against {second}"
-    # Two passes of one start carry their numbers in the names of the sides.
-    if pair.first != pair.second:
-        title = f"{title}, pass {pair.number}"
-    lines = (
-        (MarkedText(f"diverge at {where}"),),
-        _side(left, Mark.LEFT, label, room),
-        _side(right, Mark.RIGHT, label, room),
-    )
-    return AnswerBlock(title, lines)
-
-
-def _side(side: AnswerSide, mark: Mark, label: int, room: int) -> Line:
-    # `room` counted characters of the answer; made visible, one of them may take several cells.
-    own = clip(side.own, room)
-    name = f"{side.name:>{label}}  "
-    return (
-        MarkedText(name, Mark.STRONG),
-        MarkedText(side.before, Mark.DIM),
-        MarkedText(f"[{own}]", mark),
-    )
-
-
-def numbers(
-    recorded: RecordedRequest, pair: AnswerPair, at: Divergence, width: int
-) -> AnswerBlock | None:
-    """The log-probabilities around the divergence; None if none are reported."""
-    left, right = outputs_of(recorded, pair)
-    if left is None or right is None:
-        return None
-    rows = rows_around(left, right, at)
-    if not rows:
-        return None
-    # The rest of the line holds the sign, the position and the distance in ULP.
-    column = max(20, (width - 18) // 2)
-    first, second = names_of(pair)
-    header = f"     at  {first:<{column}}{second:<{column}}ULP"
-    lines: list[Line] = [(MarkedText(header, Mark.DIM),)]
-    for row in rows:
-        here = row.at == at.position
-        lines.extend(_number_lines(row, column, here=here))
-    return AnswerBlock("Log-probabilities", tuple(lines))
-
-
-def _number_lines(row: AlignedRow, column: int, *, here: bool) -> Iterator[Line]:
-    """The token of each side; at the divergence the best alternatives, too."""
-    left, *left_more = _column(row.left, column)
-    right, *right_more = _column(row.right, column)
-    yield _token_line(row, left, right, column, here=here)
-    if not here:
-        return
-    for one, other in zip_longest(left_more, right_more, fillvalue=""):
-        cell = pad(one, column)
-        yield (MarkedText(f"         {cell}{other}", Mark.DIM),)
-
-
-def _token_line(row: AlignedRow, left: str, right: str, column: int, *, here: bool) -> Line:
-    sign = " "
-    left_mark = right_mark = Mark.PLAIN
-    if here:
-        sign = ">"
-        left_mark = Mark.LEFT
-        right_mark = Mark.RIGHT
-    # Without a distance nothing follows the second token: its padding would end the line.
-    ulp = ""
-    other = right.rstrip()
-    if row.ulp is not None:
-        ulp = str(row.ulp)
-        other = pad(right, column)
-    return (
-        MarkedText(f"{sign} {row.at:>5}  "),
-        MarkedText(pad(left, column), left_mark),
-        MarkedText(other, right_mark),
-        MarkedText(ulp),
-    )
-
-
-def _column(token: Step | None, column: int) -> list[str]:
-    """One side of a row: the token and its alternatives, at least one line."""
-    if token is None:
-        return [""]
-    cells = []
-    for each in ranked(token, _ALTERNATIVES):
-        cell = _token(each.token, each.logprob, column)
-        cells.append(cell)
-    return cells or [_token(token.token, None, column)]
-
-
-def _token(token: str, logprob: float | None, column: int) -> str:
-    width = column - _NUMBER_CELLS
-    text = clip(visible(token, spaces=True), width - 1)
-    cell = pad(text, width)
-    if logprob is None:
-        return cell
-    # Six digits: enough to see a difference of one ULP of float32.
-    return f"{cell}{logprob:.6f}"
-
-
-def beside(recorded: RecordedRequest, pair: AnswerPair, width: int) -> AnswerBlock:
-    """What was not compared and may explain a difference; `≠` marks what differs."""
-    first, second = names_of(pair)
-    column = max(12, (width - 30) // 2)
-    left, right = samples_of(recorded, pair)
-    ours = _details(left)
-    theirs = _details(right)
-    header = f"{'':<26}{first:<{column}}{second}"
-    lines: list[Line] = [(MarkedText(header, Mark.DIM),)]
-    for key in ours | theirs:
-        one = ours.get(key, "-")
-        other = theirs.get(key, "-")
-        line = _detail_line(key, one, other, column)
-        lines.append((MarkedText(line),))
-    return AnswerBlock("Beside the answer", tuple(lines))
-
-
-def _detail_line(key: str, one: str, other: str, column: int) -> str:
-    sign = "≠"
-    if one == other:
-        sign = " "
-    name = clip(key, 22)
-    # What a server reports may hold anything, escape sequences too.
-    left = clip(visible(one), column - 2)
-    right = clip(visible(other), column - 2)
-    return f"{sign} {name:<24}{pad(left, column)}{right}"
-
-
-def _details(sample: Sample | None) -> dict[str, str]:
-    """HTTP status, why it stopped, the usage, and how often it was tried."""
-    if sample is None:
-        return {"error": "was never sent"}
-    details = {}
-    for key, value in _reported(sample).items():
-        if isinstance(value, str):
-            details[key] = value
-        elif value is not None:
-            details[key] = json.dumps(value)
-    return details
-
-
-def _reported(sample: Sample) -> dict[str, Any]:
-    """What stands beside an answer, by name; None for what the server does not report."""
-    values: dict[str, Any] = {"status": sample.status, "error": sample.error}
-    choice = choice_of(sample.output or {}, 0)
-    for key in _STOPS:
-        values[key] = choice.get(key)
-    # A server reports its usage in any form. Only an object has names to show.
-    usage = sample.meta.get("usage")
-    if isinstance(usage, dict):
-        values.update(usage)
-    for key in _OF_META:
-        values[key] = sample.meta.get(key)
-    return values
-
-
-# --- reads one request of a run again, and shows two of its answers: the library entry of `replay` ---
-
-_EXCERPT = 80
 
 
 class ReplayRequest(Struct, frozen=True, kw_only=True):
     """What to show: a request by its id, from the report directory of a run.
 
     `starts` names two starts, or one to compare its passes; empty chooses the pair that shows most.
-    `width` is that of the lines in cells.
     """
 
     run: Path
     request: str
     starts: tuple[str, ...] = ()
-    width: int = 80
-
-
-class Replay(Struct, frozen=True, kw_only=True):
-    """The outcome, and its tables as blocks whose pieces are marked for a terminal.
-
-    `unreadable` counts lines of the samples that were left out.
-    """
-
-    outcome: Outcome
-    blocks: tuple[AnswerBlock, ...]
-    unreadable: int
 
 
 def replay(request: ReplayRequest) -> Outcome:
@@ -409,105 +290,168 @@ def replay(request: ReplayRequest) -> Outcome:
 
     Raises UsageError if there is no such run, request or start.
     """
-    return marked_replay(request).outcome
-
-
-def marked_replay(request: ReplayRequest) -> Replay:
-    """As `replay`, with the marks of each line."""
     recorded = read_request(request.run, request.request)
-    recorded = replace(recorded, comparison=recorded_comparison(request.run))
     pair = choose_pair(recorded, request.starts)
-    blocks = tuple(_blocks(recorded, pair, request.width))
-    outcome = Outcome(
-        verdict=None,
-        summary=_summary(recorded, pair),
-        tables=tuple(_tables(blocks)),
-        facts=_facts(recorded, pair),
-    )
-    return Replay(outcome=outcome, blocks=blocks, unreadable=recorded.unreadable)
-
-
-def _is_same(pair: AnswerPair) -> bool:
     # Two missing answers are no agreement.
-    return pair.left is not None and pair.left == pair.right
-
-
-def _summary(recorded: RecordedRequest, pair: AnswerPair | None) -> str:
-    kind = recorded.kind
-    # The id is what a person typed, or a file holds: it may act on a terminal.
-    request = visible(recorded.request)
-    words = f"request {request}: {kind}: {explain(kind)}"
-    if not recorded.comparison.is_exact:
-        words = f"{words} ({recorded.comparison.manner})"
-    varying = [start.name for start in recorded.starts if len(set(start.digests.values())) > 1]
-    if varying:
-        # Else one of its passes seems to contradict the kind.
-        words = (
-            f"{words}; {_few(varying)} between its passes, and a start's answer is that of all "
-            "its passes together"
-        )
-    if pair is not None and _is_same(pair):
-        return f"{words}; these two are the same"
-    return words
-
-
-def _few(names: Sequence[str]) -> str:
-    """`B1 differs`, or of several starts the first and how many more."""
-    if len(names) == 1:
-        return f"{names[0]} differs"
-    return f"{names[0]} and {len(names) - 1} more starts each differ"
-
-
-def _blocks(
-    recorded: RecordedRequest, pair: AnswerPair | None, width: int
-) -> Iterator[AnswerBlock]:
-    yield answers(recorded, width)
-    if pair is None:
-        return
-    if not _is_same(pair):
-        at = divergence_of(recorded, pair, width)
-        yield alignment(pair, at, width)
-        log_probabilities = numbers(recorded, pair, at, width)
-        if log_probabilities is not None:
-            yield log_probabilities
-    yield beside(recorded, pair, width)
-
-
-def _tables(blocks: Sequence[AnswerBlock]) -> Iterator[Table]:
-    for block in blocks:
-        lines = tuple(map(plain, block.lines))
-        yield text_table(block.title, lines)
-
-
-def _facts(recorded: RecordedRequest, pair: AnswerPair | None) -> ReplayFacts:
+    is_same = pair is not None and pair.left is not None and pair.left == pair.right
+    tables = [Table(title="Answers", rows=tuple(_answer_rows(recorded)))]
+    digests: dict[str, dict[str, str | None]] = {
+        # A key of JSON is a string.
+        name: {str(number): sample.digest for number, sample in samples.items()}
+        for name, samples in recorded.samples.items()
+    }
     facts = ReplayFacts(
         request=recorded.request,
         kind=str(recorded.kind),
-        answers=_digests(recorded),
+        answers=digests,
         unreadable_lines=recorded.unreadable,
     )
-    if pair is None or _is_same(pair):
-        return facts
-    at = divergence_of(recorded, pair, _EXCERPT)
-    left, right = outputs_of(recorded, pair)
-    rows: Sequence[AlignedRow] = ()
-    if left is not None and right is not None:
-        rows = rows_around(left, right, at)
-    return replace(
-        facts,
-        starts=(pair.first, pair.second),
-        passes=(pair.number, pair.other or pair.number),
-        divergence=AnswerDivergence(**asdict(at)),
-        logprobs=logprob_facts(rows),
+    if pair is not None and not is_same:
+        at, logprobs = divergence_of(recorded, pair, _EXCERPT)
+        tables.append(_side_table(pair, at))
+        if logprobs:
+            tables.append(_number_table(pair, at, logprobs))
+        facts = msgspec.structs.replace(
+            facts,
+            starts=(pair.first, pair.second),
+            passes=(pair.number, pair.other or pair.number),
+            divergence=at,
+            logprobs=logprobs,
+        )
+    if pair is not None:
+        rows = tuple(_detail_rows(*samples_of(recorded, pair)))
+        tables.append(Table(title="Beside the answer", columns=names_of(pair), rows=rows))
+    summary = _summary(recorded)
+    return Outcome(
+        verdict=None,
+        summary=f"{summary}; these two are the same" if is_same else summary,
+        tables=tuple(tables),
+        facts=facts,
     )
 
 
-def _digests(recorded: RecordedRequest) -> dict[str, dict[str, str | None]]:
-    """By start and pass the digest of each answer; None for an error."""
-    digests: dict[str, dict[str, str | None]] = {}
+def _summary(recorded: RecordedRequest) -> str:
+    # The id is what a person typed, or a file holds: it may act on a terminal.
+    words = f"request {visible(recorded.request)}: {recorded.kind}: {explain(recorded.kind)}"
+    if not recorded.comparison.is_exact:
+        words = f"{words} ({recorded.comparison.manner})"
+    varying = [start.name for start in recorded.starts if len(set(start.digests.values())) > 1]
+    if not varying:
+        return words
+    few = f"{varying[0]} differs"
+    if len(varying) > 1:
+        few = f"{varying[0]} and {len(varying) - 1} more starts each differ"
+    # Else one of its passes seems to contradict the kind.
+    return (
+        f"{words}; {few} between its passes, and a start's answer is that of all "
+        "its passes together"
+    )
+
+
+def _answer_rows(recorded: RecordedRequest) -> Iterator[Row]:
+    """Every distinct answer with the starts that gave it, then every error."""
+    given: dict[str, list[str]] = {}
+    outputs: dict[str, Mapping[str, Any]] = {}
+    errors: dict[str, list[str]] = {}
     for start in recorded.starts:
-        by_pass = digests.setdefault(start.name, {})
-        for number, sample in start.samples.items():
-            # A key of JSON is a string.
-            by_pass[str(number)] = sample.digest
-    return digests
+        samples = recorded.samples[start.name]
+        is_one = len(start.digests) == recorded.passes and len(set(start.digests.values())) == 1
+        for number, sample in sorted(samples.items()):
+            # `A1`, or `A1/2` with the pass if not all of its passes gave this answer.
+            name = start.name if recorded.passes == 1 or is_one else f"{start.name}/{number}"
+            if sample.digest is None or sample.output is None:
+                errors.setdefault(sample.error or "no answer", []).append(name)
+            else:
+                outputs.setdefault(sample.digest, sample.output)
+                given.setdefault(sample.digest, []).append(name)
+    # The letter of the first answer with these words and tokens.
+    letters: dict[str, str] = {}
+    for index, (digest, names) in enumerate(given.items()):
+        output = outputs[digest]
+        letter = _LETTERS[index % len(_LETTERS)]
+        divided = parts(output)
+        # A vector has no words that could be the same.
+        compared = output if divided.wordless else [divided.words, divided.tokens]
+        first = letters.setdefault(json.dumps(compared, sort_keys=True), letter)
+        text = f"the words of {first}, other numbers"
+        if first == letter:
+            # Clipped before it is made visible: an answer of megabytes would cost seconds.
+            text = visible(text_of(dict(output))[: 2 * _EXCERPT]) or "(no text)"
+        # An answer of fifty starts must leave room for its text.
+        whose = clip(" ".join(dict.fromkeys(names)), _WIDEST_NAMES)
+        tokens, reason = output.get("completion_tokens"), choice_of(output, 0).get("finish_reason")
+        about = [] if tokens is None else [f"{tokens} tokens"]
+        about += [str(reason)] if reason else []
+        yield row(letter, whose, ", ".join(about), clip(text, _EXCERPT))
+    for error, names in errors.items():
+        # An error may quote what the server answered: escape sequences and line ends, too.
+        yield row("✗", " ".join(names), clip(visible(error), _EXCERPT))
+
+
+def _side_table(pair: AnswerPair, at: Divergence) -> Table:
+    """Both texts below each other around their divergence, the difference in brackets."""
+    names = names_of(pair)
+    title = f"{names[0]} against {names[1]}"
+    # Two passes of one start carry their numbers in the names of the sides.
+    if pair.first != pair.second:
+        title = f"{title}, pass {pair.number}"
+    where = ": ".join(filter(None, (place(at), manner(at))))
+    texts = zip(names, sides(at), strict=True)
+    rows = (Row(label=f"diverge at {where}"), *(row(name, text) for name, text in texts))
+    return Table(title=title, rows=rows)
+
+
+def _number_table(pair: AnswerPair, at: Divergence, logprobs: Sequence[LogProbRow]) -> Table:
+    """The token of each side by position; at the divergence the best alternatives, too."""
+    rows = []
+    for each in logprobs:
+        is_here = each.at == at.position
+        most = max(len(each.left), len(each.right)) if is_here else 1
+        for index in range(most):
+            label = "" if index else f"{'> ' if is_here else ''}{each.at}"
+            ulp = "" if index or each.ulp is None else each.ulp
+            left, right = _token_cells(each.left, index), _token_cells(each.right, index)
+            rows.append(row(label, *left, *right, ulp))
+    first, second = names_of(pair)
+    columns = (first, "logprob", second, "logprob", "ULP")
+    return Table(title="Log-probabilities", columns=columns, rows=tuple(rows))
+
+
+def _token_cells(side: Sequence[TokenNumber], index: int) -> tuple[str, str]:
+    if index >= len(side):
+        return "", ""
+    token, logprob = side[index]
+    # Six digits: enough to see a difference of one ULP of float32.
+    number = "" if logprob is None else f"{logprob:.6f}"
+    return clip(visible(token, spaces=True), _TOKEN_CELLS), number
+
+
+def _detail_rows(left: Sample | None, right: Sample | None) -> Iterator[Row]:
+    """What was not compared and may explain a difference; `≠` marks what differs."""
+    ours, theirs = _details(left), _details(right)
+    for key in ours | theirs:
+        # What a server reports may hold anything, escape sequences too.
+        one, other = (clip(visible(each.get(key, "-")), _SIDE_CELLS) for each in (ours, theirs))
+        sign = "" if ours.get(key) == theirs.get(key) else "≠ "
+        yield row(f"{sign}{clip(key, 22)}", one, other)
+
+
+def _details(sample: Sample | None) -> dict[str, str]:
+    """HTTP status, why it stopped, the usage, and how often it was tried."""
+    if sample is None:
+        return {"error": "was never sent"}
+    choice = choice_of(sample.output or {}, 0)
+    # A server reports its usage in any form. Only an object has names to show.
+    usage = sample.meta.get("usage")
+    values: dict[str, Any] = {
+        "status": sample.status,
+        "error": sample.error,
+        **{key: choice.get(key) for key in _STOPS},
+        **(usage if isinstance(usage, dict) else {}),
+        **{key: sample.meta.get(key) for key in _OF_META},
+    }
+    return {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in values.items()
+        if value is not None
+    }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the starts show beside their answers: proof, controls, devices, arms, archive. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
-from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
+from ci_doctor.correctness.verdict.compare import drift_of
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import together
 from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
-from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.facts.correctness import (
+    ArchiveUseFacts,
     ControlOutcome,
     ControlResult,
     DeviceFacts,
@@ -23,7 +23,7 @@ from ci_doctor.model.facts.correctness import (
     SharedUse,
 )
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, listed, probability
 
@@ -31,20 +31,17 @@ from ci_doctor.render.formatting import amount, listed, probability
 
 # Of the files that changed, so many are named; the facts have more.
 _NAMED = 3
-_SHARED_TITLE = "Shared files"
-_COLUMNS = ("service", "proof", "read")
 
 
-def proof_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
+def proof_tables(results: Sequence[StartResult]) -> Iterator[Table]:
     """The readings of every start; no table if no proof was asked for."""
-    rows = tuple(_proof_rows(results))
-    return (Table(title="Proof", columns=_COLUMNS, rows=rows),) if rows else ()
-
-
-def _proof_rows(results: Sequence[StartResult]) -> Iterator[Row]:
-    for result in results:
-        for reading in result.proof:
-            yield row(result.start.name, reading.service, reading.subject, reading.in_words())
+    rows = [
+        row(result.start.name, reading.service, reading.subject, reading.in_words())
+        for result in results
+        for reading in result.proof
+    ]
+    if rows:
+        yield Table(title="Proof", columns=("service", "proof", "read"), rows=tuple(rows))
 
 
 def proof_facts(results: Sequence[StartResult]) -> tuple[ProofReading, ...]:
@@ -100,32 +97,27 @@ def unended_flaw(results: Sequence[StartResult]) -> str | None:
     return None
 
 
-def shared_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
+def shared_tables(results: Sequence[StartResult]) -> Iterator[Table]:
     """What starts read of the other arm, and one line for all that changed; no table without any."""
-    rows = (*_read_rows(results), *_written_rows(results))
-    return (Table(title=_SHARED_TITLE, columns=("files",), rows=rows),) if rows else ()
-
-
-def _read_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    rows = [
+        row(result.start.name, f"read {read.path}, which changed while {read.writer} ran")
+        for result in results
+        for read in result.shared.read
+    ]
     unseen: dict[str, list[str]] = {}
     for result in results:
-        for read in result.shared.read:
-            sentence = f"read {read.path}, which changed while {read.writer} ran"
-            yield row(result.start.name, sentence)
         if result.shared.unseen:
             unseen.setdefault(result.shared.unseen, []).append(result.start.name)
-    for reason, names in unseen.items():
-        yield row(" ".join(names), f"may have read more: {reason}")
-
-
-def _written_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    rows += [row(" ".join(names), f"may have read more: {why}") for why, names in unseen.items()]
     paths = tuple(dict.fromkeys(path for each in results for path in each.shared.written))
     # A start names some of its files.
     count = max([len(paths), *(each.shared.count for each in results)])
     if count:
         named = ", ".join(paths[:_NAMED])
         more = f", and {count - _NAMED} more" if count > _NAMED else ""
-        yield row("all", f"changed while starts ran: {named}{more}")
+        rows.append(row("all", f"changed while starts ran: {named}{more}"))
+    if rows:
+        yield Table(title="Shared files", columns=("files",), rows=tuple(rows))
 
 
 def shared_facts(results: Sequence[StartResult]) -> tuple[SharedUse, ...]:
@@ -136,22 +128,16 @@ def shared_facts(results: Sequence[StartResult]) -> tuple[SharedUse, ...]:
 
 # --- what the controls showed, for people and for programs ---
 
-_CONTROL_TITLE = "Control"
 _OFF = "off (control = false): nothing shows that the servers read their prompts"
 
 
-def control_tables(starts: Sequence[ArmStart], *, wanted: bool) -> tuple[Table, ...]:
+def control_tables(starts: Sequence[ArmStart], *, wanted: bool) -> Iterator[Table]:
     """The controls of all starts; one line if none was `wanted`."""
+    rows = [row(start.name, start.control.in_words()) for start in starts if start.control]
     if not wanted:
-        return (text_table(_CONTROL_TITLE, (_OFF,)),)
-    rows = tuple(_control_rows(starts))
-    return (Table(title=_CONTROL_TITLE, columns=("what it showed",), rows=rows),) if rows else ()
-
-
-def _control_rows(starts: Sequence[ArmStart]) -> Iterator[Row]:
-    for start in starts:
-        if start.control is not None:
-            yield row(start.name, start.control.in_words())
+        yield text_table("Control", (_OFF,))
+    elif rows:
+        yield Table(title="Control", columns=("what it showed",), rows=tuple(rows))
 
 
 def control_facts(starts: Sequence[ArmStart]) -> tuple[ControlOutcome, ...]:
@@ -218,7 +204,7 @@ def device_findings(
     results: Sequence[StartResult], drawn_by: Rules, places: int, at_once: int
 ) -> Iterator[Finding]:
     """That answers follow the device; a note if chance may well be the reason."""
-    split = device_split(results, drawn_by, places, at_once)
+    split = device_split(results, drawn_by, places, at_once) if places > 1 else None
     if split is None:
         return
     is_sure = split.chance <= _LEVEL
@@ -336,30 +322,29 @@ def arm_findings(
     """
     if decision.verdict not in _MAY_BE_THE_ARMS:
         return
-    lines = []
-    names = []
-    for fact, (left, right) in identity.arms.items():
-        if _is_meant(fact, left, right, arms):
-            continue
-        baseline = left or "absent"
-        candidate = right or "absent"
-        lines.append(f"{fact}: {baseline} -> {candidate}")
-        names.append(fact)
-    if not names:
+    # What the configuration sets for the services of an arm.
+    own = {name for plan in arms.values() for each in plan.names for name in plan.specs[each].env}
+    differing = {
+        fact: sides for fact, sides in identity.arms.items() if not _is_meant(fact, *sides, own)
+    }
+    if not differing:
         return
-    words = ", ".join(names[:_MOST_FACTS])
-    if len(names) > _MOST_FACTS:
+    lines = [
+        f"{fact}: {left or 'absent'} -> {right or 'absent'}"
+        for fact, (left, right) in differing.items()
+    ]
+    words = ", ".join(list(differing)[:_MOST_FACTS])
+    if len(differing) > _MOST_FACTS:
         words = f"{words} and more"
-    rule = rules.DIFFERENT_ARMS
-    yield rule.finding(
+    yield rules.DIFFERENT_ARMS.finding(
         f"the arms differ in {words}",
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=rule.remedy,
+        remedy=rules.DIFFERENT_ARMS.remedy,
     )
 
 
-def _is_meant(fact: str, left: str | None, right: str | None, arms: Mapping[Arm, ArmPlan]) -> bool:
-    """Whether the configuration makes this difference."""
+def _is_meant(fact: str, left: str | None, right: str | None, own: Collection[str]) -> bool:
+    """Whether the configuration makes this difference; `own` are the variables that it sets."""
     # With several services, a fact has the name of its own in front: `kv: argv`.
     name = fact.rpartition(": ")[2]
     if name == "argv" or name.startswith("schedule."):
@@ -367,16 +352,7 @@ def _is_meant(fact: str, left: str | None, right: str | None, arms: Mapping[Arm,
     # A file that both commands name differs in its content, and that is not in the configuration.
     if name.startswith("file "):
         return left is None or right is None
-    return name.startswith("env.") and name.removeprefix("env.") in _own_variables(arms)
-
-
-def _own_variables(arms: Mapping[Arm, ArmPlan]) -> set[str]:
-    """The variables that the configuration sets for the services of an arm."""
-    variables: set[str] = set()
-    for planned in arms.values():
-        for name in planned.names:
-            variables.update(planned.specs[name].env)
-    return variables
+    return name.startswith("env.") and name.removeprefix("env.") in own
 
 
 # --- what a report says of the archive beside today's starts ---
@@ -387,30 +363,23 @@ def archive_use(starts: Sequence[ArmStart]) -> ArchiveUseFacts | None:
     archived = [start for start in starts if start.archived]
     if not archived:
         return None
-    drift = drift_of(starts)
-    facts = None
-    if drift is not None:
-        facts = ArchiveDriftFacts(request=drift.request, today=drift.today, p=drift.p)
     return ArchiveUseFacts(
         starts=len(archived),
         builds=independent_builds(archived),
         unknown_builds=sum(start.build is None for start in archived),
-        drift=facts,
+        drift=drift_of(starts),
     )
 
 
-def drift_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+def drift_findings(archive: ArchiveUseFacts | None) -> Iterator[Finding]:
     """A warning if today's baseline answers otherwise than the archive."""
-    drift = drift_of(starts)
-    if drift is not None:
-        rule = rules.ARCHIVE_DRIFT
-        yield rule.finding(_explain(drift), remedy=rule.remedy)
-
-
-def _explain(drift: ArchiveDrift) -> str:
-    archived = amount(drift.archived, "archived start")
-    if drift.p is None:
+    drift = archive.drift if archive else None
+    if archive is not None and drift is not None:
+        archived = amount(archive.starts, "archived start")
         how = f"share no answer with {archived}"
-    else:
-        how = f"mix their answers otherwise than {archived} (exact test, p = {drift.p:.2g})"
-    return f"{drift.request}: {drift.today} baseline starts of today {how}; the archive is off"
+        if drift.p is not None:
+            how = f"mix their answers otherwise than {archived} (exact test, p = {drift.p:.2g})"
+        yield rules.ARCHIVE_DRIFT.finding(
+            f"{drift.request}: {drift.today} baseline starts of today {how}; the archive is off",
+            remedy=rules.ARCHIVE_DRIFT.remedy,
+        )

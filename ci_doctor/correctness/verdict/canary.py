@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.same_answers import ChangedAnswer, changed_outcome
+from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.tally import ChangedAnswer, changed_outcome
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, outcomes
@@ -34,7 +34,12 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
     True if there is no answer to change. False if the answer can no longer be read: that proves
     nothing.
     """
-    result = _first_answered_candidate(experiment)
+    candidates = (
+        each
+        for each in experiment.compared
+        if each.start.arm is Arm.CANDIDATE and not each.start.outside and each.start.answered
+    )
+    result = next(candidates, None)
     if result is None:
         return True
     start = result.start
@@ -55,14 +60,6 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
         )
     except (KeyError, InfraError):
         return False
-
-
-def _first_answered_candidate(experiment: Experiment) -> StartResult | None:
-    for result in experiment.compared:
-        start = result.start
-        if start.arm is Arm.CANDIDATE and not start.outside and start.answered > 0:
-            return result
-    return None
 
 
 def _own_digest(output: Mapping[str, Any]) -> Answer:
@@ -105,11 +102,8 @@ def _unused_outcome(
     """The outcome of the changed answer; None if every change gives an outcome that exists."""
     taken = outcomes(starts, request)
     taken.add(outcome_of(output))
-    for mark in _MARKS:
-        changed = outcome_of(_changed_answer(output, mark))
-        if changed not in taken:
-            return changed
-    return None
+    changed = (outcome_of(_changed_answer(output, mark)) for mark in _MARKS)
+    return next((each for each in changed if each not in taken), None)
 
 
 def _changed_answer(output: Mapping[str, Any], mark: str) -> Mapping[str, Any]:
@@ -134,8 +128,5 @@ def _changed(value: Any, mark: str) -> Any:
 
 def _key_to_text(value: Mapping[str, Any]) -> str:
     """The key that leads to the text of an answer; without one, the first key."""
-    for key in _WAY_TO_TEXT:
-        # A changed `index` or `role` would be a change of form, not of an answer.
-        if value.get(key):
-            return key
-    return next(iter(value))
+    # A changed `index` or `role` would be a change of form, not of an answer.
+    return next((key for key in _WAY_TO_TEXT if value.get(key)), next(iter(value)))

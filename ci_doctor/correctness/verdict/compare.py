@@ -10,13 +10,11 @@ a mix of answers that an exact test tells apart.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import assert_never
-
-from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.mix_test import Column, Labels, Traits, mix_test
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm, outcomes
+from ci_doctor.model.facts.correctness import ArchiveDrift
 
 # By request; None is a missing answer.
 Answers = Mapping[str, str | None]
@@ -29,19 +27,6 @@ _FEWEST_TESTED = 3
 
 # The archive is a help. It may go for less than a verdict needs, and yet not for every coincidence.
 _LEVEL = 0.01
-
-
-class ArchiveDrift(Struct, frozen=True, kw_only=True):
-    """Today's baseline answers `request` otherwise than the `archived` starts.
-
-    `today` baseline starts were held against them. `p` is the p-value of the test over all
-    requests, and None if today's starts share no answer with the archived ones.
-    """
-
-    request: str
-    archived: int
-    today: int
-    p: float | None = None
 
 
 def archive_drift(archived: Sequence[Answers], today: Sequence[Answers]) -> ArchiveDrift | None:
@@ -78,12 +63,11 @@ class _Compared:
 
 @lru_cache(maxsize=2)
 def _drift(compared: _Compared) -> ArchiveDrift | None:
-    archived = compared.archived
-    today = compared.today
+    archived, today = compared.archived, compared.today
     rows = _varying([*archived, *today])
     request = _never_shared(rows, len(archived))
     if request is not None:
-        return ArchiveDrift(request=request, archived=len(archived), today=len(today))
+        return ArchiveDrift(request=request, today=len(today), p=None)
     if len(today) < _FEWEST_TESTED:
         return None
     return _other_mix(rows, len(archived), len(today))
@@ -97,11 +81,11 @@ def _varying(starts: Sequence[Answers]) -> dict[str, list[str | None]]:
         # Most starts are equal, and that is known at once: there may be ten thousand requests.
         if answers != first:
             requests.update(request for request, _ in first.items() ^ answers.items())
-    rows = {}
-    for request in first:
-        if request in requests:
-            rows[request] = [answers.get(request) for answers in starts]
-    return rows
+    return {
+        request: [answers.get(request) for answers in starts]
+        for request in first
+        if request in requests
+    }
 
 
 def _never_shared(rows: Mapping[str, list[str | None]], archived: int) -> str | None:
@@ -124,18 +108,17 @@ def _other_mix(
 ) -> ArchiveDrift | None:
     """What the test says: the request whose answers line up best with the labels, and p."""
     total = archived + today
-    smallest_p = 1 / math.comb(total, today)
     columns = _columns(rows, total)
-    if smallest_p > _LEVEL or not columns:
+    if 1 / math.comb(total, today) > _LEVEL or not columns:
         return None
-    label = (False,) * archived + (True,) * today
     given = Traits(
         columns=tuple(Column(mask=mask, requests=(request,)) for mask, request in columns.items())
     )
+    label = (False,) * archived + (True,) * today
     test = mix_test(given, Labels(candidate=label, block=(0,) * total))
     if test.p > _LEVEL:
         return None
-    return ArchiveDrift(request=test.requests[0], archived=archived, today=today, p=test.p)
+    return ArchiveDrift(request=test.requests[0], today=today, p=test.p)
 
 
 def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str]:
@@ -162,10 +145,10 @@ def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, D
     usable = counted(starts)
     baseline = of_arm(usable, Arm.BASELINE)
     candidate = of_arm(usable, Arm.CANDIDATE)
-    kinds = {}
-    for request in requests:
-        kinds[request] = _kind(outcomes(baseline, request), outcomes(candidate, request))
-    return kinds
+    return {
+        request: _kind(outcomes(baseline, request), outcomes(candidate, request))
+        for request in requests
+    }
 
 
 def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:
@@ -187,15 +170,9 @@ def drift_of(starts: Iterable[ArmStart]) -> ArchiveDrift | None:
 
     A candidate may differ for the change itself: only baseline starts speak for the machine.
     """
-    archived = []
-    today = []
-    for start in of_arm(starts, Arm.BASELINE):
-        if start.outside:
-            continue
-        if start.archived:
-            archived.append(start.answers)
-        elif start.answered:
-            today.append(start.answers)
+    usable = [start for start in of_arm(starts, Arm.BASELINE) if not start.outside]
+    archived = [start.answers for start in usable if start.archived]
+    today = [start.answers for start in usable if not start.archived and start.answered]
     return archive_drift(archived, today)
 
 
@@ -209,14 +186,10 @@ def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:
     if not answers or not candidate:
         return DifferenceKind.UNANSWERED
     if len(baseline) > 1:
-        if candidate <= answers:
-            return DifferenceKind.FLAKY
-        return DifferenceKind.OWN
+        return DifferenceKind.FLAKY if candidate <= answers else DifferenceKind.OWN
     if candidate <= baseline:
         return DifferenceKind.EQUAL
-    if candidate & baseline:
-        return DifferenceKind.SOMETIMES
-    return DifferenceKind.CHANGED
+    return DifferenceKind.SOMETIMES if candidate & baseline else DifferenceKind.CHANGED
 
 
 def answering(starts: Iterable[ArmStart]) -> list[ArmStart]:
@@ -228,26 +201,20 @@ def clusters(starts: Sequence[ArmStart]) -> tuple[tuple[str, ...], ...]:
     """The names of the starts that answered everything alike, grouped; by first appearance."""
     groups: dict[tuple[tuple[str, Answer], ...], list[str]] = {}
     for start in counted(starts):
-        answers = tuple(sorted(start.answers.items()))
-        names = groups.setdefault(answers, [])
-        names.append(start.name)
-    return tuple(tuple(names) for names in groups.values())
+        groups.setdefault(tuple(sorted(start.answers.items())), []).append(start.name)
+    return tuple(map(tuple, groups.values()))
+
+
+_IN_WORDS = {
+    DifferenceKind.EQUAL: "the same in every start of both arms",
+    DifferenceKind.UNANSWERED: "answered by no baseline start, or never sent to the candidate",
+    DifferenceKind.FLAKY: "the baseline differs from itself; the candidate shows nothing of its own",
+    DifferenceKind.OWN: "the baseline differs from itself; the candidate shows an output of its own",
+    DifferenceKind.SOMETIMES: "the baseline is always the same; the candidate is only sometimes the same as it",
+    DifferenceKind.CHANGED: "the baseline is always the same; the candidate is never the same as it",
+}
 
 
 def explain(kind: DifferenceKind) -> str:
     """A kind in words."""
-    match kind:
-        case DifferenceKind.EQUAL:
-            return "the same in every start of both arms"
-        case DifferenceKind.UNANSWERED:
-            return "answered by no baseline start, or never sent to the candidate"
-        case DifferenceKind.FLAKY:
-            return "the baseline differs from itself; the candidate shows nothing of its own"
-        case DifferenceKind.OWN:
-            return "the baseline differs from itself; the candidate shows an output of its own"
-        case DifferenceKind.SOMETIMES:
-            return "the baseline is always the same; the candidate is only sometimes the same as it"
-        case DifferenceKind.CHANGED:
-            return "the baseline is always the same; the candidate is never the same as it"
-        case _ as never:
-            assert_never(never)
+    return _IN_WORDS[kind]

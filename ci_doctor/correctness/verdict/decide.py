@@ -83,11 +83,10 @@ def _claimed(starts: Sequence[ArmStart]) -> int:
     0 if a baseline start's log reports the like. A change that leaks memory or fills the disk
     produces exactly such a log, so the claim alone excuses nothing.
     """
-    baseline = of_arm(starts, Arm.BASELINE)
-    if any(start.claimed for start in baseline):
-        return 0
-    candidate = of_arm(starts, Arm.CANDIDATE)
-    return sum(start.claimed for start in candidate)
+    baseline, candidate = (
+        sum(start.claimed for start in of_arm(starts, arm)) for arm in (Arm.BASELINE, Arm.CANDIDATE)
+    )
+    return 0 if baseline else candidate
 
 
 def _compare(
@@ -99,11 +98,17 @@ def _compare(
     if unanswered:
         return _unanswered(evidence, unanswered)
     if number[DifferenceKind.EQUAL] == evidence.total and not failures(evidence.starts):
-        return _all_equal(evidence, rules)
-    if rules.policy is Policy.ANY:
-        pair = _agreeing_pair(evidence)
-        if pair is not None:
-            return _lets_pass(pair, rules)
+        arms = _both_arms(evidence)
+        reason = f"all {evidence.total} answers are the same, {evidence.manner}, in {arms}"
+        return _green(Verdict.PASS, reason, evidence, rules)
+    pair = _agreeing_pair(evidence) if rules.policy is Policy.ANY else None
+    if pair is not None:
+        return Decision(
+            verdict=Verdict.PASS,
+            reason=f"{' and '.join(pair)} answered alike; other starts did not, "
+            "which the policy `any` lets pass",
+            risk=any_pair_risk(rules.retries),
+        )
     return _over_looks(starts, evidence, rules)
 
 
@@ -156,16 +161,6 @@ def _mend(evidence: VerdictEvidence, differences: Differences) -> str:
     )
 
 
-def _lets_pass(pair: tuple[str, str], rules: Rules) -> Decision:
-    baseline, candidate = pair
-    return Decision(
-        verdict=Verdict.PASS,
-        reason=f"{baseline} and {candidate} answered alike; other starts did not, "
-        "which the policy `any` lets pass",
-        risk=any_pair_risk(rules.retries),
-    )
-
-
 def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
     """Some requests have no baseline answer: void if that is final, else inconclusive."""
     requests = f"{unanswered} of {evidence.total} requests were"
@@ -176,36 +171,25 @@ def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
     )
 
 
-def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
-    reason = (
-        f"all {evidence.total} answers are the same, {evidence.manner}, in {_both_arms(evidence)}"
-    )
-    return _green(Verdict.PASS, reason, evidence, rules)
-
-
 def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
     """`pass` or `flaky`, once enough starts were made; with the risk that remains."""
+    made = len(evidence.candidate)
+    today = sum(not start.archived for start in evidence.baseline)
+    missing = None
     # Its own log alone says so, and a change that leaks memory writes the same.
     if evidence.claimed:
-        return Decision(
-            verdict=Verdict.INCONCLUSIVE,
-            reason=f"{reason}; but {evidence.claimed} candidate starts failed, by their own logs "
-            "for a reason outside the change, and no baseline start did",
+        missing = (
+            f"but {evidence.claimed} candidate starts failed, by their own logs "
+            "for a reason outside the change, and no baseline start did"
         )
-    made = len(evidence.candidate)
-    if made < rules.least_candidates:
-        return Decision(
-            verdict=Verdict.INCONCLUSIVE,
-            reason=f"{reason}; {rules.least_candidates} candidate starts are required, "
-            f"and {made} could be made",
+    elif made < rules.least_candidates:
+        missing = (
+            f"{rules.least_candidates} candidate starts are required, and {made} could be made"
         )
-    today = sum(not start.archived for start in evidence.baseline)
-    if not replaces_baseline(evidence.baseline, rules) and today < rules.least_baselines:
-        return Decision(
-            verdict=Verdict.INCONCLUSIVE,
-            reason=f"{reason}; {rules.least_baselines} baseline starts are required, "
-            f"and {today} could be made",
-        )
+    elif not replaces_baseline(evidence.baseline, rules) and today < rules.least_baselines:
+        missing = f"{rules.least_baselines} baseline starts are required, and {today} could be made"
+    if missing:
+        return Decision(verdict=Verdict.INCONCLUSIVE, reason=f"{reason}; {missing}")
     bounds = request_bounds(
         patterns(evidence.starts, evidence.requests),
         range(len(evidence.baseline)),
@@ -326,14 +310,11 @@ def _varies(evidence: VerdictEvidence, differences: Differences) -> str:
 
 
 def _failed_starts(evidence: VerdictEvidence) -> str:
-    baseline = _failed(evidence.baseline)
-    candidate = _failed(evidence.candidate)
+    baseline, candidate = (
+        f"{failures(starts)} of {len(starts)} starts"
+        for starts in (evidence.baseline, evidence.candidate)
+    )
     return f"the candidate failed in {candidate}, the baseline in {baseline}"
-
-
-def _failed(starts: Sequence[ArmStart]) -> str:
-    failed = failures(starts)
-    return f"{failed} of {len(starts)} starts"
 
 
 def _both_arms(evidence: VerdictEvidence) -> str:
@@ -350,9 +331,8 @@ def _share(value: float) -> str:
 def _agreeing_pair(evidence: VerdictEvidence) -> tuple[str, str] | None:
     """A start of each arm that answered everything, and all alike."""
     for candidate in evidence.candidate:
-        if candidate.failed or None in candidate.answers.values():
-            continue
+        is_whole = not candidate.failed and None not in candidate.answers.values()
         for baseline in evidence.baseline:
-            if candidate.answers == baseline.answers:
+            if is_whole and candidate.answers == baseline.answers:
                 return baseline.name, candidate.name
     return None

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ci_doctor.correctness.verdict.mix_test import MISSING, Pattern, Patterns
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
 from ci_doctor.model import binomial
-from ci_doctor.model.facts.answers import PermutationTest, RequestBound
+from ci_doctor.model.facts.correctness import PermutationTest, RequestBound
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import whole_percent_up

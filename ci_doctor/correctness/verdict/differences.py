@@ -60,11 +60,11 @@ def excess_p(builds_with: int, builds: int, starts_with: int, starts: int) -> fl
 
     The upper tail of the hypergeometric distribution, given the number of all that show the answer.
     """
-    showing = builds_with + starts_with
-    total = builds + starts
-    ways = 0
-    for count in range(starts_with, min(showing, starts) + 1):
-        ways += math.comb(showing, count) * math.comb(total - showing, starts - count)
+    showing, total = builds_with + starts_with, builds + starts
+    ways = sum(
+        math.comb(showing, count) * math.comb(total - showing, starts - count)
+        for count in range(starts_with, min(showing, starts) + 1)
+    )
     return ways / math.comb(total, starts)
 
 
@@ -131,10 +131,13 @@ def archive_licenses(pattern: Pattern, places: Places, answer: int) -> bool:
     """
     if answer == MISSING:
         return False
-    with_answer = Fraction(0)
-    for build in places.builds:
-        given = sum(pattern[place] == answer for place in build)
-        with_answer += Fraction(given, len(build))
+    with_answer = sum(
+        (
+            Fraction(sum(pattern[place] == answer for place in build), len(build))
+            for build in places.builds
+        ),
+        Fraction(0),
+    )
     candidate = _answers(pattern, places.candidate)
     # Rounded down: a part of a build is none.
     builds_with = math.floor(with_answer)
@@ -167,9 +170,7 @@ def is_usual_in_archive(pattern: Pattern, places: Places, answer: int) -> bool:
 
     A build that gave another answer too does not agree.
     """
-    agreeing = 0
-    for build in places.builds:
-        agreeing += all(pattern[place] == answer for place in build)
+    agreeing = sum(all(pattern[place] == answer for place in build) for build in places.builds)
     return agrees_by_share(agreeing, len(places.builds))
 
 
@@ -199,11 +200,11 @@ def is_noise(by_pattern: Patterns, places: Places) -> bool:
 
 def _varied(by_pattern: Patterns, places: Sequence[int]) -> int:
     """On how many requests these starts differ from each other."""
-    total = 0
-    for pattern, requests in by_pattern.items():
-        if len({pattern[place] for place in places}) > 1:
-            total += len(requests)
-    return total
+    return sum(
+        len(requests)
+        for pattern, requests in by_pattern.items()
+        if len({pattern[place] for place in places}) > 1
+    )
 
 
 def _is_usual(pattern: Pattern, places: Places) -> bool:
@@ -452,11 +453,12 @@ def _fewest(arms: Sequence[Arm]) -> int:
 
 
 def _disputed(by_pattern: Patterns, places: Places) -> list[str]:
-    disputed: list[str] = []
-    for pattern, requests in by_pattern.items():
-        if _is_disputed(pattern, places):
-            disputed.extend(requests)
-    return disputed
+    return [
+        request
+        for pattern, requests in by_pattern.items()
+        if _is_disputed(pattern, places)
+        for request in requests
+    ]
 
 
 def _is_disputed(pattern: Pattern, places: Places) -> bool:
@@ -476,11 +478,7 @@ def _own(by_pattern: Patterns, places: Places) -> int:
 
 
 def _lost(by_pattern: Patterns, places: Places) -> int:
-    total = 0
-    for pattern, requests in by_pattern.items():
-        if not is_kept(pattern, places):
-            total += len(requests)
-    return total
+    return sum(len(each) for pattern, each in by_pattern.items() if not is_kept(pattern, places))
 
 
 def _repeat_at_most(by_pattern: Patterns, places: Places, *, fresh: float) -> bool:
@@ -495,10 +493,8 @@ def _repeat_at_most(by_pattern: Patterns, places: Places, *, fresh: float) -> bo
         return False
     disputed = [each for each in by_pattern if _is_disputed(each, places)]
     arms = (places.all_baseline, places.candidate)
-    for each in disputed:
-        if any(_fresh_share(each, places_of_arm) < fresh for places_of_arm in arms):
-            return False
-    return bool(disputed)
+    is_fresh = all(_fresh_share(each, of_arm) >= fresh for each in disputed for of_arm in arms)
+    return bool(disputed) and is_fresh
 
 
 def _fresh_share(pattern: Pattern, places: Sequence[int]) -> float:

@@ -30,7 +30,7 @@ from ci_doctor.correctness.verdict.mix_test import (
     traits,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, replaces_baseline
-from ci_doctor.model.facts.answers import InterimLook, PermutationTest
+from ci_doctor.model.facts.correctness import InterimLook, PermutationTest
 
 
 def spent_by(alpha: float, made: int, most: int) -> float:

@@ -67,11 +67,10 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
         decision = decide(starts, requests, rules, complete=False)
         if decision.verdict in _FINAL or decision.is_final:
             return None
-    if rules.policy is Policy.ANY:
-        return _first_unmade(pairs(rules.retries), made)
-    if _is_enough(baseline, of_arm(usable, Arm.CANDIDATE), made, rules):
+    is_any = rules.policy is Policy.ANY
+    if not is_any and _is_enough(baseline, of_arm(usable, Arm.CANDIDATE), made, rules):
         return None
-    return next_in_order(plan_of(starts, rules), made, rules.seed)
+    return _drawn(starts, rules, made)
 
 
 def next_arms(
@@ -83,22 +82,28 @@ def next_arms(
     look waits for a start behind it.
     """
     arm = next_arm(starts, requests, rules)
-    if arm is None:
-        return ()
     made = Counter(start.arm for start in starts if not start.archived)
     index = made.total()
     last = together(starts, rules, index, at_once)[-1]
     arms: list[Arm] = []
-    while arm is not None:
+    while arm is not None and index + len(arms) <= last:
         arms.append(arm)
         made[arm] += 1
-        if index + len(arms) > last:
-            break
-        if rules.policy is Policy.ANY:
-            arm = _first_unmade(pairs(rules.retries), made)
-        else:
-            arm = next_in_order(plan_of(starts, rules), made, rules.seed)
+        arm = _drawn(starts, rules, made)
     return tuple(arms)
+
+
+def _drawn(starts: Sequence[ArmStart], rules: Rules, made: Mapping[Arm, int]) -> Arm | None:
+    """The arm that the order of the rules has next; starts made out of turn count too."""
+    if rules.policy is not Policy.ANY:
+        return next_in_order(plan_of(starts, rules), made, rules.seed)
+    left = Counter(made)
+    for arm in pairs(rules.retries):
+        # Below zero: this start of the sequence was not made yet.
+        left[arm] -= 1
+        if left[arm] < 0:
+            return arm
+    return None
 
 
 def drawn_places(
@@ -141,20 +146,8 @@ def _is_enough(
     Something outside the change ends each of them, or each fails and the baseline fails too.
     """
     nothing_works = not working(candidate) and (not candidate or failures(baseline) > 0)
-    if only_device(candidate, (*baseline, *candidate)) is not None:
-        # It may be the device.
-        nothing_works = False
-    if nothing_works and made[Arm.CANDIDATE] >= rules.retries:
+    # It may be the device.
+    is_device = only_device(candidate, (*baseline, *candidate)) is not None
+    if nothing_works and not is_device and made[Arm.CANDIDATE] >= rules.retries:
         return True
     return sum(made.values()) >= rules.max_starts
-
-
-def _first_unmade(arms: Sequence[Arm], made: Mapping[Arm, int]) -> Arm | None:
-    """The first start of the sequence that was not made; starts made out of turn count too."""
-    left = Counter(made)
-    for arm in arms:
-        # Below zero: this start of the sequence was not made yet.
-        left[arm] -= 1
-        if left[arm] < 0:
-            return arm
-    return None

@@ -5,9 +5,7 @@ Servers may agree because nothing was computed. Each sign of that makes a run vo
 alone shows it and answers differently: then the change did that, and the comparison decides.
 """
 
-from collections.abc import Iterator, Sequence
-
-from msgspec import Struct
+from collections.abc import Sequence
 
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.compare import counted
@@ -25,25 +23,15 @@ from ci_doctor.model.facts.correctness import ControlResult
 from ci_doctor.model.verdict import Verdict, is_green
 
 
-class EvidenceFlaw(Struct, frozen=True, kw_only=True):
-    """Why the answers of an arm show too little, in one sentence."""
-
-    arm: Arm
-    reason: str
-
-
 def void_by_looks(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     """The verdict `void` with its reason, if the evidence of an arm is worth nothing."""
     if not evidence.strict:
         return None
-    for flaw in evidence_flaws(evidence.baseline):
-        return Verdict.VOID, flaw.reason
+    flaws = evidence_flaws(evidence.baseline)
     # A candidate that ignores the prompts and answers differently has changed.
-    if not evidence.candidate or _is_disputed(evidence):
-        return None
-    for flaw in evidence_flaws(evidence.candidate):
-        return Verdict.VOID, flaw.reason
-    return None
+    if evidence.candidate and not _is_disputed(evidence):
+        flaws = [*flaws, *evidence_flaws(evidence.candidate)]
+    return (Verdict.VOID, flaws[0]) if flaws else None
 
 
 def without_flaws(decision: Decision, starts: Sequence[ArmStart], rules: Rules) -> Decision:
@@ -54,41 +42,37 @@ def without_flaws(decision: Decision, starts: Sequence[ArmStart], rules: Rules) 
     """
     if not is_green(decision.verdict) or rules.evidence is not EvidencePolicy.STRICT:
         return decision
-    for flaw in evidence_flaws(counted(starts)):
-        return Decision(verdict=Verdict.VOID, reason=flaw.reason, kinds=decision.kinds)
-    restless = [start.name for start in counted(starts) if start.looks.restless]
-    if restless:
-        reason = (
-            f"at temperature 0, {restless[0]} began every answer with other words in each pass, as other "
-            "starts did: the answers follow the order of the requests, and not the prompts"
-        )
-        return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
+    flaws = evidence_flaws(counted(starts))
+    flaws += [
+        f"at temperature 0, {start.name} began every answer with other words in each pass, as other "
+        "starts did: the answers follow the order of the requests, and not the prompts"
+        for start in counted(starts)
+        if start.looks.restless
+    ]
+    if flaws:
+        return Decision(verdict=Verdict.VOID, reason=flaws[0], kinds=decision.kinds)
     return decision
 
 
-def evidence_flaws(starts: Sequence[ArmStart]) -> Iterator[EvidenceFlaw]:
-    """Every flaw of the starts, the baseline's first. Archived starts were judged by their build."""
+def evidence_flaws(starts: Sequence[ArmStart]) -> list[str]:
+    """Why the answers of an arm show too little, a sentence for each flaw, the baseline's first.
+
+    Archived starts were judged by their build.
+    """
+    reasons = []
     for arm in Arm:
         fresh = [start for start in of_arm(starts, arm) if not start.archived]
-        reasons = (
-            _control_fails(fresh),
-            _one_answer(fresh),
-            _hollow(fresh),
-            _cut_answers(fresh),
-            models_within(fresh),
-        )
-        for reason in reasons:
-            if reason is not None:
-                yield EvidenceFlaw(arm=arm, reason=reason)
+        reasons += [_control_fails(fresh), _one_answer(fresh), _hollow(fresh)]
+        reasons += [_cut_answers(fresh), models_within(fresh)]
+    return [reason for reason in reasons if reason is not None]
 
 
 def _is_disputed(evidence: VerdictEvidence) -> bool:
     """Whether on some request no candidate start shares an answer with a baseline start."""
-    for request in evidence.requests:
-        shared = outcomes(evidence.baseline, request) & outcomes(evidence.candidate, request)
-        if not shared - {None}:
-            return True
-    return False
+    return any(
+        not outcomes(evidence.baseline, each) & outcomes(evidence.candidate, each) - {None}
+        for each in evidence.requests
+    )
 
 
 def _control_fails(starts: Sequence[ArmStart]) -> str | None:
@@ -109,7 +93,8 @@ def _control_fails(starts: Sequence[ArmStart]) -> str | None:
 
 def _one_answer(starts: Sequence[ArmStart]) -> str | None:
     """All prompts got one text. If the control changed it, they may rightly have the same."""
-    if _reads_prompts(starts):
+    controls = [start.control.result for start in starts if start.control is not None]
+    if ControlResult.CHANGED in controls:
         return None
     for start in starts:
         if start.looks.ignores_prompts:
@@ -127,13 +112,6 @@ def _hollow(starts: Sequence[ArmStart]) -> str | None:
                 "no model has answered"
             )
     return None
-
-
-def _reads_prompts(starts: Sequence[ArmStart]) -> bool:
-    for start in starts:
-        if start.control is not None and start.control.result is ControlResult.CHANGED:
-            return True
-    return False
 
 
 def _cut_answers(starts: Sequence[ArmStart]) -> str | None:
@@ -252,16 +230,12 @@ def failing_candidate(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     failed = failures(evidence.baseline)
     if working(evidence.candidate) or not failed:
         return None
+    never = candidate_never_works(evidence)
     device = only_device(evidence.candidate, evidence.starts)
     if device is not None:
-        return (
-            Verdict.INCONCLUSIVE,
-            f"{candidate_never_works(evidence)}, {_nothing_on(device)}",
-        )
-    return Verdict.FAILED, (
-        f"{candidate_never_works(evidence)}, and the baseline fails too, in {failed} of "
-        f"{len(evidence.baseline)}"
-    )
+        return Verdict.INCONCLUSIVE, f"{never}, {_nothing_on(device)}"
+    of_baseline = f"{failed} of {len(evidence.baseline)}"
+    return Verdict.FAILED, f"{never}, and the baseline fails too, in {of_baseline}"
 
 
 def _nothing_on(device: str) -> str:

@@ -15,7 +15,7 @@ from time import monotonic_ns
 
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_missing as missing  # type: ignore[import-not-found]
-import _ci_doctor_unfollowed as unfollowed  # type: ignore[import-not-found]
+import _ci_doctor_order as order  # type: ignore[import-not-found]
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
     absolute,
@@ -118,8 +118,8 @@ def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> N
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
     """Stands for importlib's, once there are threads. Its Python half makes no import statement."""
-    if unfollowed.current is not None:
-        unfollowed.note(name)
+    if order.current is not None:
+        order.note(name)
     if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
     return original_find(name, import_)
@@ -165,7 +165,7 @@ def end(entry: "list[Any]") -> None:
         missing.complete(name)
     if builtins.__import__ is original_import and can_start_threads(created):
         watch_for_threads()
-    unfollowed.watch(name, created)
+    order.watch(name, created)
 
 
 def module_from_spec(spec: "Any") -> "Any":
@@ -333,5 +333,5 @@ if process.is_threaded:
 else:
     when_threaded.append(watch_statements)
 for _name in tuple(modules):
-    unfollowed.watch(_name, modules[_name])
+    order.watch(_name, modules[_name])
 arm()

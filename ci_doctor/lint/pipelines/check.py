@@ -7,7 +7,6 @@ from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
 from ci_doctor.lint.pipelines import (
-    dependency_rules,
     key_rules,
     pin_rules,
     retry_rules,
@@ -22,18 +21,17 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     jobs_of,
     kind_of,
     root_of,
+    scripts_of,
     steps_of,
 )
-from ci_doctor.lint.pipelines.scripts import scripts_of
 from ci_doctor.lint.source_files import CiRole, FileReading
-from ci_doctor.syntax.yaml_reader import Composition, YamlProblem, compose, with_plain_breaks
+from ci_doctor.syntax.yaml import YamlProblem, compose, with_plain_breaks
 
 _CHECKED: Final[
     tuple[tuple[LintRule, Callable[[PipelineFile, PipelineContext], Iterator[Violation]]], ...]
 ] = (
     *key_rules.RULES,
     *value_rules.RULES,
-    *dependency_rules.RULES,
     *retry_rules.RULES,
     *timeout_rules.RULES,
     *pin_rules.RULES,
@@ -53,7 +51,26 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> FileReadin
     text = with_plain_breaks(text)
     composition = compose(text)
     templated = _is_template(text, composition.problem)
-    pipeline = _pipeline(file, text, composition)
+    documents = composition.documents
+    kind = kind_of(file, documents)
+    root = root_of(documents)
+    jobs = jobs_of(root) if kind is FileKind.WORKFLOW else ()
+    steps = steps_of(kind, root, jobs)
+    job_steps: dict[str, list[PipelineStep]] = {}
+    for step in steps:
+        if step.job is not None:
+            job_steps.setdefault(step.job.id, []).append(step)
+    pipeline = PipelineFile(
+        file=file,
+        text=text,
+        lines=text.split("\n"),
+        kind=kind,
+        documents=documents,
+        root=root,
+        jobs=jobs,
+        steps=steps,
+        job_steps=job_steps,
+    )
     violations: list[Violation] = []
     if composition.problem is not None and not composition.problem.ours and not templated:
         violations += key_rules.unparsable_yaml(pipeline, composition.problem)
@@ -76,29 +93,6 @@ def _is_template(text: str, problem: YamlProblem | None) -> bool:
         return False
     near = text.split("\n", problem.line + 1)[max(problem.line - 2, 0) : problem.line + 1]
     return any("{{" in line.replace("${{", "") for line in near)
-
-
-def _pipeline(file: str, text: str, composition: Composition) -> PipelineFile:
-    documents = composition.documents
-    kind = kind_of(file, documents)
-    root = root_of(documents)
-    jobs = jobs_of(root) if kind is FileKind.WORKFLOW else ()
-    steps = steps_of(kind, root, jobs)
-    job_steps: dict[str, list[PipelineStep]] = {}
-    for step in steps:
-        if step.job is not None:
-            job_steps.setdefault(step.job.id, []).append(step)
-    return PipelineFile(
-        file=file,
-        text=text,
-        lines=text.split("\n"),
-        kind=kind,
-        documents=documents,
-        root=root,
-        jobs=jobs,
-        steps=steps,
-        job_steps=job_steps,
-    )
 
 
 def _unreadable(

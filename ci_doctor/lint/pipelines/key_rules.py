@@ -28,13 +28,13 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     words,
     workflow,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,
     Node,
     SequenceNode,
+    YamlProblem,
     items_of,
     mapping_of,
     scalars_of,
@@ -42,7 +42,6 @@ from ci_doctor.syntax.yaml_nodes import (
     walk,
     whole_number,
 )
-from ci_doctor.syntax.yaml_reader import YamlProblem
 
 DUPLICATE_KEY: Final = LintRule(
     rule=Rule(
@@ -287,7 +286,17 @@ def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator
         if (id(node), problem) not in visited:
             visited.add((id(node), problem))
             yield pipeline.violation(INVALID_VALUE, node, problem)
-    yield from _unused_statuses(pipeline)
+    # Exit statuses of retries that no agent of Unix reports. Buildkite accepts them, so they
+    # break nothing.
+    for step in pipeline.commands:
+        retry = mapping_of(step.node.get("retry"))
+        for rule in items_of(retry.get("automatic")) if retry else ():
+            statuses = rule.get("exit_status") if isinstance(rule, MappingNode) else None
+            for status in scalars_of(statuses):
+                number = whole_number(status)
+                if number is not None and not -1 <= number <= 255:
+                    said = f"an exit status is from -1 to 255, never {number}"
+                    yield pipeline.violation(INVALID_VALUE, status, said, severity=Severity.WARNING)
 
 
 def _refused_by_buildkite(step: PipelineStep) -> Iterator[Problem]:
@@ -347,19 +356,6 @@ def _rule(rule: MappingNode) -> Iterator[Problem]:
     for reason in scalars_of(rule.get("signal_reason")):
         if reason.value not in _REASONS and "$" not in reason.value:
             yield reason, f"'{reason.value}' is no signal reason of the agent"
-
-
-def _unused_statuses(pipeline: PipelineFile) -> Iterator[Violation]:
-    """Exit statuses of retries that no agent of Unix reports. Buildkite accepts them, so they break nothing."""
-    for step in pipeline.commands:
-        retry = mapping_of(step.node.get("retry"))
-        for rule in items_of(retry.get("automatic")) if retry else ():
-            statuses = rule.get("exit_status") if isinstance(rule, MappingNode) else None
-            for status in scalars_of(statuses):
-                number = whole_number(status)
-                if number is not None and not -1 <= number <= 255:
-                    said = f"an exit status is from -1 to 255, never {number}"
-                    yield pipeline.violation(INVALID_VALUE, status, said, severity=Severity.WARNING)
 
 
 # A file of CI that is no YAML: the upload or the workflow fails before its first step.

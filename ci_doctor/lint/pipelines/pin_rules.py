@@ -16,9 +16,8 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     words,
     workflow,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, walk
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.syntax.yaml import MappingNode, Node, ScalarNode, SequenceNode, walk
 
 UNPINNED_PLUGIN: Final = LintRule(
     rule=Rule(
@@ -246,7 +245,7 @@ def _judged(
     severity = None
     if match["path"].startswith(_BUILT_HERE):
         return
-    if tag and _moves(tag) and (known or "/" in match["path"]):
+    if tag and (tag in _MOVING or tag.startswith("latest-")) and (known or "/" in match["path"]):
         summary = f"the tag of the image '{name}' moves"
     elif tag is None and (match["host"] or (certain and (known or "/" in match["path"]))):
         summary = f"the image '{name}' has no tag, which means `latest`"
@@ -261,10 +260,6 @@ def _judged(
     yield pipeline.violation(
         UNPINNED_IMAGE, nodes[0], summary, severity=severity, related=tuple(nodes[1:])
     )
-
-
-def _moves(tag: str) -> bool:
-    return tag in _MOVING or tag.startswith("latest-")
 
 
 def _is_private(match: re.Match[str]) -> bool:

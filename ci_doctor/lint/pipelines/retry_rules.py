@@ -16,12 +16,11 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineStep,
     StepKind,
     buildkite,
+    command_texts,
     workflow,
 )
-from ci_doctor.lint.pipelines.scripts import command_texts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,
@@ -161,7 +160,9 @@ def lost_agent_not_retried(
     visited: set[int] = set()
     for step in pipeline.commands:
         rules = retry_rules(step.node)
-        if not rules or any(_covers_lost_agent(rule) for rule in rules):
+        if not rules or any(
+            (-1 in rule.statuses or rule.reason in AGENT_REASONS) for rule in rules
+        ):
             continue
         for rule in rules:
             # `signal_reason: none` asks for plain failures, on purpose.
@@ -179,10 +180,6 @@ def lost_agent_not_retried(
                     remedy="Add `- {exit_status: -1, signal_reason: none, limit: 2}` before this rule.",
                 )
                 break
-
-
-def _covers_lost_agent(rule: StepRetry) -> bool:
-    return -1 in rule.statuses or rule.reason in AGENT_REASONS
 
 
 # A retry that also retries a step that ran out of time.

@@ -11,21 +11,19 @@ from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.pipelines.pipeline_file import (
-    CorrectnessTimes,
     FileKind,
     PipelineContext,
     PipelineFile,
     PipelineJob,
     PipelineStep,
     buildkite,
+    command_texts,
     job_steps,
+    steps_with_scripts,
     workflow,
 )
-from ci_doctor.lint.pipelines.scripts import command_texts, steps_with_scripts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
     ScalarNode,
@@ -53,8 +51,6 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _SEQ = re.compile(r"\$\(seq\s+(?:(\d+)\s+)?(\d+)\)|`seq\s+(?:(\d+)\s+)?(\d+)`")
 _WORD = re.compile(r"(?:^|(?<=[\s;&|(]))(do|done)(?=[\s;&|)]|$)")
 _ATTEMPT = re.compile(r"tr(?:y|ies)|attempt|retr", re.IGNORECASE)
-_RERUNS = re.compile(r"--reruns[= ](\d+)")
-_TEST_LIMIT = re.compile(r"--timeout[= ](\d+(?:\.\d+)?)(?![\w.])")
 _QUOTED_OUTPUT = re.compile(r"\s*(?:echo|printf|#)")
 _MOST_PASSES = 100_000
 # The end of each is looked for, so a script of nothing but beginnings would take long.
@@ -71,7 +67,7 @@ class InnerTime(Struct, frozen=True, kw_only=True):
 
 def inner_times(script: str) -> list[InnerTime]:
     """The constructs of a script that bound themselves, in the order of its lines."""
-    times = [*_loops(script), *_single(script), *_reruns(script)]
+    times = [*_loops(script), *_single(script)]
     return sorted(times, key=lambda each: each.line)
 
 
@@ -144,30 +140,11 @@ def _body(script: str, start: int) -> str | None:
     return None
 
 
-def _reruns(script: str) -> Iterator[InnerTime]:
-    """pytest-rerunfailures runs one test again, and pytest-timeout ends each run of it."""
-    for number, line in enumerate(script.split("\n")):
-        reruns, limit = _RERUNS.search(line), _TEST_LIMIT.search(line)
-        if reruns and limit and "pytest" in line and len(line) <= 5000:
-            runs = int(reruns[1]) + 1
-            seconds = float(limit[1])
-            words = f"{runs} runs of one test of up to {minutes(seconds)}"
-            yield InnerTime(seconds=runs * seconds, words=words, line=number)
-
-
 def minutes(seconds: float) -> str:
     """Seconds as minutes, for a sentence."""
     amount = seconds / 60
     text = f"{amount:.0f}" if math.isclose(amount, round(amount)) else f"{amount:.1f}"
     return f"{text} min"
-
-
-def duration(text: str) -> float | None:
-    """Seconds of a duration as our own options take it; None if it is none."""
-    try:
-        return parse_duration(text)
-    except ValueError:
-        return None
 
 
 # Tries and time limits inside a step that do not fit into the time limit of the step.
@@ -217,22 +194,6 @@ RETRIES_EXCEED_TIMEOUT: Final = LintRule(
             """
         ),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: timeout 1h pytest tests\n"),
-        buildkite(
-            "steps:\n  - timeout_in_minutes: 60\n    command: pytest --reruns 2 --timeout=1800 tests\n"
-        ),
-        buildkite(
-            "steps:\n  - timeout_in_minutes: 20\n    command: ci-doctor correctness --budget 25m\n"
-        ),
-        workflow("runs-on: gpu\ntimeout-minutes: 30\nsteps:\n- run: make\n  timeout-minutes: 60\n"),
-        workflow(
-            """
-            runs-on: gpu
-            timeout-minutes: 30
-            steps:
-            - uses: nick-fields/retry@v3
-              with: {max_attempts: 3, timeout_minutes: 15, command: make}
-            """
-        ),
         job_steps(
             "- timeout-minutes: 5\n  run: for ((i=0; i<3; i++)); do timeout 120 make && break; done\n"
         ),
@@ -261,29 +222,20 @@ RETRIES_EXCEED_TIMEOUT: Final = LintRule(
         ),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: timeout 20m pytest tests\n"),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: ./wait.sh --timeout 3600 x\n"),
-        buildkite(
-            "steps:\n  - timeout_in_minutes: 30\n    command: ci-doctor correctness --budget 25m\n"
-        ),
-        workflow("runs-on: gpu\ntimeout-minutes: 60\nsteps:\n- run: make\n  timeout-minutes: 30\n"),
     ),
 )
 
-_CORRECTNESS = re.compile(r"\bci[-_]doctor\s+correctness\b(?P<rest>(?:[^\n;&|]|\\\n)*)")
-_BUDGET = re.compile(r"--budget[= ]+[\"']?([\w.]+)")
-_RETRIES = re.compile(r"--retries[= ]+(\d+)")
 
-
-def retries_exceed_timeout(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
-    """Per step: its scripts, its own limit beside the job's, a retry action, `ci-doctor correctness`."""
-    for step in pipeline.commands:
-        yield from _inside_job(pipeline, step)
-        yield from _retry_action(pipeline, step)
+def retries_exceed_timeout(
+    pipeline: PipelineFile, _context: PipelineContext
+) -> Iterator[Violation]:
+    """Per step: the time limits and the tries in its scripts."""
     for step, texts in steps_with_scripts(pipeline):
         limit = _limit(step)
         if limit is None or (step.mirrored and not _own_limit(step.node)):
             continue
         for text in texts:
-            yield from _script(pipeline, step, text, limit, context)
+            yield from _script(pipeline, step, text, limit)
 
 
 def _limit(step: PipelineStep) -> float | None:
@@ -308,14 +260,10 @@ def _script(
     step: PipelineStep,
     text: ScalarNode,
     limit: float,
-    context: PipelineContext,
 ) -> Iterator[Violation]:
-    if "timeout" not in text.value and "correctness" not in text.value:
+    if "timeout" not in text.value:
         return
     too_long = [each for each in inner_times(text.value) if each.seconds > limit]
-    too_long += [
-        each for each in _correctness(text.value, context.correctness) if each.seconds > limit
-    ]
     if not too_long:
         return
     lines = scalar_lines(text, pipeline.text)
@@ -331,61 +279,6 @@ def _script(
             summary=f"{each.words} may take {minutes(each.seconds)}, and {step.name} has {minutes(limit)}",
             excerpt=excerpt_of(pipeline.lines[line - 1]),
         )
-
-
-def _correctness(script: str, times: CorrectnessTimes | None) -> Iterator[InnerTime]:
-    """What a run of ours may take: its budget, else the starts of its first look."""
-    for match in _CORRECTNESS.finditer(script):
-        line = script.count("\n", 0, match.start())
-        budget = _BUDGET.search(match["rest"])
-        seconds = None if times is None else times.budget
-        if budget is not None:
-            seconds = duration(budget[1])
-        if seconds is not None:
-            words = "the budget of `ci-doctor correctness`"
-            yield InnerTime(seconds=seconds, words=words, line=line)
-        elif times is not None and times.start is not None:
-            asked = _RETRIES.search(match["rest"])
-            starts = int(asked[1]) if asked else times.retries
-            words = f"{starts} candidate starts of `ci-doctor correctness`, of up to {minutes(times.start)},"
-            yield InnerTime(seconds=starts * times.start, words=words, line=line)
-
-
-def _inside_job(pipeline: PipelineFile, step: PipelineStep) -> Iterator[Violation]:
-    if step.job is None:
-        return
-    outer, inner = step.job.node.get("timeout-minutes"), step.node.get("timeout-minutes")
-    own, job = whole_number(inner), whole_number(outer)
-    if inner is not None and outer is not None and own and job and own > job:
-        yield pipeline.violation(
-            RETRIES_EXCEED_TIMEOUT,
-            inner,
-            f"{step.name} may take {own} minutes, and its job only {job}",
-            related=(outer,),
-        )
-
-
-def _retry_action(pipeline: PipelineFile, step: PipelineStep) -> Iterator[Violation]:
-    options = mapping_of(step.node.get("with"))
-    limit = _limit(step)
-    if options is None or limit is None or "retry" not in (text_of(step.node.get("uses")) or ""):
-        return
-    attempts = options.get("max_attempts")
-    tries, each = whole_number(attempts), _seconds_each(options)
-    if attempts is not None and tries and each and tries * each > limit:
-        yield pipeline.violation(
-            RETRIES_EXCEED_TIMEOUT,
-            attempts,
-            f"{tries} tries of up to {minutes(each)} may take {minutes(tries * each)}, and the job has {minutes(limit)}",
-        )
-
-
-def _seconds_each(options: MappingNode) -> float | None:
-    long: Node | None = options.get("timeout_minutes")
-    if whole_number(long) is not None:
-        return 60.0 * (whole_number(long) or 0)
-    short = whole_number(options.get("timeout_seconds"))
-    return None if short is None else float(short)
 
 
 # A step on a GPU machine that nothing ends: a hang holds the machine for hours.
@@ -463,7 +356,20 @@ def gpu_step_without_timeout(
 ) -> Iterator[Violation]:
     """Steps of Buildkite and jobs of GitHub on a GPU, of which nothing bounds the time."""
     if pipeline.kind is FileKind.WORKFLOW:
-        yield from _jobs(pipeline)
+        for job in pipeline.jobs:
+            runs_on = job.node.get("runs-on")
+            if runs_on is None or _limited(job.node):
+                continue
+            steps = [each for each in pipeline.job_steps.get(job.id, ()) if each.node.get("run")]
+            if steps and all(_limited(step.node) for step in steps):
+                continue
+            word = _gpu_word(_runner_words(runs_on, job))
+            if word:
+                yield pipeline.violation(
+                    GPU_STEP_WITHOUT_TIMEOUT,
+                    job.key,
+                    f"the job '{job.id}' runs on a GPU ({word}) and has no time limit but GitHub's 6 hours",
+                )
     elif pipeline.kind in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
         yield from _steps(pipeline)
 
@@ -552,23 +458,6 @@ def _plugin_gpu(node: MappingNode) -> str | None:
             if amount and amount not in ("0", "none"):
                 return f"{name}: {amount}"
     return None
-
-
-def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
-    for job in pipeline.jobs:
-        runs_on = job.node.get("runs-on")
-        if runs_on is None or _limited(job.node):
-            continue
-        steps = [each for each in pipeline.job_steps.get(job.id, ()) if each.node.get("run")]
-        if steps and all(_limited(step.node) for step in steps):
-            continue
-        word = _gpu_word(_runner_words(runs_on, job))
-        if word:
-            yield pipeline.violation(
-                GPU_STEP_WITHOUT_TIMEOUT,
-                job.key,
-                f"the job '{job.id}' runs on a GPU ({word}) and has no time limit but GitHub's 6 hours",
-            )
 
 
 def _runner_words(runs_on: Node, job: PipelineJob) -> list[str]:

@@ -1,20 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a shell program by all rules. Acts on processes only if the parser has errors: then bash decides."""
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.lint.lint_rule import Unreadable, Violation
-from ci_doctor.lint.shell.bash_syntax import bash_answer
 from ci_doctor.lint.shell.embedded_scripts import embedded_scripts
 from ci_doctor.lint.shell.process_rules import syntax_violation
 from ci_doctor.lint.shell.rules import CHECKED
 from ci_doctor.lint.shell.shell_program import ShellProgram, read_program
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from ci_doctor.syntax.shell_tree import without_expressions
+
+# Acts on processes: asks bash if it can read a program. Bash gets the text by its input, and runs nothing of it.
+
+_TIMEOUT_S: Final = 5.0
+_COMPLAINT: Final = re.compile(r"line (\d+): (?:syntax error: )?(.*)")
+
+
+class BashAnswer(Struct, frozen=True, kw_only=True):
+    """What bash says of a text. `is_known`: bash was there and answered in time. `line` is 1-based."""
+
+    is_known: bool
+    line: int | None = None
+    complaint: str = ""
+
+
+@cache
+def _bash() -> str | None:
+    return shutil.which("bash")
+
+
+def bash_answer(text: str) -> BashAnswer:
+    """Whether bash takes `text` for a program, by `bash -n`, for at most five seconds."""
+    bash = _bash()
+    if bash is None:
+        return BashAnswer(is_known=False)
+    # `shopt -s extglob` in the text has no effect if nothing runs.
+    options = ["-O", "extglob"] if "extglob" in text else []
+    try:
+        ran = subprocess.run(
+            [bash, "--norc", "--noprofile", *options, "-n"],
+            input=text.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+            cwd=Path("/"),
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeEncodeError):
+        return BashAnswer(is_known=False)
+    return _answer(ran.returncode, ran.stderr.decode("utf-8", "replace"))
+
+
+def _answer(status: int, said: str) -> BashAnswer:
+    """Bash warns of a here-document without an end and still succeeds."""
+    if status == 0:
+        return BashAnswer(is_known=True)
+    complaints = [match for match in map(_COMPLAINT.search, said.splitlines()) if match]
+    if status < 0 or not complaints:
+        return BashAnswer(is_known=False)
+    return BashAnswer(is_known=True, line=int(complaints[0][1]), complaint=complaints[0][2].strip())
+
+
+# Reads a shell program by all rules. Acts on processes only if the parser has errors: then bash decides.
 
 _DEPTH: Final = 3
 _LARGEST: Final = 4_000_000
@@ -68,7 +126,12 @@ def _is_readable(
     if not answer.is_known:
         unreadable.append(parts[0])
         return False
-    if answer.line is not None and _is_partly_written(source):
+    # Whether something else completes the text: a template, or the expansions of the shell
+    # around it.
+    if answer.line is not None and (
+        source.embedded is not None
+        and (source.offset is None or bool(_TEMPLATE.search(source.text)))
+    ):
         unreadable.append(parts[0])
         return False
     if answer.line is not None:
@@ -76,13 +139,6 @@ def _is_readable(
         return False
     unreadable += [replace(part, is_partial=True) for part in _first_of_each_line(parts)]
     return True
-
-
-def _is_partly_written(source: ShellSource) -> bool:
-    """Whether something else completes the text: a template, or the expansions of the shell around it."""
-    return source.embedded is not None and (
-        source.offset is None or bool(_TEMPLATE.search(source.text))
-    )
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")

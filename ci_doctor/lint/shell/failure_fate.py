@@ -222,7 +222,13 @@ class FailureFates:
                 if parent.kind in (NodeKind.SUBSHELL, NodeKind.SUBSTITUTION):
                     exempt = False
             elif parent.kind is NodeKind.LOOP:
-                return Fate(loss=Loss.LOOP, by=parent) if _goes_on(parent) else KEPT
+                # Whether a loop has several rounds, of which the last one's
+                # status is that of the loop.
+                return (
+                    Fate(loss=Loss.LOOP, by=parent)
+                    if (parent.word in ("for", "select", "while", "until"))
+                    else KEPT
+                )
             elif parent.kind is NodeKind.COMMAND:
                 said = (
                     self._program.words(parent).name in ("echo", "printf")
@@ -658,11 +664,6 @@ _ASKS_FAILURE: Final = re.compile(
 _ASKS_SUCCESS: Final = re.compile(
     r"(?:\$\?|\$\{\?\})[\"']?\s*(?:-eq|==|=)\s*[\"']?0|-eq\s*[\"']?\$\?"
 )
-
-
-def _goes_on(loop: ShellNode) -> bool:
-    """Whether a loop has several rounds, of which the last one's status is that of the loop."""
-    return loop.word in ("for", "select", "while", "until")
 
 
 def _next(node: ShellNode) -> ShellNode | None:

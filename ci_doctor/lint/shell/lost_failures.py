@@ -19,8 +19,7 @@ from ci_doctor.lint.shell.checking_commands import (
 from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
 from ci_doctor.lint.shell.shell_program import OptionState, ShellOption, script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
@@ -87,7 +86,21 @@ def failure_lost(program: ShellProgram) -> Iterator[Violation]:
             or (fate.exempt is not None and fate.loss is Loss.IGNORED)
         ):
             if node.word == "wait":
-                yield from _many_waits(program, node)
+                # `wait a b` has the status of the last one.
+                arguments = [
+                    each for each in program.words(node).arguments if not each.startswith("-")
+                ]
+                several = len(arguments) > 1 or any(
+                    re.search(r"\[[@*]\]|jobs -p", each) for each in arguments
+                )
+                if several and not program.words(node).has("-n"):
+                    yield violation(
+                        program,
+                        FAILURE_LOST,
+                        node,
+                        f"`{named(program, node)}` has the status of the last process alone",
+                        remedy='`for pid in …; do wait "$pid" || rc=$?; done`, then `exit "$rc"`',
+                    )
             continue
         if is_judged_later(program, node):
             continue
@@ -156,20 +169,6 @@ def _remedy(program: ShellProgram, node: ShellNode, fate: Fate) -> str:
             return f'`rc=0; {name} || rc=$?`, and `exit "$rc"` at the end'
 
 
-def _many_waits(program: ShellProgram, node: ShellNode) -> Iterator[Violation]:
-    """`wait a b` has the status of the last one."""
-    arguments = [each for each in program.words(node).arguments if not each.startswith("-")]
-    several = len(arguments) > 1 or any(re.search(r"\[[@*]\]|jobs -p", each) for each in arguments)
-    if several and not program.words(node).has("-n"):
-        yield violation(
-            program,
-            FAILURE_LOST,
-            node,
-            f"`{named(program, node)}` has the status of the last process alone",
-            remedy='`for pid in …; do wait "$pid" || rc=$?; done`, then `exit "$rc"`',
-        )
-
-
 def _last_work(program: ShellProgram) -> Iterator[Violation]:
     """A script without errexit whose last work is followed by what only says or tidies something."""
     statements = [each for each in program.root.children if each.kind is not NodeKind.FUNCTION]
@@ -181,7 +180,10 @@ def _last_work(program: ShellProgram) -> Iterator[Violation]:
             if (
                 rest
                 and errexit.at(node) is False
-                and fates_of(program).fate(_first(node)).loss is Loss.IGNORED
+                and fates_of(program)
+                .fate(node.children[0] if node.kind is NodeKind.AND_OR else node)
+                .loss
+                is Loss.IGNORED
             ):
                 yield violation(
                     program,
@@ -197,10 +199,6 @@ def _last_work(program: ShellProgram) -> Iterator[Violation]:
         is_success = node.word == "exit" and program.words(node).arguments[:1] == ("0",)
         if (leaves or not is_quiet(program, node)) and not is_success:
             return
-
-
-def _first(node: ShellNode) -> ShellNode:
-    return node.children[0] if node.kind is NodeKind.AND_OR else node
 
 
 def _errexit(program: ShellProgram) -> OptionState:
@@ -284,7 +282,14 @@ def errexit_off(program: ShellProgram) -> Iterator[Violation]:
     fates = fates_of(program)
     known: set[int] = set()
     for node in program.commands:
-        body = _body(node)
+        body = next(
+            (
+                each
+                for each in node.ancestors()
+                if each.kind in (NodeKind.FUNCTION, NodeKind.SUBSHELL, NodeKind.GROUP)
+            ),
+            None,
+        )
         if body is None or id(body) in known or not _matters(program, node):
             continue
         fate = fates.fate(node)
@@ -299,28 +304,14 @@ def errexit_off(program: ShellProgram) -> Iterator[Violation]:
             node,
             f"errexit is off here, because of line {program.line(fate.exempt.start)}: a failure of `{name}` is lost",
             remedy=f"Write `{name} || return 1`"
-            if _function(node)
+            if (
+                node.enclosing(NodeKind.SUBSHELL) is not None
+                and any(each.kind is NodeKind.FUNCTION for each in node.ancestors())
+            )
             else f"Join the commands: `{name} && …`",
             severity=Severity.ERROR if checks else None,
             related=(program.place(fate.exempt),),
         )
-
-
-def _body(node: ShellNode) -> ShellNode | None:
-    return next(
-        (
-            each
-            for each in node.ancestors()
-            if each.kind in (NodeKind.FUNCTION, NodeKind.SUBSHELL, NodeKind.GROUP)
-        ),
-        None,
-    )
-
-
-def _function(node: ShellNode) -> bool:
-    return node.enclosing(NodeKind.SUBSHELL) is not None and any(
-        each.kind is NodeKind.FUNCTION for each in node.ancestors()
-    )
 
 
 def _matters(program: ShellProgram, node: ShellNode) -> bool:

@@ -12,8 +12,7 @@ from ci_doctor.lint.shell.failure_fate import Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.source_files import Shell
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:
@@ -338,7 +337,7 @@ def _reads_pipe(program: ShellProgram, node: ShellNode) -> bool:
             return True
         if parent.kind is NodeKind.AND_OR and parent.children[-1] is not current:
             index = parent.children.index(current)
-            return not _means_nothing(program, parent.children[index + 1])
+            return program.of_node(parent.children[index + 1]) not in ("true", ":")
         if parent.kind not in (NodeKind.AND_OR, NodeKind.NEGATION):
             break
         current = parent
@@ -353,10 +352,6 @@ def _is_before_and(node: ShellNode) -> bool:
     if parent is None or parent.kind is not NodeKind.AND_OR or parent.children[-1] is node:
         return False
     return "||" not in parent.operators[parent.children.index(node) :]
-
-
-def _means_nothing(program: ShellProgram, node: ShellNode) -> bool:
-    return program.of_node(node) in ("true", ":")
 
 
 def _is_message(program: ShellProgram, node: ShellNode) -> bool:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:
@@ -79,36 +78,6 @@ def _broad(program: ShellProgram, node: ShellNode) -> str:
         match = _LISTS.search(program.of_node(parent))
         return f"{match[0]} … | xargs kill" if kills and match else ""
     return ""
-
-
-# Scripts with the line ends of another system.
-
-CARRIAGE_RETURN: Final = LintRule(
-    rule=Rule(
-        id="shell/carriage-return",
-        severity=Severity.ERROR,
-        meaning="Lines end with CR LF. Bash takes the carriage return for a part of the last word of the line.",
-        remedy="Convert the file (`sed -i 's/\\r$//' FILE`), and write `*.sh text eol=lf` into .gitattributes.",
-    ),
-    bad=(script("set -e\r\necho a\r\n"), script("cd app || exit 1\r\n")),
-    good=(script("set -e\necho a\n"), script("printf 'a\\r\\n'\n")),
-)
-_CODE: Final = re.compile(r"(?m)^[^#\r\n][^\r\n]*\r$")
-
-
-def carriage_return(program: ShellProgram) -> Iterator[Violation]:
-    """The first line of code that ends so. There is no mend: what fails today for the wrong word may succeed after it."""
-    text = program.source.text
-    match = _CODE.search(text) if "\r" in text else None
-    if match is None or "<<" in text[: match.start()]:
-        return
-    line = program.line(match.start())
-    yield Violation(
-        rule=CARRIAGE_RETURN,
-        place=Place(file=program.source.file, line=line, end_line=line),
-        summary="This line ends with CR LF, and bash reads the carriage return as a part of it",
-        excerpt=excerpt_of(match[0]),
-    )
 
 
 # Paths of installed packages with a version of Python in them.
@@ -291,7 +260,6 @@ def _only_starts(node: ShellNode) -> bool:
 
 RULES: Final = (
     (BROAD_KILL, broad_kill),
-    (CARRIAGE_RETURN, carriage_return),
     (HARD_CODED_SITE_PACKAGES, hard_coded_site_packages),
     (UNREACHABLE_HANDLER, unreachable_handler),
 )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.waits import without_comments
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:
@@ -90,15 +89,13 @@ def append_in_retry(program: ShellProgram) -> Iterator[Violation]:
 
 def _is_retry(program: ShellProgram, loop: ShellNode, text: str) -> bool:
     conditions = " ".join(program.of_node(each) for each in loop.children if each.is_condition)
-    if loop.word in ("while", "until") and _appends(conditions):
+    if loop.word in ("while", "until") and (
+        ">>" in conditions or bool(re.search(r"\btee\s+(?:-a|--append)\b", conditions))
+    ):
         return True
     return bool(
         re.search(r"&&\s*(?:\{[^}]*)?break\b|then\s+(?:[^\n]*\n\s*){0,3}break\b", text)
     ) and not re.search(r"\bread\s+-?\w", conditions)
-
-
-def _appends(text: str) -> bool:
-    return ">>" in text or bool(re.search(r"\btee\s+(?:-a|--append)\b", text))
 
 
 def _appended(program: ShellProgram, node: ShellNode) -> str | None:
@@ -328,14 +325,13 @@ def _counts(program: ShellProgram, node: ShellNode) -> bool:
     words = program.words(node)
     if words.name not in ("grep", "egrep", "fgrep", "zgrep"):
         return False
-    return "c" in _letters(words.arguments) or words.has("--count")
-
-
-def _letters(arguments: tuple[str, ...]) -> str:
-    """Letters of short options; those after one that takes a value, as in `-ef`, are its value."""
-    return "".join(
-        re.split(r"[efmABCD]", each[1:])[0] for each in arguments if re.match(r"-[A-Za-z]", each)
-    )
+    # Letters of short options; those after one that takes a value, as in `-ef`, are its
+    # value.
+    return "c" in "".join(
+        re.split(r"[efmABCD]", each[1:])[0]
+        for each in words.arguments
+        if re.match(r"-[A-Za-z]", each)
+    ) or words.has("--count")
 
 
 RULES: Final = (

@@ -80,7 +80,9 @@ class StatusUses:
     ) -> StatusUse | None:
         """What `parent` makes of the status of `current`; None if it becomes its own."""
         if current.is_condition:
-            return _in_condition(current)
+            after = current.next_statement()
+            is_last = after is None or not after.is_condition
+            return StatusUse.READ if is_last else StatusUse.IGNORED
         if parent.kind in _SEQUENCES:
             return self._in_sequence(current, parent, is_negated=is_negated)
         if parent.kind is NodeKind.AND_OR:
@@ -153,12 +155,6 @@ def _negates(node: ShellNode) -> bool:
     if node.kind is NodeKind.PIPELINE:
         node = node.children[0]
     return node.kind is NodeKind.NEGATION
-
-
-def _in_condition(current: ShellNode) -> StatusUse:
-    after = current.next_statement()
-    is_last = after is None or not after.is_condition
-    return StatusUse.READ if is_last else StatusUse.IGNORED
 
 
 def _in_words(current: ShellNode, parent: ShellNode) -> StatusUse | None:

@@ -24,8 +24,7 @@ from ci_doctor.lint.shell.waits import (
     waits_until_ready,
     without_comments,
 )
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:
@@ -78,7 +77,11 @@ def curl_without_fail(program: ShellProgram) -> Iterator[Violation]:
             continue
         if "http_code" in program.of_node(node) or "telnet:" in program.of_node(node):
             continue
-        if use_of(program, node) is not StatusUse.READ or _is_filtered(node):
+        # Whether what it prints decides, not its status.
+        if use_of(program, node) is not StatusUse.READ or (
+            node.enclosing(NodeKind.SUBSTITUTION) is not None
+            or (node.parent is not None and node.parent.kind is NodeKind.PIPELINE)
+        ):
             continue
         yield violation(
             program,
@@ -87,13 +90,6 @@ def curl_without_fail(program: ShellProgram) -> Iterator[Violation]:
             "`curl` without `-f` takes an error page for readiness",
             edits=option_edits(program, node, "-f"),
         )
-
-
-def _is_filtered(node: ShellNode) -> bool:
-    """Whether what it prints decides, not its status."""
-    return node.enclosing(NodeKind.SUBSTITUTION) is not None or (
-        node.parent is not None and node.parent.kind is NodeKind.PIPELINE
-    )
 
 
 # `curl` in a wait loop that may never come back.
@@ -198,7 +194,7 @@ def fixed_sleep(program: ShellProgram) -> Iterator[Violation]:
         if (
             not words
             or not re.fullmatch(r"\$?\{?\w+\}?[smh]?", words[0])
-            or _is_short_sleep(words[0])
+            or (words[0] in ("0", "1", "0s", "1s"))
         ):
             continue
         if node.background or node.parent is None or node.parent.kind is NodeKind.AND_OR:
@@ -216,10 +212,6 @@ def fixed_sleep(program: ShellProgram) -> Iterator[Violation]:
             f"The server of line {program.line(start.start)} has a sleep of {words[0]} to start, and nothing asks if it has",
             related=(program.place(start),),
         )
-
-
-def _is_short_sleep(duration: str) -> bool:
-    return duration in ("0", "1", "0s", "1s")
 
 
 def _start_before(program: ShellProgram, node: ShellNode) -> ShellNode | None:
@@ -305,7 +297,18 @@ def time_in_iterations(program: ShellProgram) -> Iterator[Violation]:
     for loop in wait_loops(program):
         if loop.has_clock or not waits_until_ready(program, loop):
             continue
-        bound = _bound(program, loop)
+        # What counts and limits the rounds: the counters, what is compared with them, and
+        # the head of a `for`.
+        text = without_comments(program.of_node(loop.node))
+        head = (
+            text.partition("\n")[0].partition("do")[0] if loop.node.word.startswith("for") else ""
+        )
+        compared = [
+            match[0]
+            for name in loop.counters
+            for match in re.finditer(rf"(?m)^[^\n]*\b{name}\b[^\n]*(?:-[gl][te]|[<>])[^\n]*", text)
+        ]
+        bound = " ".join([head, *loop.counters, *compared])
         if not _TIME.search(bound):
             continue
         unlimited = [each for each in loop.probes if _is_unlimited(program, each)]
@@ -316,18 +319,6 @@ def time_in_iterations(program: ShellProgram) -> Iterator[Violation]:
                 loop.node,
                 f"This counts rounds as seconds, and `{program.words(unlimited[0]).name}` in it has no time limit",
             )
-
-
-def _bound(program: ShellProgram, loop: WaitLoop) -> str:
-    """What counts and limits the rounds: the counters, what is compared with them, and the head of a `for`."""
-    text = without_comments(program.of_node(loop.node))
-    head = text.partition("\n")[0].partition("do")[0] if loop.node.word.startswith("for") else ""
-    compared = [
-        match[0]
-        for name in loop.counters
-        for match in re.finditer(rf"(?m)^[^\n]*\b{name}\b[^\n]*(?:-[gl][te]|[<>])[^\n]*", text)
-    ]
-    return " ".join([head, *loop.counters, *compared])
 
 
 def _is_unlimited(program: ShellProgram, node: ShellNode) -> bool:
@@ -460,7 +451,14 @@ def wait_falls_through(program: ShellProgram) -> Iterator[Violation]:
         if not waits_until_ready(program, loop):
             continue
         text = without_comments(program.of_node(loop.node))
-        if "break" not in text or _FAILS.search(text) or _is_endless(loop.node, text):
+        if (
+            "break" not in text
+            or _FAILS.search(text)
+            or (
+                loop.node.word != "for"
+                and bool(re.match(r"(?:while|until)\s+(?:true|:|\[\s*1|false|sleep)", text))
+            )
+        ):
             continue
         after = loop.node.following(_FOLLOWERS)
         if any(_asks(program, each, text) for each in after) or _sets_flag(program, loop.node):
@@ -473,12 +471,6 @@ def wait_falls_through(program: ShellProgram) -> Iterator[Violation]:
             loop.node,
             "If the wait never succeeds, the script goes on after this loop",
         )
-
-
-def _is_endless(node: ShellNode, text: str) -> bool:
-    return node.word != "for" and bool(
-        re.match(r"(?:while|until)\s+(?:true|:|\[\s*1|false|sleep)", text)
-    )
 
 
 def _ends_function(node: ShellNode) -> bool:

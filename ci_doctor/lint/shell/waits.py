@@ -83,7 +83,12 @@ def _loops(program: ShellProgram) -> Iterator[WaitLoop]:
             for child in node.own()
         ):
             continue
-        if not (_sleeps_itself(program, body)):
+        if not (
+            any(
+                each.kind is NodeKind.COMMAND and each.word and program.words(each).name == "sleep"
+                for each in body.own()
+            )
+        ):
             continue
         yield WaitLoop(
             node=node,
@@ -112,13 +117,6 @@ def _counters(text: str) -> frozenset[str]:
 _PROBES: Final = frozenset(
     {"curl", "wget", "nc", "ncat", "grep", "grpcurl", "pg_isready", "redis-cli"}
 )
-
-
-def _sleeps_itself(program: ShellProgram, body: ShellNode) -> bool:
-    return any(
-        each.kind is NodeKind.COMMAND and each.word and program.words(each).name == "sleep"
-        for each in body.own()
-    )
 
 
 def without_comments(text: str) -> str:

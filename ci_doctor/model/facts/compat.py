@@ -26,9 +26,8 @@ class BreakFact(Struct, frozen=True, kw_only=True):
     """One break.
 
     rule: its id. caught: `not`, or `broadly` if an `except Exception` around it hides the error.
-    symbol: the dotted name in the callee. now: its definition in the callee; before: as it stood
-    before the commit or the version that changed it, if git or the matrix knows that. changed_by:
-    that commit, or that version and the one before it. call: the right call.
+    symbol: the dotted name in the callee. now: its definition in the callee. changed_by: of a
+    matrix, the version that brought the break, and the one before it. call: the right call.
     """
 
     rule: str
@@ -39,7 +38,6 @@ class BreakFact(Struct, frozen=True, kw_only=True):
     sentence: str
     caught: str
     now: DefinitionFact | None = None
-    before: DefinitionFact | None = None
     changed_by: str | None = None
     call: str | None = None
 

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.setup_env import RunFacts
 
 
 class LogLines(Struct, frozen=True, kw_only=True):
@@ -79,3 +80,22 @@ class RuleCheckFacts(Facts, frozen=True, kw_only=True):
     file: str
     rules: int
     problems: tuple[RuleProblemFacts, ...]
+
+
+class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
+    """How the command ended, beside what it was prepared with.
+
+    exit_code: of the command itself; None if `signal` ended it. log: its output, relative to the
+    report directory; None if it was not kept. problems: sentences on output that could not be
+    handed on or kept, or on a diagnosis that could not be made. kernel: sentences on what the kernel
+    says of memory and faults, if a signal may have ended the command. diagnosis: what its log says,
+    as of `ci-doctor diagnose`; None if nobody looked for a cause.
+    """
+
+    command: tuple[str, ...]
+    exit_code: int | None
+    signal: str | None
+    log: str | None
+    problems: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = ()
+    diagnosis: DiagnoseFacts | None = None

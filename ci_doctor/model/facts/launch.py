@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of `ci-doctor launch`. Pure."""
+"""Pure. The facts of `ci-doctor launch` and `ci-doctor wait`."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ci_doctor.model.service import ServiceFailure, StopResult
 
 
 class ServiceRun(Struct, frozen=True, kw_only=True):
-    """One service: how its start went so far.
+    """One start of a service: how it went so far. `start` counts those of the service.
 
     `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
     `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
@@ -18,6 +18,7 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    start: int = 1
     pid: int | None = None
     log: str | None = None
     url: str | None = None
@@ -35,6 +36,15 @@ class ServiceRun(Struct, frozen=True, kw_only=True):
         if self.started_at is None or self.ended_at is None:
             return 0.0
         return self.ended_at - self.started_at
+
+    @property
+    def how(self) -> str:
+        """`exit code 3`, `killed by SIGKILL`."""
+        if self.signal:
+            return f"killed by {self.signal}"
+        if self.exit_code is not None:
+            return f"exit code {self.exit_code}"
+        return "its exit code is unknown"
 
 
 class ClientRun(Struct, frozen=True, kw_only=True):
@@ -66,3 +76,19 @@ class LaunchFacts(Facts, frozen=True, kw_only=True):
     cause: ServiceFailure | None = None
     received: str | None = None
     stopped: StopResult | None = None
+
+
+class WaitFacts(Facts, frozen=True, kw_only=True):
+    """The process, its probe and why it is of no use, if it is not ready.
+
+    `answer` is the last one of the probe that was not good. `waited_s` counts from the start of
+    ci-doctor. `received` is the signal that ended the wait.
+    """
+
+    pid: int | None
+    name: str
+    probe: str
+    waited_s: float
+    answer: str | None = None
+    cause: ServiceFailure | None = None
+    received: str | None = None

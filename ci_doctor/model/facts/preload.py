@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.model.action import FileState
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.setup_env import FileState
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

@@ -1,9 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of `ci-doctor setup-env` and `ci-doctor run`."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
+
+
+class SetVariable(Struct, frozen=True, kw_only=True):
+    """Export `name=value`; `why` is one clause for a reader."""
+
+    name: str
+    value: str
+    why: str
+
+
+class FileState(StrEnum):
+    """What writing a file would do, or did."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    UNCHANGED = "unchanged"
+    REMOVE = "remove"
 
 
 class DeterminismFact(Struct, frozen=True, kw_only=True):

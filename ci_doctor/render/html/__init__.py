@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Report -> one HTML file, which its Content-Security-Policy lets load nothing."""
 
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.render.html import build_page, history_page, report_page
 
 

@@ -5,10 +5,13 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from ci_doctor.model.report import Report
+from msgspec import ValidationError, convert
+
+from ci_doctor.decodable import decodable
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone
 from ci_doctor.render.html import texts
@@ -17,6 +20,23 @@ from ci_doctor.render.safe_text import one_line, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+Part = TypeVar("Part")
+
+
+def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:
+    """`facts[name]` as `form`; None if it is missing or anything else."""
+    if name not in facts:
+        return None
+    try:
+        return convert(facts[name], decodable(form))
+    except ValidationError:
+        return None
+    except UnicodeEncodeError:
+        # msgspec parses a string as a number where one is expected, and a lone surrogate stops it.
+        return None
+
 
 _EXCERPT = 4000
 _LINE = 1000

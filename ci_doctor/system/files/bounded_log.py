@@ -192,9 +192,7 @@ def _line_start(descriptor: int, after: int, size: int) -> int:
     """Where the first whole line from that offset on begins, or the offset itself."""
     border = os.pread(descriptor, min(_BORDER_BYTES, size - after), after)
     newline = border.find(b"\n")
-    if newline < 0:
-        return after
-    return after + newline + 1
+    return after if newline < 0 else after + newline + 1
 
 
 def _copy(source: int, target: int, start: int, end: int) -> None:

@@ -75,10 +75,6 @@ def _delays(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - only names are needed
                 with contextlib.suppress(OSError, IndexError, ValueError):
-                    yield int(thread), _run_delay(pid, thread)
-
-
-def _run_delay(pid: int, thread: str) -> float:
-    """The second figure of schedstat: nanoseconds on a run queue (Linux sched-stats.rst)."""
-    text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
-    return int(text.split()[1]) / _NANOSECONDS
+                    text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+                    # The second figure: nanoseconds on a run queue (Linux sched-stats.rst).
+                    yield int(thread), int(text.split()[1]) / _NANOSECONDS

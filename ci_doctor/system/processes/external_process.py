@@ -14,10 +14,13 @@ class ExternalProcess:
     """A process that ci-doctor did not start.
 
     `pidfd` becomes readable when it has ended, reaped or not. `kin` is None if /proc hides it.
-    `started_at` is monotonic seconds, to a hundredth or so.
+    `started_at` is monotonic seconds, to a hundredth or so. Nobody tells how much memory it used.
     """
 
+    peak_rss: int | None = None
+
     def __init__(self, pid: int, pidfd: int) -> None:
+        self._returncode: int | None = None
         self.pid = pid
         self.pidfd = pidfd
         self.kin: Kin | None = look_up(pid)
@@ -48,11 +51,12 @@ class ExternalProcess:
         """Whether it and all of its threads have ended."""
         return has_ended(self.pidfd)
 
-    def returncode(self) -> int | None:
+    def wait(self) -> int | None:
         """Once it has ended: the exit code, or the negative signal number; None if unknown."""
-        if self.kin is None:
-            return None
-        return exit_status(self.pidfd, self.pid, self.kin.started)
+        # Kept, because a pidfd that is closed tells nothing.
+        if self._returncode is None and self.kin is not None and self.pidfd >= 0:
+            self._returncode = exit_status(self.pidfd, self.pid, self.kin.started)
+        return self._returncode
 
     def close(self) -> None:
         """Give the pidfd back; may be called again."""

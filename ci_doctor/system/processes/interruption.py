@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ci_doctor.system import clock
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # timeout(1) signals its child, and then the process group of this child: one request, sent twice.
 _ECHO_S = 0.005
+# Until a signal has reached every member of our process group.
+_OF_GROUP_S = 0.1
 
 
 class Interruption:
@@ -40,8 +42,13 @@ class Interruption:
             yield
 
     @contextlib.contextmanager
-    def watch(self, task: "asyncio.Task[Any]") -> Iterator[None]:
-        """Cancel `task` at each signal; at once, if one has arrived already."""
+    def watch(self) -> Iterator[None]:
+        """Cancel the running task at each signal; at once, if one has arrived already."""
+        # Late: most of those who handle signals have no loop.
+        import asyncio
+
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
         loop = task.get_loop()
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         if self.received is not None:
@@ -89,6 +96,54 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 def _is_ignored_hangup(number: signal.Signals) -> bool:
     """Whether nohup(1) has SIGHUP ignored: the user wants the job to outlive the terminal."""
     return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
+@contextlib.contextmanager
+def end_awaited(pidfd: int) -> "Iterator[asyncio.Future[None]]":
+    """In a running loop, while the context lasts: what is done once the process has ended."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def settle() -> None:
+        # A pidfd stays readable after the end: the loop would call this for ever.
+        loop.remove_reader(pidfd)
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(pidfd, settle)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(pidfd)
+
+
+async def hand_on(
+    received: signal.Signals,
+    pidfd: int,
+    ended: "asyncio.Future[None]",
+    *,
+    limit_s: float,
+    ctrl_c_s: float,
+) -> None:
+    """Let a command in our process group end as we were asked to; `ended` is done once it has.
+
+    It is asked only if the signal that we received has not reached it by itself: Ctrl-C does, and
+    then it has `ctrl_c_s` seconds, and so may a signal to the whole group. Returns `limit_s` seconds
+    after it was asked at the latest.
+    """
+    import asyncio
+
+    is_ctrl_c = received is signal.SIGINT and in_foreground()
+    await asyncio.wait({ended}, timeout=ctrl_c_s if is_ctrl_c else _OF_GROUP_S)
+    if ended.done():
+        return
+    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
+    number = received if received is signal.SIGINT else signal.SIGTERM
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)
+        await asyncio.wait({ended}, timeout=limit_s)
 
 
 def in_foreground() -> bool:

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -101,14 +101,10 @@ def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
         return None
     if after.levels[0].kills <= before.levels[0].kills:
         return None
-    return OomCause(limit=_limit_that_was_hit(before.levels, after.levels))
-
-
-def _limit_that_was_hit(before: Sequence[Level], after: Sequence[Level]) -> int | None:
-    for then, now in zip(before, after, strict=True):
+    for then, now in zip(before.levels, after.levels, strict=True):
         if now.hit > then.hit and now.limit is not None:
-            return now.limit
-    return None
+            return OomCause(limit=now.limit)
+    return OomCause()
 
 
 def own_cgroup(lines: Iterable[str], controller: str = "memory") -> tuple[str, Version]:
@@ -198,9 +194,7 @@ def _read_v1(path: Path) -> Level | None:
 def limit_of(path: Path) -> int | None:
     """The limit in a file of a cgroup; None if there is none ("max", or v1's largest number)."""
     number = _number(path)
-    if number is None or number >= _UNLIMITED:
-        return None
-    return number
+    return None if number is None or number >= _UNLIMITED else number
 
 
 def _number(path: Path, name: str | None = None) -> int | None:

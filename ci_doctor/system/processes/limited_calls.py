@@ -8,13 +8,13 @@ The copy is there before the job's first process, and is killed as a whole.
 
 import contextlib
 import os
-import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Generic, NoReturn, Self, TypeVar
 
 from ci_doctor.system.files.opening import unnamed_file
+from ci_doctor.system.processes.process import has_ended
 from ci_doctor.system.processes.process_table import ChildrenLook
 
 
@@ -122,9 +122,7 @@ class ForkedCall:
 
     def has_ended(self, limit_s: float = 0.0) -> bool:
         """Whether its process has ended, or does within `limit_s` seconds."""
-        end = select.poll()
-        end.register(self._pidfd, select.POLLIN)
-        return bool(end.poll(limit_s * 1000))
+        return has_ended(self._pidfd, limit_s)
 
     def result(self, limit_s: float) -> bytes:
         """What the function returned; nothing if it failed. May be called once.

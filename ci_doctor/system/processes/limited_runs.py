@@ -4,12 +4,10 @@
 import contextlib
 import os
 import resource
-import select
 import shlex
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
@@ -19,55 +17,8 @@ from msgspec import Struct
 from ci_doctor.system import clock
 from ci_doctor.system.files.opening import unnamed_file
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
+from ci_doctor.system.processes.process import has_ended
 from ci_doctor.system.secrets.private_keys import keyless
-
-# As often as subprocess itself looks at a child.
-_SHORTEST_DELAY_S: Final = 0.001
-_LONGEST_DELAY_S: Final = 0.05
-
-
-class LimitedRun(Struct, frozen=True, kw_only=True):
-    """How a run ended.
-
-    `exit_code` is negative for a signal, and None if the time limit ended it. `output` is stdout
-    and stderr together.
-    """
-
-    exit_code: int | None
-    output: str
-
-    @property
-    def last_line(self) -> str:
-        """The last line that is not blank, or how the run ended."""
-        lines = keyless(self.output.strip()).splitlines()
-        return lines[-1].strip() if lines else f"exit code {self.exit_code}, no output"
-
-
-def wait_unreaped(pid: int, timeout_s: float) -> bool:
-    """Wait for at most `timeout_s` seconds for a child of ours without reaping it; whether it ended."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:  # Linux before 5.3, or no file descriptor is left
-        return _wait_polling(pid, timeout_s)
-    try:
-        end = select.poll()
-        end.register(descriptor, select.POLLIN)
-        # A negative time would be none at all (poll(2)): it is the rest of a limit that is used up.
-        return bool(end.poll(max(0.0, timeout_s) * 1000))
-    finally:
-        os.close(descriptor)
-
-
-def _wait_polling(pid: int, timeout_s: float) -> bool:
-    deadline = clock.now() + timeout_s
-    delay_s = _SHORTEST_DELAY_S
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        if clock.now() >= deadline:
-            return False
-        time.sleep(delay_s)
-        delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
-    return True
-
 
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
@@ -203,7 +154,7 @@ class LimitedRuns:
             resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(PermissionError):
             os.kill(pid, last_signal)
-        wait_unreaped(pid, _LAST_S)
+        _has_ended(pid, _LAST_S)
 
     def _end(self, process: "subprocess.Popen[bytes]") -> tuple[int | None, int | None]:
         """Kill what is left of the group, and return the exit status and the peak memory.
@@ -227,12 +178,11 @@ class LimitedRuns:
 
 def run_limited(
     command: Sequence[str], *, timeout_s: float, cwd: Path, environ: Mapping[str, str]
-) -> LimitedRun:
+) -> SeparateRun:
     """Run `command` in a session of its own, with one output, as `LimitedRuns.run` does."""
-    ran = LimitedRuns().run(
+    return LimitedRuns().run(
         command, cwd=cwd, environ=environ, timeout_s=timeout_s, is_together=True
     )
-    return LimitedRun(exit_code=ran.exit_code, output=ran.stdout)
 
 
 def _kill(group: int) -> bool:
@@ -250,11 +200,20 @@ def _wait(pid: int, timeout_s: float) -> bool:
     waits = CpuWaits(lambda: (pid,))
     left_s = timeout_s
     while left_s > 0:
-        if wait_unreaped(pid, left_s):
+        if _has_ended(pid, left_s):
             return True
         limit_s = extended(timeout_s, waits.since({}))
         left_s = limit_s - (clock.now() - began)
     return False
+
+
+def _has_ended(pid: int, limit_s: float) -> bool:
+    """Whether a child that nobody has reaped ends in time."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        return has_ended(pidfd, limit_s)
+    finally:
+        os.close(pidfd)
 
 
 def _text(file: IO[bytes]) -> str:

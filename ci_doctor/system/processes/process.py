@@ -134,17 +134,13 @@ class Child:
 
         A few MiB at least: those of the guardian, from which it was forked. None if unknown.
         """
-        if self._ending is None:
-            return None
-        return self._ending.peak_rss
+        return None if self._ending is None else self._ending.peak_rss
 
     def returncode(self) -> int | None:
         """The exit code, or the negative signal number; None while it lives, and if unknown."""
         if self._ending is None and (self.pidfd < 0 or has_ended(self.pidfd)):
             self._ending = self._ask(self.pidfd)
-        if self._ending is None:
-            return None
-        return self._ending.returncode
+        return None if self._ending is None else self._ending.returncode
 
     def wait(self) -> int | None:
         """Block until it has ended (`pidfd` is readable then); return as `returncode` does."""

@@ -115,13 +115,9 @@ def name_pattern(globs: tuple[str, ...] = ()) -> str:
     # A new word begins after `-` and `_`, and in `accessToken` at the capital letter.
     border = "(?:[-_]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
     names = [rf"(?:[\w-]{{0,120}}{border})?(?:{stems})", rf"[\w-]{{0,120}}(?:{_JOINED})"]
-    names.extend(_glob_pattern(glob) for glob in globs)
-    return f"(?:{'|'.join(names)})"
-
-
-def _glob_pattern(glob: str) -> str:
     parts = {"*": r"[\w-]{0,120}", "?": r"[\w-]", "_": "[-_]"}
-    return "".join(parts.get(character, re.escape(character)) for character in glob)
+    names += ["".join(parts.get(each, re.escape(each)) for each in glob) for glob in globs]
+    return f"(?:{'|'.join(names)})"
 
 
 def assignment(names: str) -> re.Pattern[str]:
@@ -149,7 +145,7 @@ def hide_places(text: str, assignments: re.Pattern[str], *, more_names: bool) ->
     """
     if more_names or may_name_secret(text):
         text = assignments.sub(_hidden_assignment, text)
-        text = _HEADER.sub(_hidden_header, text)
+        text = _HEADER.sub(rf"\g<head>{PLACEHOLDER}", text)
     if "://" in text and "@" in text:
         text = _ADDRESS.sub(_hidden_address, text)
         text = _USER_AND_PASSWORD.sub(_hidden_address, text)
@@ -187,10 +183,6 @@ def _hidden_assignment(match: re.Match[str]) -> str:
     if match["weak"] and not may_be_secret(match["weak"], match["value"].strip("\\\"'")):
         return match[0]
     return match["head"] + _in_same_quotes(match["value"])
-
-
-def _hidden_header(match: re.Match[str]) -> str:
-    return match["head"] + PLACEHOLDER
 
 
 def _in_same_quotes(value: str) -> str:

@@ -142,9 +142,7 @@ def last_word(line: bytes) -> re.Match[bytes] | None:
     end = len(line.rstrip(_CLOSING))
     for match in _WORD.finditer(line, max(0, end - 400), end):
         last = match
-    if last is None or last.end() != end:
-        return None
-    return last
+    return None if last is None or last.end() != end else last
 
 
 def words(text: bytes) -> list[re.Match[bytes]]:

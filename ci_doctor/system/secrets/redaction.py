@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.model.outcome import Case
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Case, Report
 from ci_doctor.model.table import Row
 from ci_doctor.system.secrets.patterns import (
     assignment,
@@ -234,7 +233,9 @@ class Redactor:
     def _row(self, row: Row) -> Row:
         """A row of a table; a label that is a secret's name hides the texts beside it."""
         cells = []
-        is_secret = self._labels_secret(row.label)
+        # A label may be a secret's name, or hold one that is written as a variable.
+        names = (row.label.strip(" $`'\":-"), *_VARIABLE.findall(row.label))
+        is_secret = any(map(self._is_secret_name, names))
         for cell in row.cells:
             hidden = self.value(cell)
             if is_secret and isinstance(cell.value, str) and cell.value.lower() not in COMMON:
@@ -242,25 +243,17 @@ class Redactor:
             cells.append(hidden)
         return Row(label=self.text(row.label), cells=tuple(cells))
 
-    def _labels_secret(self, label: str) -> bool:
-        """Whether a label is a secret's name, or holds one that is written as a variable."""
-        if self._is_secret_name(label.strip(" $`'\":-")):
-            return True
-        return any(self._is_secret_name(name) for name in _VARIABLE.findall(label))
-
     def _mapping(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
-        changed = {self.value(key): self._named(key, field) for key, field in mapping.items()}
+        changed = {}
+        for key, field in mapping.items():
+            is_hidden = isinstance(key, str) and isinstance(field, str) and self._hides(key, field)
+            changed[self.value(key)] = PLACEHOLDER if is_hidden else self.value(field)
         # `{"name": "HF_TOKEN", "value": …}`, as an action and an exported variable are written.
         name = mapping.get("name")
         value = mapping.get("value")
         if isinstance(name, str) and isinstance(value, str) and self._hides(name, value):
             changed["value"] = PLACEHOLDER
         return changed
-
-    def _named(self, name: Any, value: Any) -> Any:
-        if isinstance(name, str) and isinstance(value, str) and self._hides(name, value):
-            return PLACEHOLDER
-        return self.value(value)
 
     def _hides(self, name: str, value: str) -> bool:
         """Whether the variable or field `name` has a secret for its value."""

@@ -45,35 +45,27 @@ def in_place_of(secret: bytes) -> bytes:
 
 def without(content: bytes, spans: Iterable[Span]) -> bytes:
     """`content` with a mark in place of each span; `spans` come by their starts."""
-    pieces: list[bytes] = []
-    end = 0
-    for start, stop in merged(spans):
-        pieces.append(content[end:start])
-        pieces.append(in_place_of(content[start:stop]))
-        end = stop
-    if not pieces:
-        return content
-    pieces.append(content[end:])
-    return b"".join(pieces)
+    return _replaced(content, spans, in_place_of)
 
 
 def blanked(content: bytes, spans: Iterable[Span]) -> bytes:
     """`content` of the same length: of each span its first line is a mark, the others are blank."""
+
+    def sign(secret: bytes) -> bytes:
+        first, *others = secret.split(b"\n")
+        mark = b"*" * len(first) if len(first) < len(_MARK) else _MARK.ljust(len(first))
+        return b"\n".join([mark, *(b" " * len(each) for each in others)])
+
+    return _replaced(content, spans, sign)
+
+
+def _replaced(content: bytes, spans: Iterable[Span], sign: Callable[[bytes], bytes]) -> bytes:
     pieces: list[bytes] = []
     end = 0
     for start, stop in merged(spans):
-        first, *others = content[start:stop].split(b"\n")
-        pieces.append(content[end:start])
-        pieces.append(b"\n".join([_same_length(first), *(b" " * len(each) for each in others)]))
+        pieces += (content[end:start], sign(content[start:stop]))
         end = stop
-    pieces.append(content[end:])
-    return b"".join(pieces)
-
-
-def _same_length(secret: bytes) -> bytes:
-    if len(secret) < len(_MARK):
-        return b"*" * len(secret)
-    return _MARK.ljust(len(secret))
+    return b"".join((*pieces, content[end:])) if pieces else content
 
 
 def through_colours(content: bytes, find: Callable[[bytes], Iterable[Span]]) -> Iterator[Span]:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from ci_doctor.cli import root
-from ci_doctor.commands.diagnose.rules import rules
+from ci_doctor.commands.diagnose import rules
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session

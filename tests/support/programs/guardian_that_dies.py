@@ -16,7 +16,7 @@ from typing import Any
 when, flag, root = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 sys.path.append(root)
 
-from ci_doctor.system.guardian import main  # noqa: E402
+from ci_doctor.system import guardian_main as main  # noqa: E402
 from ci_doctor.system.processes import program  # noqa: E402
 
 start, become = program.start, program._become

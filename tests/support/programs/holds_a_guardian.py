@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.tree import OwnTree
 
 how, stop, *command = sys.argv[1:]

@@ -19,8 +19,7 @@ from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Outcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import build_annotation, markdown, text
 from tests.support.builders import a_report

@@ -17,7 +17,7 @@ from ci_doctor.buildkite.job import (
     work_of,
     worst_verdict,
 )
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 ENVIRON = {

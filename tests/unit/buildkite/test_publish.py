@@ -19,8 +19,8 @@ from ci_doctor.buildkite.publish import (
     publish,
     uploads_of,
 )
-from ci_doctor.model.earlier_attempt import EarlierAttempt
-from ci_doctor.model.report import Report
+from ci_doctor.model.job_record import EarlierAttempt
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from tests.support import stand_in_agent
 from tests.support.builders import a_report

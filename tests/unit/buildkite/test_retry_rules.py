@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 from msgspec.json import encode
 
 from ci_doctor.buildkite.retry_rules import rules_for
-from ci_doctor.config.exit_codes import ExitCodes, read_exit_codes
+from ci_doctor.config.decoding import ExitCodes, read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
 

@@ -14,8 +14,7 @@ from ci_doctor.checks.check import (
     problem,
 )
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.rule import Rule
+from ci_doctor.model.finding import Rule, Severity
 from tests.support.checks import check_context
 
 LITTER = Rule(id="doctor/litter", severity=Severity.WARNING, meaning="There is litter.")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckStatus, Fault, UndeterminedError, result_of
-from ci_doctor.checks.checkout.repository import (
+from ci_doctor.checks.checkout import (
     file_mode,
     git_program,
     history,
@@ -22,8 +22,8 @@ from ci_doctor.checks.checkout.repository import (
     read_place,
     version_tags,
 )
-from ci_doctor.checks.checkout.work_tree import changes, lfs, locks, submodules, unfinished
-from ci_doctor.model.evaluation import EVALUATION
+from ci_doctor.checks.work_tree import changes, lfs, locks, submodules, unfinished
+from ci_doctor.model.words import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.gpus import program

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
-from ci_doctor.checks.leftovers.files import (
+from ci_doctor.checks.leftovers import (
     build_locks,
     downloads,
     expanded,
@@ -73,7 +73,7 @@ def test_a_file_that_is_mapped_is_not(tmp_path: Path, segment: Path) -> None:
 def test_a_container_that_shares_the_hosts_memory_does_not_know(
     tmp_path: Path, segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ci_doctor.checks.leftovers import files
+    from ci_doctor.checks import leftovers as files
 
     here = Path("/proc/self/ns/ipc").stat().st_ino
     monkeypatch.setattr(files, "_HOST_IPC", here)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.leftovers.processes import (
+from ci_doctor.checks.leftovers import (
     ProcessStanding,
     Surroundings,
     held_things,
@@ -40,7 +40,7 @@ def test_servers_and_their_workers_are(line: str) -> None:
 
 
 def test_a_guardian_of_ci_doctor_is() -> None:
-    program = "import sys; from ci_doctor.system.guardian.main import main; main()"
+    program = "import sys; from ci_doctor.system.guardian_main import main; main()"
 
     assert is_server(["python", "-I", "-S", "-c", program, "/x"])
 

@@ -31,7 +31,7 @@ from ci_doctor.checks.network import (
     wrong_localhost,
 )
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.services.probes.ready import ReadySpec
+from ci_doctor.services.ready import ReadySpec
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 

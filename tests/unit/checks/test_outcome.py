@@ -7,10 +7,9 @@ from msgspec.structs import replace
 from ci_doctor.checks.check import CheckResult, DoctorCheck, Fault, FinishedCheck, problem
 from ci_doctor.checks.outcome import DoctorRun, outcome_of, summary_of, verdict_of
 from ci_doctor.checks.settings import NONE, Workload
-from ci_doctor.model.facts.doctor import DoctorFacts
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.facts.drift import DoctorFacts
+from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome
-from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 
 RULE = Rule(id="doctor/test", severity=Severity.ERROR, meaning="A test.", remedy="Nothing.")

@@ -1,23 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of a matrix that brought a break, and the definition before it."""
+"""The version of a matrix that brought a break."""
 
-from typing import TYPE_CHECKING
-
-from ci_doctor.compat.matrix import Operand, with_versions
+from ci_doctor.compat.matrix import with_versions
 from ci_doctor.model.facts.compat import BreakFact, DefinitionFact, DirectionFact, PairFact
-from tests.unit.compat.trees import tree
 
-if TYPE_CHECKING:
-    from ci_doctor.compat.world import CodeTree
-
-
-NEW = "class A:\n    def run(self, url, role): ...\n"
-VERSIONS = {
-    "lib 1": "class A:\n    def run(self): ...\n",
-    "lib 2": "class A:\n    def run(self, url): ...\n",
-    "lib 3": NEW,
-    "lib 4": f"X = 1\n{NEW}",
-}
 BROKEN = BreakFact(
     rule="compat/call",
     file="app/use.py",
@@ -32,8 +18,6 @@ BROKEN = BreakFact(
 
 def dated(broken: dict[str, bool], unjudged: str = "") -> list[BreakFact]:
     """The breaks of `app` with all versions, if these break."""
-    app = tree("app", {"app/use.py": ""})
-    trees: list[CodeTree] = [tree(label, {"lib/api.py": VERSIONS[label]}) for label in broken]
     pairs = [
         PairFact(
             first="app",
@@ -51,21 +35,16 @@ def dated(broken: dict[str, bool], unjudged: str = "") -> list[BreakFact]:
         )
         for label, breaks in broken.items()
     ]
-    operands = [Operand(text="app", trees=(app,)), Operand(text="lib", trees=tuple(trees))]
-    found = with_versions(pairs, operands)
+    found = with_versions(pairs)
     return [each for pair in found for way in pair.directions for each in way.breaks]
 
 
-def test_a_break_names_the_first_version_that_has_it_and_the_definition_before() -> None:
+def test_a_break_names_the_first_version_that_has_it() -> None:
     found = dated({"lib 1": True, "lib 2": False, "lib 3": True, "lib 4": True})
 
     assert [each.changed_by for each in found] == [
         None,
         *["lib 3; lib 2 does not break here"] * 2,
-    ]
-    assert [each.before and each.before.text for each in found] == [
-        None,
-        *["A.run(self, url)"] * 2,
     ]
 
 

@@ -16,6 +16,7 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.service import FailureKind, ServiceFailure
 
 DIRECTORY = Path("/reports")
@@ -61,7 +62,7 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
         start=tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
         failure=failure,
         duration_s=1.25,
-        logs=(DIRECTORY / "logs" / name / "vllm-1.log",),
+        services=(ServiceRun(name="vllm", log=str(DIRECTORY / "logs" / name / "vllm-1.log")),),
         digests=tally.digests,
         errors=tally.errors,
     )

@@ -2,15 +2,21 @@
 """Answers with numbers, and starts that gave them, for tests of levels and limits."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
-from ci_doctor.correctness.same_answers import SameAnswers
-from ci_doctor.correctness.settings import Arm, Comparison
-from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison
+from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.load.canonical import digest
+
+
+def digest_at(output: Mapping[str, Any], level: AnswerLevel) -> str:
+    """The digest of a canonical output at one level."""
+    levels = level_digests(output)
+    words, tokens = levels.words, levels.tokens
+    by_level = {AnswerLevel.WORDS: words, AnswerLevel.TOKENS: tokens}
+    return by_level.get(level) or digest(output)
 
 
 def completion(
@@ -58,7 +64,6 @@ def start(
         start=tally.start(failed=False, outside=False),
         failure=None,
         duration_s=1.0,
-        logs=(Path("log"),),
         digests=tally.digests,
         errors=tally.errors,
     )

@@ -8,14 +8,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.finished_starts import StartWriter
-from ci_doctor.correctness.evidence.resume import Resumed, resume
+from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, resume
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.service import ServiceFailure
 from ci_doctor.services.logs import open_log
 from ci_doctor.services.spec import ServiceSpec
@@ -66,6 +66,11 @@ def arm_of(start: str) -> Arm:
     return Arm.BASELINE if start[0] == "A" else Arm.CANDIDATE
 
 
+def service(log: Path) -> ServiceRun:
+    """A service that wrote this log."""
+    return ServiceRun(name="vllm", log=str(log))
+
+
 def result(
     tally: Tally, directory: Path, failure: ServiceFailure | None = None, **changes: Any
 ) -> StartResult:
@@ -76,7 +81,7 @@ def result(
         "start": tally.start(failed=failure is not None, outside=outside, claimed=claimed),
         "failure": failure,
         "duration_s": 1.5,
-        "logs": (directory / "logs" / tally.name / "vllm-1.log",),
+        "services": (service(directory / "logs" / tally.name / "vllm-1.log"),),
         "digests": tally.digests,
         "errors": tally.errors,
         "samples": tally.count,
@@ -156,5 +161,5 @@ def _make(
             samples.write(each)
             tally.add(each)
             progress(".")
-    starts.write(result(tally, directory, logs=(log,)))
+    starts.write(result(tally, directory, services=(service(log),)))
     progress(name)

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from ci_doctor.correctness.attempt import (
-    added,
     cache_places,
     copy_restored,
     count_files,
@@ -70,10 +69,6 @@ def test_files_are_counted_at_every_depth_once_and_without_locks(tmp_path: Path)
     assert (
         count_files(tmp_path / "a", tmp_path / "a/b", tmp_path / "again", tmp_path / "nowhere") == 2
     )
-
-
-def test_a_start_that_adds_nothing_was_warm() -> None:
-    assert (added(5, 7), added(7, 7), added(7, 3)) == (2, 0, 0)
 
 
 def test_a_start_gets_a_copy_with_its_times_whose_paths_lead_into_it(tmp_path: Path) -> None:

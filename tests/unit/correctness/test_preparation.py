@@ -1,31 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what is known before the first start."""
 
-# SPDX-License-Identifier: Apache-2.0
-# SPDX-License-Identifier: Apache-2.0
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# SPDX-License-Identifier: Apache-2.0
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.preparation import (
     COMPARISON_FORM,
     ExperimentRequest,
     determinism_findings,
+    identity_of,
     prepare,
     requests_digest,
     sampling_findings,
-    schedule_facts,
 )
-from ci_doctor.correctness.settings import Arm, ArmSettings, CorrectnessSettings
+from ci_doctor.correctness.settings import (
+    Arm,
+    ArmSettings,
+    Caches,
+    CorrectnessSettings,
+    ExperimentPlan,
+)
 from ci_doctor.errors import UsageError
-from ci_doctor.load.canonical import canonicalise, digest
+from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
-from ci_doctor.load.streamed import canonicalise_stream
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.plans import planned
 from tests.unit.correctness.prepared import ARM, ENVIRONMENT, prepared
+from tests.unit.load.streams import canonicalise, canonicalise_stream
 
 
 def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
@@ -131,17 +137,22 @@ def test_the_order_of_keys_and_the_line_do_not_matter_and_the_rest_does() -> Non
     assert len({requests_digest(each) for each in ([ONE], *others)}) == 7
 
 
-def test_every_part_of_the_schedule_is_a_fact() -> None:
-    first = schedule_facts([ONE], passes=2, concurrency=40, caches="warm-up")
+def test_every_part_of_the_schedule_is_a_fact(tmp_path: Path) -> None:
+    made = planned(tmp_path)
 
-    others = (
-        schedule_facts([ONE], passes=1, concurrency=40, caches="warm-up"),
-        schedule_facts([ONE], passes=2, concurrency=1, caches="warm-up"),
-        schedule_facts([ONE], passes=2, concurrency=40, caches="fresh"),
-        schedule_facts([ONE], passes=2, concurrency=40, caches="warm-up", reset="/reset"),
-    )
-    for other in others:
-        assert len({name for name in first if first[name] != other[name]}) == 1
+    def facts(plan: ExperimentPlan) -> Mapping[str, str | None]:
+        return identity_of(plan, Arm.BASELINE, Redactor(()), ()).facts
+
+    first = facts(made)
+    resets = {arm: replace(each, reset="/reset") for arm, each in made.arms.items()}
+    for other in (
+        replace(made, passes=3),
+        replace(made, concurrency=7),
+        replace(made, caches=Caches.WARM_UP),
+        replace(made, arms=resets),
+        replace(made, requests=(*made.requests, ONE)),
+    ):
+        assert len({name for name in first if first[name] != facts(other)[name]}) == 1
 
 
 COMPLETION = {

@@ -29,7 +29,7 @@ def arms(baseline: str = "serve --port 1", candidate: str = "serve --port 1") ->
 def result(name: str, failure: ServiceFailure | None, **fields: bool) -> StartResult:
     arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
     start = ArmStart(arm=arm, number=int(name[1:]), failed=failure is not None)
-    made = StartResult(start=start, failure=failure, duration_s=1.0, logs=(), digests={}, errors={})
+    made = StartResult(start=start, failure=failure, duration_s=1.0, digests={}, errors={})
     return replace(made, **fields)
 
 

@@ -91,22 +91,6 @@ def test_a_rotated_log_is_read_to_its_end_and_then_the_new_one(tmp_path: Path) -
     assert lines == [(1, b"one"), (2, b"last"), (1, b"first")]
 
 
-def test_a_restart_is_marked(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text("one\ntwo\n")
-
-    async def story() -> list[bool]:
-        async with contextlib.aclosing(follow([path])) as growth:
-            first = await asyncio.wait_for(anext(growth), LIMIT_S)
-            path.write_text("new\n")
-            second = await asyncio.wait_for(anext(growth), LIMIT_S)
-            append(path, "more\n")
-            third = await asyncio.wait_for(anext(growth), LIMIT_S)
-        return [first.is_restarted, second.is_restarted, third.is_restarted]
-
-    assert asyncio.run(story()) == [False, True, False]
-
-
 def test_a_line_without_end_comes_in_pieces_with_one_number(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a" * 200_000)

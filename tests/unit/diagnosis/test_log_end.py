@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.diagnosis.excerpt import Excerpt, marked
 from ci_doctor.diagnosis.log_end import prepare_in_background, prepared_rules, read_log_end
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.log_text import Excerpt, marked
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Engine, quick_engine, scan, search_for
 from ci_doctor.system.files.bounded_log import LogBound

@@ -18,8 +18,8 @@ import pytest
 import zstandard
 
 from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, run
-from ci_doctor.diagnosis.log_text import LogText, UnreadableLogError
-from ci_doctor.diagnosis.open_log import expand, open_log
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.open_log import UnreadableLogError, expand, open_log
 
 TEXT = "first line\nnicht möglich: grün\nlast line\n"
 LINES = TEXT.encode().splitlines()

@@ -14,7 +14,7 @@ from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet, house_rules
 from ci_doctor.diagnosis.log_text import BLOCK_BYTES
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Engine, Hit, Scan, fast_engine, named_lines, quick_engine, scan
-from ci_doctor.model.facts.explain import ExplainFacts
+from ci_doctor.model.facts.config import ExplainFacts
 
 
 def rule(name: str, literal: str, regex: str, role: Role = Role.ERROR) -> LogRule:

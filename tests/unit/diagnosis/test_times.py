@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ci_doctor.diagnosis.times import LogTime, common_scale, log_time
+from ci_doctor.diagnosis.rank import LogTime, common_scale, log_time
 
 AT = datetime(2026, 11, 22, 14, 4, 8, tzinfo=UTC).timestamp()
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci_doctor.config.decoding import decode_section
-from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.decoding import ExitCodes, decode_section
 from ci_doctor.config.loading import Config
 from ci_doctor.config.reference import reference_text
 from ci_doctor.configuration import SETTINGS

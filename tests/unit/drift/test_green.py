@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.green import GreenRun, NoGreenRun, label, latest_green, since_green
+from ci_doctor.drift.green import GreenRun, label, latest_green, since_green
 from ci_doctor.drift.snapshot import PackageSnapshot, Snapshot
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, write_snapshot
 from ci_doctor.model.about import About
-from ci_doctor.model.outcome import Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Failure, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import json
 from tests.support.snapshots import a_snapshot
@@ -48,8 +47,8 @@ def a_report(
 
 def reason(path: Path, step: str | None = None) -> str:
     run = latest_green(path, step)
-    assert isinstance(run, NoGreenRun)
-    return run.reason
+    assert isinstance(run, str)
+    return run
 
 
 def source(path: Path, step: str | None = None) -> str:
@@ -176,8 +175,8 @@ def test_what_cannot_be_read_to_its_end_is_no_green_run(
     make(file)
     path = file if name == "green.json" else file.parent
 
-    assert isinstance(latest_green(path, None), NoGreenRun)
-    assert isinstance(latest_green(tmp_path, None), NoGreenRun)
+    assert isinstance(latest_green(path, None), str)
+    assert isinstance(latest_green(tmp_path, None), str)
 
 
 def green(snapshot: Snapshot) -> GreenRun:
@@ -203,7 +202,7 @@ def test_a_sentence_names_what_changed_the_most_suspicious_first() -> None:
 
 
 def test_without_a_green_run_it_is_unknown_and_not_unchanged() -> None:
-    section = since_green(NoGreenRun(reason="x does not exist"), a_snapshot())
+    section = since_green("x does not exist", a_snapshot())
 
     assert section.line == "since the last green run: unknown: x does not exist"
     assert [row.label for row in section.table.rows] == ["unknown: x does not exist"]

@@ -7,13 +7,15 @@ import pytest
 from vcs_versioning import VcsEnvironment
 
 from ci_doctor.environment.detection import BACKENDS, read_project
-from ci_doctor.environment.packaging_files import is_forced_below, packages, scm_table
 from ci_doctor.environment.project import (
     GENERIC,
     HATCH_VCS,
     SETUPTOOLS_SCM,
     Project,
     VersionSource,
+    is_forced_below,
+    packages,
+    scm_table,
     suffix,
 )
 from ci_doctor.environment.tags import Described

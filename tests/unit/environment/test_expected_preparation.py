@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import (
+from ci_doctor.environment.exports import MARKER, marker
+from ci_doctor.environment.preparation import (
     missing_preparation,
     prepared_value,
     set_on_agent,
 )
-from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.errors import ConfigError, PreparationError
-from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.words import EVALUATION, PREPARED
 
 JOB = {"BUILDKITE_JOB_ID": "0190-j1"}
 PLUGIN = {"BUILDKITE_PLUGINS": json.dumps([{"./buildkite_plugins/ci-doctor": None}])}

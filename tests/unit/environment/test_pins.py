@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.pins import Pins, decide_pins
+from ci_doctor.environment.pins import ComputedVersion, Pins, decide_pins
 from ci_doctor.environment.project import HATCH_VCS, SETUPTOOLS_SCM, Project, VersionSource
 from ci_doctor.environment.tags import Described
-from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.model.finding import Finding, Severity
 
 GENERIC = "SETUPTOOLS_SCM_PRETEND_VERSION"

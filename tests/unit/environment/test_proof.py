@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import InvalidRequirement
 
-from ci_doctor.environment.checkout import Unbuildable
 from ci_doctor.environment.metadata_build import (
     BuiltMetadata,
     InstalledPackages,
+    Unbuildable,
     build_system,
     site_directory,
 )

@@ -5,7 +5,7 @@ import ast
 
 import pytest
 
-from ci_doctor.environment.setup_script import (
+from ci_doctor.environment.project import (
     calls_of,
     constants,
     imported_modules,

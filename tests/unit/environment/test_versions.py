@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ci_doctor.environment.pins import is_pep440, judge
 from ci_doctor.environment.project import (
     HATCH_VCS,
     SETUPTOOLS_SCM,
@@ -15,7 +16,6 @@ from ci_doctor.environment.project import (
     VersionSource,
 )
 from ci_doctor.environment.tags import Described
-from ci_doctor.environment.version_findings import is_pep440, judge
 from ci_doctor.environment.versions import compute_version, describe_locally
 from ci_doctor.model.finding import Severity
 

@@ -83,7 +83,7 @@ def test_patterns_mean_this_jobs_logs_alone(checkout: Path) -> None:
     read = logs(checkout, "build_*.log", "logs/**/*.log", "gone.log", "-")
 
     assert sorted(read.names) == ["build_1.log", "logs/deep/er/server.log"]
-    assert read.older == ("build_0.log",)
+    assert read.older == ["build_0.log"]
     assert read.missing.keys() == {"build_2.log", "gone.log", "./-"}
     assert read.is_whole
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_doctor.imports.confirm import Confirmation, HeldRun, Investigation, grouped, judge
-from ci_doctor.imports.hazard import HazardKind, Hold
+from ci_doctor.imports.crossings import HazardKind, Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site

@@ -14,12 +14,9 @@ from ci_doctor.imports.confirm import (
     confirm,
     grouped,
     judge,
-    met,
     time_limit_s,
-    was_held,
 )
-from ci_doctor.imports.crossings import CYCLE, SUBMODULE
-from ci_doctor.imports.hazard import HazardKind, Hold
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE, HazardKind, Hold
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Wait
 from ci_doctor.model.facts.import_race import Closeness, Site, Standing
@@ -62,12 +59,16 @@ def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(
 
 
 def test_whether_a_delay_was_made_and_another_thread_came() -> None:
-    assert (was_held([a_process()]), met([a_process()])) == (False, False)
-    assert (was_held([a_process(held(came=False))]), met([a_process(held(came=False))])) == (
-        True,
-        False,
-    )
-    assert met([a_process(), a_process(held(came=True))])
+    runs = [
+        a_held_run(a_process()),
+        a_held_run(a_process(held(came=False))),
+        a_held_run(a_process(), a_process(held(came=True))),
+    ]
+    assert [(run.was_held, run.met) for run in runs] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
 
 
 def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_first() -> None:

@@ -2,7 +2,7 @@
 """Cycles and submodule orders between two threads."""
 
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
-from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
 

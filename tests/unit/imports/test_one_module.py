@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED
 from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.traces import MS, Trace, only_hazard

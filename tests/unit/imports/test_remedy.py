@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.imports.remedy import place_for_import, remedy
 from ci_doctor.model.facts.import_race import Remedy
 from tests.unit.imports.traces import Trace

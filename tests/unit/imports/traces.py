@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.imports.trace import RecordedProcess, read_trace
 from ci_doctor.model.facts.import_race import Hazard
 

@@ -10,15 +10,15 @@ import pytest
 from ci_doctor.lint.all_rules import FAMILIES, lint_rules, rules_for_catalogue
 from ci_doctor.lint.lint_rule import Example, LintRule, Violation
 from ci_doctor.lint.lint_run import Readers
-from ci_doctor.lint.reading import examine, readers_of
+from ci_doctor.lint.run import examine, readers_of
 from ci_doctor.lint.selection import (
+    LintSettings,
     SelectionRequest,
     directives,
     judged_families,
     select,
     violation_of,
 )
-from ci_doctor.lint.settings import LintSettings
 from ci_doctor.lint.source_files import (
     LintTree,
     RepositoryTexts,

@@ -3,10 +3,9 @@
 
 import pytest
 
-from ci_doctor.lint.consistency.check import check_consistency
-from ci_doctor.lint.consistency.choice_rules import OptionChoices, option_choices
-from ci_doctor.lint.consistency.repository import RepositoryFiles, set_variables
-from ci_doctor.lint.python.program import parse
+from ci_doctor.lint.consistency import OptionChoices, check_consistency, option_choices
+from ci_doctor.lint.python_program import parse
+from ci_doctor.lint.repository_files import RepositoryFiles, set_variables
 
 READS = "import os\n" + "".join(
     f'{name} = os.environ.get("ENGINE_{name}", "1")\n' for name in ("SIZE", "PORT", "LEVEL")

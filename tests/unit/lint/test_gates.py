@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.lint.python.check import check_python, is_gate
+from ci_doctor.lint.gates import check_python, is_gate
 
 
 @pytest.mark.parametrize(

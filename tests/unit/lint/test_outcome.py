@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.lint.lint_rule import Place, Violation, excerpt_of
 from ci_doctor.lint.outcome import MOST_FINDINGS, findings_of, outcome_of
-from ci_doctor.lint.settings import LintSettings, PathSettings
+from ci_doctor.lint.selection import LintSettings, PathSettings
 from ci_doctor.model.facts.lint import LintFacts
 from ci_doctor.model.finding import RemedyKind, Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome

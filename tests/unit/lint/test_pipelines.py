@@ -19,7 +19,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PIPELINE_KEYS,
     TRIGGER_KEYS,
     WAIT_KEYS,
-    CorrectnessTimes,
     FileKind,
     PipelineContext,
     buildkite,
@@ -30,9 +29,9 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     whole_workflow,
     workflow,
 )
-from ci_doctor.lint.pipelines.timeout_rules import duration, inner_times, minutes
+from ci_doctor.lint.pipelines.timeout_rules import inner_times, minutes
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
-from ci_doctor.syntax.yaml_reader import compose
+from ci_doctor.syntax.yaml import compose
 
 FILE = ".buildkite/pipeline.yml"
 NOTHING = PipelineContext()
@@ -83,39 +82,6 @@ def test_a_limit_of_ours_is_said_and_no_error_of_the_file() -> None:
 
     assert reading.violations == ()
     assert "nested deeper" in reading.unreadable[0].reason
-
-
-def test_a_key_in_another_pipeline_of_the_repository_is_no_unknown_dependency() -> None:
-    text = (
-        "steps:\n  - {key: image-build, command: make}\n  - {command: t, depends_on: image-buid}\n"
-    )
-    other = {".buildkite/b.yml": "steps:\n  - command: x\n    key: 'image-buid'\n"}
-
-    assert ids(check(text)) == ["pipeline/unknown-dependency"]
-    assert ids(check(text, PipelineContext(others=other))) == []
-
-
-@pytest.mark.parametrize(
-    ("command", "times", "reported"),
-    [
-        ("ci-doctor correctness", CorrectnessTimes(retries=3, budget=2400.0), True),
-        ("ci-doctor correctness", CorrectnessTimes(retries=3, budget=1200.0), False),
-        ("ci-doctor correctness", CorrectnessTimes(retries=3, start=900.0), True),
-        ("ci-doctor correctness --retries 2", CorrectnessTimes(retries=3, start=900.0), False),
-        ("ci-doctor correctness --retries 9", CorrectnessTimes(retries=1, start=900.0), True),
-        ("ci-doctor correctness --budget 20m", CorrectnessTimes(retries=9, start=900.0), False),
-        ("ci-doctor correctness", CorrectnessTimes(retries=3), False),
-        ("ci-doctor correctness", None, False),
-    ],
-)
-def test_our_own_retries_must_fit_into_the_step(
-    command: str, times: CorrectnessTimes | None, *, reported: bool
-) -> None:
-    text = f"steps:\n  - command: {command}\n    timeout_in_minutes: 30\n"
-
-    found = ids(check(text, PipelineContext(correctness=times)))
-
-    assert found == (["pipeline/retries-exceed-timeout"] if reported else [])
 
 
 def test_an_action_of_the_repository_itself_needs_no_version() -> None:
@@ -446,7 +412,6 @@ def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | No
             "for i in 1 2; do\n if x; then for j in a; do b; done; fi\n timeout 9 c && break\ndone",
             [18, 9],
         ),
-        ("pytest --reruns 2 --timeout=600 tests", [1800]),
         ("pytest --timeout=600 tests", []),
     ],
 )
@@ -460,10 +425,6 @@ def test_a_long_script_of_open_loops_is_read() -> None:
 
 def test_minutes_are_whole_where_they_are() -> None:
     assert (minutes(1800), minutes(90)) == ("30 min", "1.5 min")
-
-
-def test_a_duration_that_is_none_is_unknown() -> None:
-    assert (duration("25m"), duration("soon")) == (1500, None)
 
 
 def test_every_rule_about_pipelines_has_five_bad_spellings_and_a_good_one() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.lint.baseline import baseline_of
-from ci_doctor.lint.settings import LintSettings, PathSettings
+from ci_doctor.lint.selection import LintSettings, PathSettings, baseline_of
 from ci_doctor.model.finding import Severity
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.lint_runs import BAD, lint, reported

@@ -4,9 +4,15 @@
 import pytest
 
 from ci_doctor.errors import ConfigError
-from ci_doctor.lint.baseline import BaselineEntry, LintBaseline, decode_baseline, encode_baseline
-from ci_doctor.lint.selection import check_rule_names
-from ci_doctor.lint.settings import LintSettings, PathSettings
+from ci_doctor.lint.selection import (
+    BaselineEntry,
+    LintBaseline,
+    LintSettings,
+    PathSettings,
+    check_rule_names,
+    decode_baseline,
+    encode_baseline,
+)
 from ci_doctor.model.finding import Severity
 
 RULES = ("shell/bad-word", "gate/slow-gate")

@@ -7,9 +7,22 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_value
+from ci_doctor.load.streamed import folded
+
 HEAD = {"id": "cmpl-1", "created": 1, "model": "tiny", "system_fingerprint": "a"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 WORDS = ["", "a", "é", "日本", "\n\r", "\u2028", "data: ", "🙂", '"']
+
+
+def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
+    """The canonical form of the body of an answer in one piece."""
+    return canonicalise_value(parse_value(body), expected)
+
+
+def canonicalise_stream(body: bytes, expected: int | None = None) -> Canonical:
+    """The canonical form of the body of a streamed answer."""
+    return canonicalise_value(folded(body), expected)
 
 
 def event(value: Any, end: str = "\n") -> bytes:

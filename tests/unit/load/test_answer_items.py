@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ci_doctor.load.answer_items import AnswerParts, parts
-from ci_doctor.load.canonical import Canonical, Protocol, canonicalise, check_output, text_of
+from ci_doctor.load.canonical import Canonical, Protocol, check_output, text_of
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.item_protocols import CLASSIFY, RERANK, SCORE
 from ci_doctor.load.protocols import BY_NAME
+from tests.unit.load.streams import canonicalise
 
 LABELS = {
     "id": "classify-1",

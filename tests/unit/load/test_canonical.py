@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.canonical import canonicalise, encode, is_blank, text_of
+from ci_doctor.load.canonical import encode, is_blank, text_of
 from ci_doctor.load.choices import NotAnAnswerError
+from tests.unit.load.streams import canonicalise
 
 COMPLETION: dict[str, Any] = {
     "id": "cmpl-1",

@@ -3,11 +3,11 @@ import asyncio
 
 import pytest
 
-from ci_doctor.load.metrics import parse_metrics, parse_samples, parse_selector, read_metrics
+from ci_doctor.load.metrics import parse_samples, parse_selector, read_metrics
 from tests.support.canned_server import CannedServer, http
 
 
-def test_metrics_are_summed_over_labels() -> None:
+def test_samples_are_read_with_their_labels() -> None:
     text = """
 # HELP hits of the cache
 # TYPE hits counter
@@ -17,13 +17,18 @@ plain 2.5
 broken x
 lonely
 """
-    assert parse_metrics(text) == {"hits": 7.0, "plain": 2.5}
+    read = [(each.name, dict(each.labels), each.value) for each in parse_samples(text)]
+    assert read == [
+        ("hits", {"engine": "0", "path": "{a}"}, 3.0),
+        ("hits", {"engine": "1"}, 4.0),
+        ("plain", {}, 2.5),
+    ]
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (http(b"hits 3\n"), {"hits": 3.0}),
+        (http(b'hits{a="0"} 1\nhits{a="1"} 2\n'), {"hits": 3.0}),
         (http(b"hits 3", "404 No"), None),
         (b"", None),
         (http(b""), {}),

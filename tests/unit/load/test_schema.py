@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import canonicalise, encode
+from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.schema import parse_json, problem
-from ci_doctor.load.streamed import canonicalise_stream
-from tests.unit.load.streams import HEAD, USAGE, chats, completions, stream
+from tests.unit.load.streams import (
+    HEAD,
+    USAGE,
+    canonicalise,
+    canonicalise_stream,
+    chats,
+    completions,
+    stream,
+)
 
 
 def test_a_json_text_is_its_value() -> None:

@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import Canonical, canonicalise
+from ci_doctor.load.canonical import Canonical
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.load.streamed import StreamEvent, canonicalise_stream, events, is_event_stream
+from ci_doctor.load.streamed import StreamEvent, events, is_event_stream
 from tests.support.growth import assert_linear
-from tests.unit.load.streams import HEAD, USAGE, chats, completions, event, stream
+from tests.unit.load.streams import (
+    HEAD,
+    USAGE,
+    canonicalise,
+    canonicalise_stream,
+    chats,
+    completions,
+    event,
+    stream,
+)
 
 
 def data(body: bytes) -> list[str]:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import msgspec
 import pytest
 
+from ci_doctor.model.facts.setup_env import FileState, SetVariable
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import concluded
+from ci_doctor.model.outcome import SCHEMA, Report, concluded, junit_identity
 from ci_doctor.model.verdict import Verdict
+from tests.support.builders import a_report as report
 
 
 def finding(severity: Severity, summary: str = "x") -> Finding:
@@ -23,3 +26,41 @@ def test_a_pass_beside_an_error_has_failed_and_any_other_verdict_stays(
     else:
         assert concluded(verdict, "so it is", errors) == (verdict, "so it is")
     assert concluded(verdict, "so it is", (finding(Severity.WARNING),)) == (verdict, "so it is")
+
+
+def test_a_report_says_its_schema_first() -> None:
+    assert msgspec.json.encode(report()).startswith(b'{"schema":"ci-doctor/report/2"')
+
+
+def test_a_report_of_another_schema_is_none_of_ours() -> None:
+    other = msgspec.json.encode(report()).replace(SCHEMA.encode(), b"ci-doctor/report/1")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(other, type=Report)
+
+
+@pytest.mark.parametrize("value", [report(), SetVariable(name="A", value="1", why="b")])
+def test_values_do_not_change(value: msgspec.Struct) -> None:
+    with pytest.raises(AttributeError):
+        setattr(value, value.__struct_fields__[0], "x")
+
+
+def test_words_are_what_programs_read() -> None:
+    finding = Finding(rule="a/b", severity=Severity.NOTE, summary="c")
+    assert msgspec.to_builtins(finding)["severity"] == "note"
+    assert [str(state) for state in FileState] == ["create", "replace", "unchanged", "remove"]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "classname", "name"),
+    [
+        ("tests/test_a.py::test_b", "tests.test_a", "test_b"),
+        ("test_a.py::TestC::test_b[x::y/z]", "test_a.TestC", "test_b[x::y/z]"),
+        # pytest writes the path of a doctest with dots, too.
+        ("docs/guide.rst::guide.rst", "docs.guide.rst", "guide.rst"),
+        ("test_a", "", "test_a"),
+    ],
+)
+def test_a_node_id_has_the_names_that_pytest_writes_into_junit_files(
+    node_id: str, classname: str, name: str
+) -> None:
+    assert junit_identity(node_id) == (classname, name)

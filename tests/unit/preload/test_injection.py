@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.preload.injection import (
     FOLDER,
     INJECT,
-    RULES,
+    RULES_VARIABLE,
     injected,
     isolating_option,
     isolation,
@@ -40,7 +40,7 @@ def test_rules_are_added_to_those_of_an_outer_run() -> None:
     environ = with_rules(
         with_rules({}, [parse_rule("a=b:C")]), [parse_rule("d=e;f"), parse_rule("a=b:C")]
     )
-    assert environ[RULES] == "a=b:C d=e;f"
+    assert environ[RULES_VARIABLE] == "a=b:C d=e;f"
     assert all(Path(path).is_file() for path in environ[INJECT].split(os.pathsep))
 
 

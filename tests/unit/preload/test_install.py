@@ -12,15 +12,14 @@ import msgspec
 import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.model.action import FileState
 from ci_doctor.model.facts.preload import ChangeFacts, FileCondition
+from ci_doctor.model.facts.setup_env import FileState
 from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.change import install, remove
-from ci_doctor.preload.install import Installation, plan_install, plan_remove
+from ci_doctor.preload.install import Installation, install, plan_install, plan_remove, remove
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import PreloadRule, parse_rule
-from ci_doctor.preload.shim_files import (
+from ci_doctor.preload.start_files import (
     FILES,
     FINDER,
     MODULES,

@@ -9,8 +9,7 @@ from ci_doctor.environment.preparation import outcome
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.setup_env import RunFacts
-from ci_doctor.preload.injection import RULES
-from ci_doctor.preload.job import prepare_command, prepare_job
+from ci_doctor.preload.injection import RULES_VARIABLE, prepare_command, prepare_job
 
 RULE = "serve=json:dumps"
 
@@ -27,7 +26,7 @@ def settings(project: Path, *rules: str) -> SetupEnvSettings:
 
 def test_a_command_gets_the_rules_by_its_environment(project: Path) -> None:
     environ, preparation = prepare_command(settings(project, RULE), ["python", "x.py"], {})
-    assert environ[RULES] == RULE
+    assert environ[RULES_VARIABLE] == RULE
     assert "PYTHONPATH" in preparation.changed
     facts = outcome(preparation).facts
     assert isinstance(facts, RunFacts)

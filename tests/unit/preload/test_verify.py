@@ -12,8 +12,7 @@ from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
-from ci_doctor.preload.race import Played, RaceRun, read_run
-from ci_doctor.preload.trial import ObservedStart
+from ci_doctor.preload.trial import ObservedStart, Played, RaceRun, read_run
 from ci_doctor.preload.verify import (
     UNPROVEN,
     findings_of,

@@ -51,11 +51,11 @@ def test_the_reserved_home_stands_in_one_file_of_ours_alone() -> None:
 def test_a_module_that_writes_the_reserved_home_is_a_reason(tmp_path: Path) -> None:
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(ROOT / "ci_doctor/scaffold/pipelines.py", "ci_doctor/scaffold/pipelines.py")
+        archive.write(ROOT / "ci_doctor/scaffold/texts.py", "ci_doctor/scaffold/texts.py")
         archive.writestr("ci_doctor/other.py", "HOME = 'https://ci-doctor.somewhere.org'")
 
     assert list(module_problems(wheel)) == [
-        "ci_doctor/scaffold/pipelines.py names the reserved https://ci-doctor.example"
+        "ci_doctor/scaffold/texts.py names the reserved https://ci-doctor.example"
     ]
 
 

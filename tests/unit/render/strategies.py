@@ -5,8 +5,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseAttempt, CaseOutcome, Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import (
+    Attachment,
+    Attempt,
+    Case,
+    CaseAttempt,
+    CaseOutcome,
+    Failure,
+    Report,
+)
 from ci_doctor.model.table import Cell, Row, Table, Unit
 from ci_doctor.model.verdict import Verdict
 

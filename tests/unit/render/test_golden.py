@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.render import RENDERERS, Renderer, json, junit, markdown, text
-from ci_doctor.render.schema import schema_text
+from ci_doctor.render.json import schema_text
 from tests.support.builders import sample_reports
 from tests.support.golden import assert_matches_golden
 

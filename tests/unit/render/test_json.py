@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.report import SCHEMA, Report
-from ci_doctor.render import json, schema
+from ci_doctor.model.outcome import SCHEMA, Report
+from ci_doctor.render import json
 from tests.support.builders import a_report, sample_reports
 from tests.unit.render.strategies import patient, reports, whole
 
-SHIPPED = Path(schema.__file__).parent / "report.schema.json"
+SHIPPED = Path(json.__file__).parent / "report.schema.json"
 VALIDATOR = jsonschema.Draft202012Validator(standard_json.loads(SHIPPED.read_text()))
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from rich.cells import cell_len
 
-from ci_doctor.render.layout import clip, pad, widest, wrap
+from ci_doctor.model.table import Table, row, seconds, size
+from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 
 
 def test_lines_are_broken_between_words_and_continue_below_their_text() -> None:
@@ -30,3 +31,60 @@ def test_a_wide_character_takes_two_cells() -> None:
     assert pad("日", 4) == "日  "
     assert clip("日本語", 5) == "日本…"
     assert cell_len(clip("日本語", 4)) <= 4
+
+
+def test_without_colour_every_style_is_plain_text() -> None:
+    terminal = StyledTerminal(80, colour=False)
+    assert (terminal.bold("a"), terminal.dim("b"), terminal.path("c\nd")) == ("a", "b", "c d")
+
+
+def test_with_colour_the_text_is_between_escape_sequences() -> None:
+    terminal = StyledTerminal(80, colour=True)
+    assert terminal.paint("a", "bold red") == "\x1b[1;31ma\x1b[0m"
+
+
+def test_paragraphs_are_wrapped_with_an_indent() -> None:
+    assert StyledTerminal(9, colour=False).indented("one two three") == ["  one two", "  three"]
+
+
+def test_labels_stand_at_the_left_and_numbers_at_the_right_of_their_column() -> None:
+    table = Table(
+        title="Services",
+        columns=("ready after", "log"),
+        rows=(row("vllm", seconds(192.4), size(340_123)), row("kv", seconds(0.04), None)),
+    )
+    assert table_lines(table, 80) == [
+        "        ready after  log",
+        "  vllm   3 min 12 s  340 kB",
+        "  kv          40 ms  –",
+    ]
+
+
+def test_a_row_without_cells_is_a_paragraph() -> None:
+    table = Table(title="Notes", rows=(row("a sentence that is longer than one line"),))
+    assert table_lines(table, 24) == ["  a sentence that is", "    longer than one line"]
+
+
+def test_text_that_has_no_room_in_its_column_begins_on_a_line_of_its_own() -> None:
+    table = Table(title="T", rows=(row("a label of some length", "words that need some room"),))
+    assert table_lines(table, 40) == [
+        "  a label of some length",
+        "    words that need some room",
+    ]
+
+
+def test_a_label_that_leaves_no_room_for_named_columns_goes_on_below_itself() -> None:
+    table = Table(
+        title="Where it differs",
+        columns=("result", "differing", "pairs"),
+        rows=(
+            row("the request alone, first 8 of 32 characters, one pass", "equal", "0 of 1", 1),
+            row("all requests", "differs", "1 of 1", 24),
+        ),
+    )
+    assert table_lines(table, 60) == [
+        "                                   result   differing  pairs",
+        "  the request alone, first 8 of    equal    0 of 1         1",
+        "    32 characters, one pass",
+        "  all requests                     differs  1 of 1        24",
+    ]

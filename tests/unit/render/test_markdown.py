@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Attachment, Attempt, Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attachment, Attempt, Failure, Report
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, markup

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import sarif
 from tests.support.builders import a_report, sample_reports

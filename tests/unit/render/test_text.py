@@ -9,8 +9,7 @@ from hypothesis import given
 from rich.cells import cell_len
 
 from ci_doctor.model.finding import Evidence, RemedyKind, Severity
-from ci_doctor.model.outcome import Attempt, Failure
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Attempt, Failure, Report
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
-from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.answers import Ledger
+from tests.unit.load.streams import canonicalise
 
 
 def answered(identity: str, text: str) -> Reply:

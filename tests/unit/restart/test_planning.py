@@ -61,7 +61,7 @@ def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> 
 
 
 def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
-    assert plan(tmp_path, 'kill = "worker"').kill == "worker"
+    assert plan(tmp_path, 'kill = "worker"').terms.kill == "worker"
 
 
 def test_a_condition_may_be_a_probe_of_a_further_port(tmp_path: Path) -> None:

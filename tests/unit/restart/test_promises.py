@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec import structs
 
-from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.report import conclude, findings, judge
+from tests.unit.load.streams import canonicalise
 from tests.unit.restart.observations import TERMS, seen
 
 WORDS = ("one fine day", "two of them", "three is more", "four and out", "five for all")
@@ -41,7 +41,7 @@ def observed(answers: Passes, models: Mapping[Phase, str] = {}) -> Observation:
             ledger.passed(phase, len(texts), 1.0)
     requests = len(answers[Phase.BASELINE][0])
     return seen(
-        requests=requests, prompts=requests, phases=ledger.counts, answers=ledger.book.comparison()
+        requests=requests, prompts=requests, phases=ledger.counts, answers=ledger.comparison()
     )
 
 
@@ -153,10 +153,10 @@ def controlled(
     phases += [(Phase.AFTER, texts) for texts in after]
     for phase, texts in phases:
         if phase is Phase.CONTROL:
-            ledger.book.begin_control()
+            ledger.begin_control()
         for number, text in enumerate(texts):
             ledger.keep(phase, reply(f"r{number}", text, None))
-    return seen(answers=ledger.book.comparison())
+    return seen(answers=ledger.comparison())
 
 
 def rules_of(observation: Observation) -> tuple[Verdict | None, list[str]]:

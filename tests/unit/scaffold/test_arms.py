@@ -4,8 +4,8 @@ import tomllib
 from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
 from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.config_file import config_text
-from ci_doctor.scaffold.sources import SourceFile, TextKind, place_of_file
+from ci_doctor.scaffold.servers import SourceFile, TextKind, place_of_file
+from ci_doctor.scaffold.texts import config_text
 
 KV = """--kv-transfer-config '{"kv_connector": "LMCacheConnectorV1"}'"""
 

@@ -8,8 +8,7 @@ from ci_doctor.scaffold.candidates import (
     without_secrets,
 )
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.servers import BY_KIND, KINDS, kind_at
-from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.servers import BY_KIND, KINDS, ScriptPlace, SourceFile, TextKind, kind_at
 from tests.support.cli import ROOT
 
 

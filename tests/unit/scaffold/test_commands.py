@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
-from ci_doctor.scaffold.sources import SourceFile, TextKind, place_of_file, text_kind
+from ci_doctor.scaffold.servers import SourceFile, TextKind, place_of_file, text_kind
 from ci_doctor.scaffold.words import is_opaque, unknown_variables
 
 VLLM = "vllm serve acme/a --port 1"

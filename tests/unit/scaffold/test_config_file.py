@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.config_file import (
+from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.texts import (
     service_table,
     toml_key,
     toml_list,
     toml_string,
     toml_table,
 )
-from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
 
 
 def made(text: str) -> ServerCandidate:

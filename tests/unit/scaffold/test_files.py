@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.scaffold import files as tree
-from ci_doctor.scaffold.files import TextReader, read_files
+from ci_doctor.scaffold import look as tree
+from ci_doctor.scaffold.look import TextReader, read_files
 from tests.support.git_repository import git, make_repository
 
 

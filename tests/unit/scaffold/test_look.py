@@ -10,11 +10,10 @@ from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
 from ci_doctor.scaffold.arms import choose_arms
-from ci_doctor.scaffold.config_file import config_text
-from ci_doctor.scaffold.facts import Packaging, ScaffoldFacts
-from ci_doctor.scaffold.files import read_files
-from ci_doctor.scaffold.look import _QUEUE, look, packaging_of, queues_in
+from ci_doctor.scaffold.candidates import Packaging, ScaffoldFacts
+from ci_doctor.scaffold.look import _QUEUE, look, packaging_of, queues_in, read_files
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
+from ci_doctor.scaffold.texts import config_text
 from ci_doctor.services.spec import service_specs
 from tests.support.repository_layouts import ENGINE, FULL_STACK, KV_CACHE, LAYOUTS, Layout, build
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.facts.init import InitFile
-from ci_doctor.scaffold.outcome import short_diff, whole_diff
+from ci_doctor.model.facts.config import InitFile
+from ci_doctor.scaffold.propose import short_diff, whole_diff
 from tests.support.git_repository import git
 
 FILE = InitFile(path="a/b.toml", text="one = 1\ntwo = 2\n", why="")

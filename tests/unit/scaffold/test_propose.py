@@ -6,12 +6,11 @@ import yaml
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.arms import choose_arms
-from ci_doctor.scaffold.candidates import engine_candidate
+from ci_doctor.scaffold.candidates import ExistingFiles, Packaging, ScaffoldFacts, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.facts import ExistingFiles, Packaging, ScaffoldFacts
-from ci_doctor.scaffold.pipelines import PLUGIN, is_release, release_of, requirement
 from ci_doctor.scaffold.propose import ProposalRequest, propose
-from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.texts import PLUGIN, is_release, release_of, requirement
 
 CODES = {
     "pass": 0, "regression": 1, "failed": 1, "flaky": 7, "nondeterministic": 85, "infra": 75, "inconclusive": 86, "void": 86,

@@ -7,8 +7,8 @@ import pytest
 from ci_doctor.correctness.preparation import sampling_findings
 from ci_doctor.load.prompts import prompt_of, token_limit
 from ci_doctor.load.requests import Request, read_requests
-from ci_doctor.scaffold.requests import api_requests
 from ci_doctor.scaffold.servers import Api
+from ci_doctor.scaffold.texts import api_requests
 
 APIS = [api for api in Api if api is not Api.ROUTES]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.init import InitFile
+from ci_doctor.model.facts.config import InitFile
 from ci_doctor.scaffold import write
 from ci_doctor.scaffold.write import write_files
 

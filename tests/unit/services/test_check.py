@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_scripts, check_services, script_of
-from ci_doctor.services.probes.ready import ReadySpec
+from ci_doctor.services.ready import ReadySpec
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 
 

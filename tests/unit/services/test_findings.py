@@ -25,7 +25,7 @@ from ci_doctor.services.findings import (
     leak_table,
     stop_findings,
 )
-from ci_doctor.services.leaks.ledger import removal
+from ci_doctor.services.leak_ledger import removal
 from tests.support.builders import a_report
 from tests.support.diagnoses import a_cause
 

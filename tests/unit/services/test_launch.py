@@ -19,17 +19,18 @@ from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
-from ci_doctor.services.launch.launch import EventLog, client_problem, make_plan, run
-from ci_doctor.services.launch.plan import (
+from ci_doctor.services.launch import EventLog, client_problem, make_plan, run
+from ci_doctor.services.launch_plan import (
     check_words,
     choose,
     client_environment,
     filled_words,
     problem,
 )
-from ci_doctor.services.launch.report import Launched, LaunchRecord, LaunchRequest, outcome_of
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.launch_report import Launched, LaunchRequest, outcome_of
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
+from ci_doctor.services.starts import Starts
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -357,7 +358,7 @@ def test_the_facts_hold_what_the_report_rests_on() -> None:
 
 
 def test_events_make_the_record() -> None:
-    record = LaunchRecord(("kv", "vllm"))
+    record = Starts(("kv", "vllm"))
     for event in (
         ServiceEvent(kind=EventKind.STARTED, service="kv", at=1.0, pid=5, log="l"),
         ServiceEvent(
@@ -372,7 +373,7 @@ def test_events_make_the_record() -> None:
         ),
     ):
         record.add(event)
-    kv, vllm = record.services
+    kv, vllm = record.runs
     assert kv == ServiceRun(
         name="kv", pid=5, log="l", url="http://h:1", started_at=1.0, ready_s=0.5, ended_at=3.0, signal="SIGTERM", peak_rss=7
     )  # fmt: skip

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from ci_doctor.model.service import LeftKind
-from ci_doctor.services.leaks.ledger import Witnesses
-from ci_doctor.services.leaks.places import IpcObject
+from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy, Witnesses
+from ci_doctor.services.leak_places import IpcObject
+from ci_doctor.system.processes.process_table import Kin, look_up
 
 
 @pytest.mark.parametrize(
@@ -37,3 +45,99 @@ def test_an_object_belongs_to_the_service_of_a_process_that_used_it() -> None:
     found = IpcObject(kind=LeftKind.SYSV_QUEUE, id=7, uid=0, pids=(9, 4242), size=None)
     assert list(witnesses.of_object((9, 4242), found)) == ["api"]
     assert witnesses.of_object((9,), found) == {}
+
+
+SIZE = 2 << 20
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    path = Path("/dev/shm") / f"ci-doctor-ledger-{tmp_path.name}"
+    path.write_bytes(b"x" * SIZE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def ledger() -> LeakLedger:
+    return LeakLedger({"api": LeakPolicy(), "kv": LeakPolicy(mode="off")})
+
+
+def left_of(ledger: LeakLedger, service: str) -> list[str]:
+    return [thing.name for thing in ledger.unused_memory(service)[0]]
+
+
+def ourselves() -> tuple[Kin, ...]:
+    return tuple(filter(None, [look_up(os.getpid())]))
+
+
+@pytest.mark.parametrize("service", ["api", "kv"])
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_memory_that_was_held_is_left_once_nobody_uses_it(
+    shared: Path, service: str, is_mapped: bool
+) -> None:
+    seen = ledger()
+    with shared.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0) if is_mapped else None
+        seen.witness(service, ourselves)
+        assert left_of(seen, service) == []
+        if memory is not None:
+            memory.close()
+    ((left,), _) = seen.unused_memory(service)
+    assert (left.kind, left.name, left.size) == (LeftKind.SHARED_MEMORY, str(shared), SIZE)
+    assert left_of(seen, "kv" if service == "api" else "api") == []
+    # Made anew, it is another one's.
+    shared.rename(shared.with_suffix(".old"))
+    shared.write_bytes(b"x" * SIZE)
+    shared.with_suffix(".old").unlink()
+    assert left_of(seen, service) == []
+
+
+def test_what_was_there_before_and_what_is_tiny_is_not_left(shared: Path) -> None:
+    seen = ledger()
+    tiny = shared.with_name(f"{shared.name}-{os.getpid()}")
+    try:
+        tiny.write_bytes(b"x")
+        seen.belong("api", [os.getpid()])
+        left, unknown = seen.unused_memory("api")
+        assert str(shared) not in {*unknown, *(each.name for each in left)}
+        assert str(tiny) not in {*unknown, *(each.name for each in left)}
+    finally:
+        tiny.unlink()
+
+
+def test_a_new_file_that_nobody_has_open_is_left_if_it_names_a_process(shared: Path) -> None:
+    seen = ledger()
+    closed = shared.with_name(f"{shared.name}-{os.getpid()}")
+    try:
+        closed.write_bytes(b"x" * SIZE)
+        assert seen.unused_memory("api")[1][str(closed)] == SIZE
+        seen.belong("api", [os.getpid()])
+        assert left_of(seen, "api") == [str(closed)]
+        assert str(closed) not in seen.unused_memory("api")[1]
+        with closed.open("rb"):
+            assert left_of(seen, "api") == []
+    finally:
+        closed.unlink()
+
+
+def test_a_segment_that_nobody_is_attached_to_is_left() -> None:
+    program = (
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.shmat.restype = ctypes.c_void_p\n"
+        f"number = libc.shmget(0, {SIZE}, 0o1600)\n"
+        f"ctypes.memset(libc.shmat(number, None, 0), 1, {SIZE})\n"
+        "print(number)\n"
+    )
+    seen = ledger()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as maker:
+        assert maker.stdout is not None
+        number = int(maker.stdout.read())
+    try:
+        assert left_of(seen, "api") == []
+        seen.belong("api", [maker.pid])
+        ((left,), _) = seen.unused_memory("api")
+        assert (left.name, left.size) == (str(number), SIZE)
+    finally:
+        subprocess.run(["ipcrm", "-m", str(number)], check=True)
+    assert left_of(seen, "api") == []

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.services.logs import FatalLine, GrowingLog, LogSearch, LogWatch, open_log
+from ci_doctor.services.logs import LogSearch, LogWatch, open_log
 from ci_doctor.system.files.bounded_log import LogBound
-from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.files.growing import FileWatch
 
 
 def test_each_start_has_a_log_of_its_own(tmp_path: Path) -> None:
@@ -256,14 +256,6 @@ def test_closing_from_within_is_fine(tmp_path: Path) -> None:
     assert asyncio.run(run()) >= 1
 
 
-@pytest.mark.parametrize(
-    ("line", "fatal"),
-    [("E 12:00 CUDA error: an illegal address", True), ("no error here", False), ("", False)],
-)
-def test_a_fatal_line_holds_the_pattern_anywhere(line: str, fatal: bool) -> None:
-    assert FatalLine(r"CUDA error").matches(line) is fatal
-
-
 def found(pattern: str, *pieces: bytes) -> bool:
     search = LogSearch(pattern)
     for piece in pieces:
@@ -302,47 +294,3 @@ def test_the_beginning_of_a_line_is_not_where_the_window_begins(pieces: list[byt
 def test_how_a_text_is_cut_into_pieces_does_not_matter(pieces: list[bytes], at: int) -> None:
     text = b"".join(pieces) + b"\nserver is \x1b[32mready\x1b[0m\n"
     assert found("^server is ready$", text[:at], text[at:])
-
-
-def read_all(log: GrowingLog) -> bool:
-    while log.read_on():
-        pass
-    return log.search.matched
-
-
-def test_a_log_is_read_on_and_never_again(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    log = GrowingLog(path, "ready")
-    assert not read_all(log)
-    assert log.problem == "No such file or directory"
-    path.write_bytes(b"x" * 600_000)
-    assert not read_all(log)
-    with path.open("ab") as file:
-        file.write(b"\nlast rea")
-    assert not read_all(log)
-    assert log.search.last_line == "last rea"
-    with path.open("ab") as file:
-        file.write(b"dy")
-    assert read_all(log)
-    assert log.problem is None
-
-
-def test_a_log_that_was_replaced_or_cut_short_is_read_from_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text("a long first text\n")
-    log = GrowingLog(path, "^ready")
-    assert not read_all(log)
-    path.write_text("cut\n")
-    assert not read_all(log)
-    assert log.search.last_line == "cut"
-    (tmp_path / "new").write_text("ready")
-    (tmp_path / "new").rename(path)
-    assert read_all(log)
-
-
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    log = GrowingLog(tmp_path, "x")
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    assert not read_all(log)
-    assert log.problem == "Is a directory"
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

@@ -12,14 +12,14 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.ports import reserve_port
-from ci_doctor.services.probes.probe import (
+from ci_doctor.services.probe import (
     AnswersSoFar,
     ProbeAnswer,
     ProbeContext,
     Telling,
     wait_until_ready,
 )
-from ci_doctor.services.probes.ready import ReadySpec, parse_ready
+from ci_doctor.services.ready import ReadySpec, parse_ready
 from ci_doctor.system import clock
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

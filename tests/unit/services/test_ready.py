@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.services.probes.ready import (
+from ci_doctor.services.ready import (
     ReadinessProbe,
     ReadySpec,
     Scheme,

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill, fill_spec, start_order
 
 CONTEXT = LaunchContext(

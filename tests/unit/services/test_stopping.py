@@ -14,7 +14,7 @@ import pytest
 
 from ci_doctor.errors import InfraError
 from ci_doctor.machine.gpus import GpuMemory, check_gpu_library, read_gpu_memory
-from ci_doctor.services.stopping import GpuMemoryBack, PortReleased, wait_released
+from ci_doctor.services.stopping import gpu_memory_held, port_held
 from ci_doctor.system.processes.listeners import is_listened_on
 
 MIB = 2**20
@@ -90,10 +90,6 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
         sys.modules.pop("pynvml", None)
 
 
-def waited(*conditions: PortReleased | GpuMemoryBack, limit_s: float) -> tuple[str, ...]:
-    return asyncio.run(wait_released(conditions, limit_s))
-
-
 # --- ports ---
 
 
@@ -102,7 +98,7 @@ def test_a_port_that_nobody_listens_on_is_released_at_once() -> None:
         port = server.getsockname()[1]
         assert is_listened_on(port)
     assert not is_listened_on(port)
-    assert waited(PortReleased(port=port), limit_s=0) == ()
+    assert asyncio.run(port_held(port, 0)) == ()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +123,7 @@ def test_a_port_is_waited_for_until_its_listener_goes() -> None:
 
     async def run() -> tuple[str, ...]:
         asyncio.get_running_loop().call_later(0.1, server.close)
-        return await wait_released([PortReleased(port=port)], 60)
+        return await port_held(port, 60)
 
     began = time.monotonic()
     assert asyncio.run(run()) == ()
@@ -137,7 +133,7 @@ def test_a_port_is_waited_for_until_its_listener_goes() -> None:
 def test_whoever_still_listens_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        (sentence,) = waited(PortReleased(port=port), limit_s=0.05)
+        (sentence,) = asyncio.run(port_held(port, 0.05))
     assert f"port {port} is owned by" in sentence
     assert f"pid {os.getpid()}" in sentence
     assert sentence.endswith("still 0.05 s after the stop")
@@ -167,7 +163,7 @@ def test_a_machine_without_a_driver_cannot_answer(gpus: Gpus) -> None:
     check_gpu_library()
     with pytest.raises(InfraError, match="Driver Not Loaded"):
         read_gpu_memory()
-    (sentence,) = waited(GpuMemoryBack(before=()), limit_s=0)
+    (sentence,) = asyncio.run(gpu_memory_held((), 0))
     assert "Driver Not Loaded" in sentence
 
 
@@ -184,7 +180,7 @@ def test_memory_that_is_back_within_the_margin_is_back(gpus: Gpus) -> None:
     gpus.show("1000 42", "none")
     before = read_gpu_memory()
     gpus.show("1256 42", "none")
-    assert waited(GpuMemoryBack(before=before), limit_s=0) == ()
+    assert asyncio.run(gpu_memory_held(before, 0)) == ()
 
 
 def test_memory_is_waited_for(gpus: Gpus) -> None:
@@ -194,7 +190,7 @@ def test_memory_is_waited_for(gpus: Gpus) -> None:
 
     async def run() -> tuple[str, ...]:
         asyncio.get_running_loop().call_later(0.1, gpus.show, "3")
-        return await wait_released([GpuMemoryBack(before=before)], 20)
+        return await gpu_memory_held(before, 20)
 
     assert asyncio.run(run()) == ()
 
@@ -203,7 +199,7 @@ def test_memory_that_is_not_given_back_is_told_with_who_holds_it(gpus: Gpus) -> 
     gpus.show("100", "0")
     before = read_gpu_memory()
     gpus.show("70000 42", "500")
-    first, second = waited(GpuMemoryBack(before=before), limit_s=0)
+    first, second = asyncio.run(gpu_memory_held(before, 0))
     assert (
         first
         == "GPU 0 has 70,000 MiB in use, by pid 42, 0 s after the stop; it was 100 MiB before the start"
@@ -214,7 +210,7 @@ def test_memory_that_is_not_given_back_is_told_with_who_holds_it(gpus: Gpus) -> 
 def test_a_driver_that_hangs_holds_nothing_up(gpus: Gpus) -> None:
     gpus.show("hangs")
     of_other_tests = set(threading.enumerate())
-    (sentence,) = waited(GpuMemoryBack(before=()), limit_s=0)
+    (sentence,) = asyncio.run(gpu_memory_held((), 0))
     assert (
         sentence
         == "the driver did not report within 0 s of the stop how much memory of the GPUs is in use"

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.probes.ready import parse_ready
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.wait import WaitRequest, run
 
 

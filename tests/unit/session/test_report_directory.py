@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Which directories a job has published before."""
+
+import errno
+import fcntl
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -6,11 +12,83 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.render import report_files
 from ci_doctor.session.report_directory import (
+    LOCK_FILE,
+    DirectoryLock,
     ReportDirectory,
     lock_default,
     lock_free_below,
     lock_named,
+    published_elsewhere,
 )
+
+
+def test_one_at_a_time_and_no_file_stays(tmp_path: Path) -> None:
+    first = DirectoryLock.take(tmp_path)
+
+    assert first is not None
+    assert DirectoryLock.take(tmp_path) is None
+    first.release()
+    assert DirectoryLock.take(tmp_path) is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_directories_have_no_locks_a_file_in_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on NFS: flock(2) becomes a lock of bytes, for which a file must be open for writing.
+    flock = fcntl.flock
+
+    def on_nfs(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", on_nfs)
+    first = DirectoryLock.take(tmp_path)
+
+    assert first is not None
+    assert DirectoryLock.take(tmp_path) is None
+    first.release()
+    second = DirectoryLock.take(tmp_path)
+    assert second is not None
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+def test_where_nothing_can_be_locked_a_report_is_still_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_locks(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+
+    assert DirectoryLock.take(tmp_path) is not None
+    assert DirectoryLock.take(tmp_path) is not None
+
+
+def test_knows_whether_the_directory_is_still_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    path.mkdir()
+    lock = DirectoryLock.take(path)
+    assert lock is not None
+    assert lock.holds(path)
+
+    path.rmdir()
+    assert not lock.holds(path)
+    path.mkdir()
+    assert not lock.holds(path)
+    lock.release()
+    assert not lock.holds(path)
+
+
+def test_no_descriptor_is_left_behind(tmp_path: Path) -> None:
+    held = DirectoryLock.take(tmp_path)
+    assert held is not None
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    assert DirectoryLock.take(tmp_path) is None
+
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_makes_the_directory_and_leaves_no_file_of_its_own(tmp_path: Path) -> None:
@@ -96,3 +174,49 @@ def test_a_file_above_the_directory_is_an_error_and_no_endless_search(tmp_path: 
 
     with pytest.raises(UsageError, match=r"cannot use .*Not a directory"):
         lock_free_below(tmp_path / "file" / "reports", "setup-env")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_later_calls_of_a_job_know_what_earlier_ones_published(root: Path) -> None:
+    one, two = root / "one", root / "two"
+
+    assert published_elsewhere("j", [one]) == []
+    assert published_elsewhere("j", [two]) == [one]
+    assert published_elsewhere("j", [one, two]) == []
+    assert published_elsewhere("j", []) == [one, two]
+
+
+def test_another_job_in_the_same_directory_knows_nothing_of_it(root: Path) -> None:
+    published_elsewhere("j", [root / "one"])
+
+    assert published_elsewhere("k", []) == []
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"job": "j"}', '{"job": "j", "folders": {}}'])
+def test_what_is_no_list_of_folders_names_none(text: str, root: Path) -> None:
+    (root / ".folders.json").write_text(text)
+
+    assert published_elsewhere("j", [root / "one"]) == []
+
+
+def test_without_a_report_directory_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI_DOCTOR_REPORT_DIR", raising=False)
+
+    assert published_elsewhere("j", [tmp_path]) == []
+    assert published_elsewhere("j", []) == []
+
+
+def test_a_directory_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CI_DOCTOR_REPORT_DIR", str(tmp_path / "file" / "below"))
+
+    assert published_elsewhere("j", [tmp_path]) == []

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.model.cause import Cause, FailureClass, LogLine
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
+from ci_doctor.errors import Terminated
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines, SupervisedRunFacts
 from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
-from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.supervision.cause_of_failure import CauseOfFailure
-from ci_doctor.supervision.run import MOST_LINES, Ended, SupervisionRequest, conclude, talk
-from ci_doctor.system.relay.relay import CommandEnd
+from ci_doctor.supervision.run import (
+    MOST_LINES,
+    Ended,
+    SupervisionRequest,
+    conclude,
+    find_cause,
+    talk,
+)
+from ci_doctor.system.relay import CommandEnd
 from tests.support.builders import a_finding
 from tests.support.diagnoses import a_cause
 
@@ -93,15 +101,21 @@ PREPARED = Outcome(
 REQUEST = SupervisionRequest(
     command=("pytest", "-q"), environ={}, prepared=PREPARED, directory=None, log_limit=1
 )
-NAMED = outcome_of(
-    Diagnosis(cause=a_cause(), best=None, excerpt=None, others=(), logs=("command.log",))
-)
+
+
+def diagnosed(cause: Cause) -> Outcome:
+    return outcome_of(
+        Diagnosis(cause=cause, best=None, excerpt=None, others=(), logs=("command.log",))
+    )
+
+
+NAMED = diagnosed(a_cause())
+OUTSIDE = diagnosed(replace(a_cause(), retry=RetryPolicy.YES, is_outside=True, is_final=True))
 
 
 def ended(returncode: int, *, retry_helps: bool = False) -> Ended:
-    assert isinstance(NAMED.facts, DiagnoseFacts)
-    cause = CauseOfFailure(facts=NAMED.facts, findings=NAMED.findings, retry_helps=retry_helps)
-    return Ended(end=CommandEnd(returncode=returncode), cause=cause)
+    diagnosis = OUTSIDE if retry_helps else NAMED
+    return Ended(end=CommandEnd(returncode=returncode), is_explained=True, diagnosis=diagnosis)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +179,62 @@ def test_a_success_has_no_text_unless_output_was_lost() -> None:
 
     assert conclude(REQUEST, Ended(end=good)).text == ""
     assert "stdout cannot be written" in conclude(REQUEST, Ended(end=lossy)).text
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "command.log"
+    path.write_text("before\nOSError: [Errno 28] No space left on device\n")
+    return path
+
+
+def test_a_line_about_something_outside_is_the_cause_and_may_be_retried(log: Path) -> None:
+    found = find_cause(log, (), 1)
+
+    assert isinstance(found, Outcome)
+    assert isinstance(found.facts, DiagnoseFacts)
+    assert found.facts.root_cause is not None
+    assert (found.facts.root_cause.place.line, found.facts.root_cause.may_be_retried) == (2, True)
+    assert found.findings[0].evidence[0].line == 2
+
+
+def test_a_rule_file_with_a_mistake_costs_the_diagnosis_alone(log: Path) -> None:
+    rules = log.with_name("rules.toml")
+    rules.write_text("no table\n")
+
+    found = find_cause(log, [rules], 1)
+
+    assert isinstance(found, str)
+    assert found.startswith("no diagnosis: ")
+
+
+def test_a_command_without_output_is_said_to_have_none(log: Path) -> None:
+    log.write_text("")
+
+    assert find_cause(log, (), 4) == "no diagnosis: the command wrote nothing"
+
+
+def test_a_log_that_is_gone_is_named(tmp_path: Path) -> None:
+    found = find_cause(tmp_path / "command.log", (), 1)
+
+    assert isinstance(found, str)
+    assert "cannot be read" in found
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (KeyboardInterrupt(), "the diagnosis was interrupted"),
+        (Terminated("SIGTERM"), "the diagnosis was interrupted"),
+        (RecursionError("too deep"), "no diagnosis: RecursionError: too deep"),
+    ],
+)
+def test_whatever_ends_a_diagnosis_ends_nothing_else(
+    log: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, problem: str
+) -> None:
+    def raises(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ci_doctor.diagnosis.diagnosis.diagnose", raises)
+
+    assert find_cause(log, (), 1) == problem

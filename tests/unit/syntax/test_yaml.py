@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.syntax.yaml_nodes import (
+from ci_doctor.syntax.yaml import (
     MappingNode,
     ScalarNode,
     SequenceNode,
+    compose,
     scalar_lines,
     text_of,
     walk,
+    with_plain_breaks,
 )
-from ci_doctor.syntax.yaml_reader import compose, with_plain_breaks
 
 
 def root(text: str) -> MappingNode:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stands in for torch in tests of `ci-doctor doctor --gpu`: its folder is put on PYTHONPATH of the job's interpreter.
 
-It copies, of torch's documented API, the names that ci_doctor/checks/gpu_proof/programs use, with torch's signatures.
+It copies, of torch's documented API, the names that ci_doctor/checks/gpu_programs use, with torch's signatures.
 No GPU is there and nothing is computed: a tensor is a size and a number that stands for its content, so a product of
 equal operands is equal. The programs themselves were run with torch 2.13 on a CPU by hand.
 

@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
-from ci_doctor.checks.gpu.xid_catalogue import XidMatter
-from ci_doctor.checks.gpu.xids import driver_lines, pci_address, read_kernel_log, xid_messages, xids
+from ci_doctor.checks.gpu.xids import (
+    XidMatter,
+    driver_lines,
+    pci_address,
+    read_kernel_log,
+    xid_messages,
+    xids,
+)
 from ci_doctor.checks.running import run_checks
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context

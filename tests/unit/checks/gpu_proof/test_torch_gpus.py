@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, Findings, UndeterminedError, check
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu_proof.torch_gpus import (
+from ci_doctor.checks.gpu_proof import (
     TorchAnswer,
     TorchDevice,
     TorchReading,

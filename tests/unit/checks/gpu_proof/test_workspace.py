@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.gpu_proof.workspace import (
+from ci_doctor.checks.gpu_proof import (
     ALPHA,
     Arms,
     Effect,

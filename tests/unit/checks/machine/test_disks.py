@@ -11,26 +11,24 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError, result_of
-from ci_doctor.checks.machine.directories import (
+from ci_doctor.checks.disks import (
     DirectoryRole,
     Disks,
     JobDirectory,
     Mount,
     UnansweredDirectory,
     answers_within,
-    job_directories,
-    mount_holding,
-    read_disks,
-    read_mounts,
-)
-from ci_doctor.checks.machine.disks import (
     disk_space,
     inode_severity,
     inodes,
     inodes_on,
+    job_directories,
+    mount_holding,
     needed_on,
     networks_below,
     noexec,
+    read_disks,
+    read_mounts,
     shared_memory,
     space_on,
     writing,
@@ -639,7 +637,7 @@ def test_this_machine_answers(tmp_path: Path) -> None:
 
 LOADABLE = """
 import pathlib, subprocess, sys
-from ci_doctor.checks.machine.disks import noexec
+from ci_doctor.checks.disks import noexec
 from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context
 place = pathlib.Path(sys.argv[1])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckStatus, UndeterminedError
-from ci_doctor.checks.machine.kernel import (
+from ci_doctor.checks.kernel import (
     Dated,
     clock,
     clock_error_s,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckStatus, UndeterminedError
-from ci_doctor.checks.machine.limits import (
+from ci_doctor.checks.limits import (
     cgroup_memory,
     cpus,
     low_limits,

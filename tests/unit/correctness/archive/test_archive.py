@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of archives in a directory and in S3 (moto's imitation of it), and of their files."""
+"""Baseline starts of earlier builds: what is kept, found and removed, and which build made them."""
 
-# SPDX-License-Identifier: Apache-2.0
 import errno
-
-# SPDX-License-Identifier: Apache-2.0
 import gzip
 import itertools
 import os
@@ -15,7 +12,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.correctness.archive import archive as opening
 from ci_doctor.correctness.archive.archive import (
     Archive,
@@ -24,21 +23,24 @@ from ci_doctor.correctness.archive.archive import (
     remove_remains,
     stamp,
 )
-from ci_doctor.correctness.archive.archived_start import unfit
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.archive.archived_start import (
+    BuildOrigin,
+    build_of,
+    build_origin,
+    origin_of_run,
+    unfit,
+)
+from ci_doctor.correctness.evidence.run_identity import identify, read_run, write_run
 from ci_doctor.correctness.evidence.samples import Outputs
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.store.directory_store import DirectoryStore
-
-# SPDX-License-Identifier: Apache-2.0
-# SPDX-License-Identifier: Apache-2.0
-# SPDX-License-Identifier: Apache-2.0
 from ci_doctor.store.objects import TEMPORARY
 from ci_doctor.system import clock
 from tests.support.s3_server import BUCKET, environment, s3_server
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept, made, output
+from tests.unit.correctness.plans import planned
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -60,7 +62,7 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     assert again.start.prompts == result.start.prompts
     assert (again.start.name, again.start.archived) == ("a1", True)
     assert again.digests == result.digests
-    assert (again.facts, again.ready_after_s) == ({"libcublas.so.12": "12.4.5.8"}, 0.25)
+    assert (again.facts, again.cached) == ({"libcublas.so.12": "12.4.5.8"}, None)
 
 
 def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) -> None:
@@ -565,3 +567,97 @@ def test_a_directory_needs_no_library_of_the_extra(tmp_path: Path) -> None:
 def test_no_other_url_is_a_place() -> None:
     with pytest.raises(UsageError, match="http://"):
         archive_place("http://example.org/kept")
+
+
+MAIN = {
+    "BUILDKITE": "true",
+    "BUILDKITE_JOB_ID": "0190-j",
+    "BUILDKITE_BRANCH": "main",
+    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
+    "BUILDKITE_PULL_REQUEST": "false",
+    "BUILDKITE_BUILD_NUMBER": "42",
+    "BUILDKITE_COMMIT": "0123456789abcdef",
+    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/42",
+}
+
+
+def test_a_build_is_named_so_that_a_person_finds_it() -> None:
+    assert build_of(MAIN) == "build 42 of main at 0123456789ab, https://buildkite.com/o/p/builds/42"
+    assert build_of({}) == "a local run"
+
+
+COMMIT = "a" * 40
+BASE = "b" * 40
+
+
+def test_jobs_of_one_build_and_their_retries_are_one_build() -> None:
+    origins = []
+    for job in ("0190-j", "0190-k"):
+        environment = JobEnvironment(job_id=job, build_id="0190-b", build_number=42, commit=COMMIT)
+        origins.append(build_origin(environment, "host 1", None, BASE))
+    assert origins[0] == BuildOrigin(
+        id="0190-b", number=42, job="0190-j", commit=COMMIT, baseline_commit=BASE
+    )
+    assert origins[1].id == origins[0].id
+
+
+def test_outside_buildkite_the_run_is_the_build() -> None:
+    assert build_origin(None, "host 1", COMMIT, COMMIT) == BuildOrigin(
+        id="host 1", commit=COMMIT, baseline_commit=COMMIT
+    )
+
+
+@pytest.mark.parametrize("commit", ["HEAD", "main", "", None, "a" * 12, "../" + "a" * 40])
+def test_what_is_no_commit_is_unknown(commit: str | None) -> None:
+    job = JobEnvironment(job_id="0190-j", commit=commit)
+    assert build_origin(job, "host 1", COMMIT, None).commit == COMMIT
+    origin = build_origin(job, "host 1", commit, commit)
+    assert (origin.id, origin.commit, origin.baseline_commit) == ("0190-j", None, None)
+
+
+TEXT = """
+[services.base]
+command = "sleep {port}"
+cwd = "base"
+[correctness]
+baseline = { services = ["base"] }
+candidate = { command = "sleep {port}" }
+"""
+JOB = {
+    "BUILDKITE": "true",
+    "BUILDKITE_JOB_ID": "0190-j",
+    "BUILDKITE_BUILD_ID": "0190-b",
+    "BUILDKITE_COMMIT": "HEAD",
+}
+
+
+def plan_of(directory: Path) -> ExperimentPlan:
+    (directory / "base").mkdir(exist_ok=True)
+    return planned(directory, TEXT)
+
+
+def test_a_run_elsewhere_is_its_host_and_its_beginning(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    write_run(plan.directory, identify(plan))
+    origin = origin_of_run(plan, COMMIT)
+    assert origin is not None
+    assert origin.id == f"{os.uname().nodename} {read_run(plan.directory).started_at}"
+    assert (origin.commit, origin.baseline_commit) == (COMMIT, None)
+
+
+def test_a_job_is_its_build_and_the_baselines_repository_has_a_commit_of_its_own(
+    tmp_path: Path,
+) -> None:
+    head = tmp_path / "base" / ".git" / "HEAD"
+    head.parent.mkdir(parents=True)
+    head.write_text(BASE + "\n")
+    plan = replace(plan_of(tmp_path), environment=JOB)
+    write_run(plan.directory, identify(plan))
+    origin = origin_of_run(plan, COMMIT)
+    assert origin is not None
+    assert (origin.id, origin.job) == ("0190-b", "0190-j")
+    assert (origin.commit, origin.baseline_commit) == (COMMIT, BASE)
+
+
+def test_a_run_that_nothing_describes_is_unknown_and_no_error(tmp_path: Path) -> None:
+    assert origin_of_run(plan_of(tmp_path), COMMIT) is None

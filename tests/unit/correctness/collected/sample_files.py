@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_doctor.correctness.collected.formats import SampleFormat
-from ci_doctor.correctness.collected.sources import Source
+from ci_doctor.correctness.collected.survey import Source
 from ci_doctor.correctness.settings import Arm
 
 

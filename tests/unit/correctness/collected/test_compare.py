@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.collected.compare import CompareRequest, compare
+from ci_doctor.correctness.collected.compare import CompareRequest, can_see, compare, judge
 from ci_doctor.correctness.collected.experiment import (
     SAME,
     TWICE,
     collected_experiment,
     read_again,
 )
-from ci_doctor.correctness.collected.judge import can_see, judge
 from ci_doctor.correctness.collected.survey import Survey, survey
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import (
@@ -25,7 +24,7 @@ from ci_doctor.correctness.settings import (
 )
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.compare import CompareFacts
+from ci_doctor.model.facts.correctness import CompareFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.verdict import Verdict
@@ -33,10 +32,10 @@ from tests.support.tables import lines_of
 from tests.unit.correctness.collected.sample_files import files, response, responses, write
 
 
-def compared(directory: Path, left: str, right: str, *, details: bool = True) -> Outcome:
+def compared(directory: Path, left: str, right: str) -> Outcome:
     a = write(directory / "a.jsonl", responses(left))
     b = write(directory / "b.jsonl", responses(right))
-    return compare(CompareRequest(baseline=str(a), candidate=str(b), details=details))
+    return compare(CompareRequest(baseline=str(a), candidate=str(b)))
 
 
 def test_equal_files_pass_without_a_finding(tmp_path: Path) -> None:
@@ -99,13 +98,6 @@ def test_the_facts_are_typed(tmp_path: Path) -> None:
     assert facts.divergence is not None
     assert facts.divergence.positions == (4,)
     assert (facts.examined.differing, facts.examined.read) == (1, 1)
-
-
-def test_without_details_there_are_no_facts_and_no_cases(tmp_path: Path) -> None:
-    outcome = compared(tmp_path, "x y", "x y", details=False)
-
-    assert (outcome.facts, outcome.cases) == (Facts(), ())
-    assert outcome.tables
 
 
 def test_a_missing_file_is_an_error_of_usage_even_beside_an_empty_one(tmp_path: Path) -> None:
@@ -340,14 +332,14 @@ def test_a_changed_answer_is_noticed(tmp_path: Path, answers: str) -> None:
 def test_a_comparison_of_bytes_that_notices_nothing_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci_doctor.correctness.collected.judge.token", lambda *_: b"the same")
+    monkeypatch.setattr("ci_doctor.correctness.collected.compare.token", lambda *_: b"the same")
     assert compared(tmp_path, "x y", "x y").verdict is Verdict.VOID
 
 
 def test_a_comparison_of_answers_that_notices_nothing_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci_doctor.correctness.collected.judge.canary_detected", lambda *_: False)
+    monkeypatch.setattr("ci_doctor.correctness.collected.compare.canary_detected", lambda *_: False)
     assert compared(tmp_path, "x y", "x y").verdict is Verdict.VOID
 
 

@@ -99,7 +99,7 @@ def with_candidate(**changes: Any) -> ExperimentPlan:
     ],
 )
 def test_what_another_plan_changes_is_named(other: ExperimentPlan, told: str) -> None:
-    assert differences(identify(PLAN), identify(other)) == (told,)
+    assert tuple(differences(identify(PLAN), identify(other))) == (told,)
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,21 @@ def test_what_another_plan_changes_is_named(other: ExperimentPlan, told: str) ->
     ],
 )
 def test_what_changes_no_answer_is_no_difference(other: ExperimentPlan) -> None:
-    assert differences(identify(PLAN), identify(other)) == ()
+    assert tuple(differences(identify(PLAN), identify(other))) == ()
 
 
 def test_an_inherited_determinism_variable_counts_for_every_service() -> None:
-    told = differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"})))
+    told = tuple(
+        differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"})))
+    )
     assert "the variable PYTHONHASHSEED of the baseline changed" in told
     assert len(told) == 3
 
 
 def test_further_settings_are_told_by_name() -> None:
-    assert differences(identify(PLAN, {"commit": "a1"}), identify(PLAN)) == ("commit a1 -> unset",)
+    assert tuple(differences(identify(PLAN, {"commit": "a1"}), identify(PLAN))) == (
+        "commit a1 -> unset",
+    )
 
 
 def test_a_run_is_read_as_it_was_written_and_holds_no_secret(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from ci_doctor.correctness.localise.trials import Localisation
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.experiments import result
 from tests.unit.correctness.localise.subjects import Body, localised, subject
 

@@ -12,19 +12,17 @@ from ci_doctor.correctness.report.differences import (
     divergence_lines,
     manner,
     place,
-    ranked,
     rows_around,
-    side_lines,
     sides,
     telling_pairs,
     visible,
 )
-from ci_doctor.correctness.report.divergence import Divergence, PositionUnit, first_divergence
-from ci_doctor.correctness.report.tokens import Hardness, step
+from ci_doctor.correctness.report.divergence import first_divergence, step
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
+from ci_doctor.model.facts.correctness import Divergence, Hardness, PositionUnit
 from tests.unit.correctness.experiments import decided, experiment, result
 from tests.unit.correctness.report.test_divergence import A, completion, legacy
 
@@ -43,38 +41,32 @@ def test_nothing_in_a_text_is_hidden_or_acts(text: str, seen: str) -> None:
 def test_both_answers_stand_below_each_other_with_what_differs_in_brackets() -> None:
     at = first_divergence(completion("one two three"), completion("one two  four"))
 
-    assert list(side_lines(sides(at, "A1", "B12"))) == [
-        "   A1  one two [three]",
-        "  B12  one two [·four]",
-    ]
+    assert sides(at) == ("one two [three]", "one two [·four]")
 
 
 def test_what_is_cut_off_before_is_said_to_be() -> None:
     at = first_divergence(completion("x" * 50 + "a"), completion("x" * 50 + "b"))
 
-    assert sides(at, "A1", "B1", before=5)[0].before == "…xxxxx"
+    assert sides(at, before=5)[0] == "…xxxxx[a]"
 
 
 def test_a_missing_answer_is_said_to_be_missing() -> None:
     at = Divergence(field="answer", hardness=Hardness.MISSING)
 
-    assert [side.own for side in sides(at, "A1", "B1")] == ["no answer"] * 2
+    assert sides(at) == ("[no answer]", "[no answer]")
 
 
 def test_the_numbers_around_a_divergence_are_put_side_by_side() -> None:
     left, right = legacy(A, A, A, A, X, A), legacy(A, A, A, A, Y)
     rows = rows_around(left, right, first_divergence(left, right), before=2, after=2)
 
-    assert [(row.at, row.ulp, row.left is None, row.right is None) for row in rows] == [
+    assert [(row.at, row.ulp, not row.left, not row.right) for row in rows] == [
         (2, 0, False, False),
         (3, 0, False, False),
         (4, None, False, False),
         (5, None, False, True),
     ]
-    assert [(each.token, each.logprob) for each in ranked(rows[2].left, 5)] == [
-        ("x", -0.7),
-        ("y", -0.75),
-    ]
+    assert rows[2].left == (("x", -0.7), ("y", -0.75))
 
 
 def test_without_log_probabilities_there_are_no_numbers() -> None:
@@ -91,7 +83,6 @@ def test_without_log_probabilities_there_are_no_numbers() -> None:
 
 def test_a_step_that_a_choice_does_not_have_is_none() -> None:
     assert step(completion("a"), 0) is None
-    assert ranked(None, 5) == ()
 
 
 @pytest.mark.parametrize(
@@ -148,10 +139,10 @@ def test_a_missing_answer_is_shown_only_if_no_two_differ() -> None:
     assert telling_pairs(DifferenceKind.CHANGED, [start("A1", "x"), start("B1", "x")]) == ()
 
 
-def shown(*results: StartResult, count: int = 1) -> list[tuple[str, DifferenceKind, str, str]]:
+def shown(*results: StartResult, count: int = 1) -> list[tuple[str, ...]]:
     made: Experiment = experiment(*results)
     found = differences(made, decided(made, count), [f"r{index}" for index in range(count)])
-    return [(each.request, each.kind, each.pair.first, each.pair.second) for each in found]
+    return [(each.request, DifferenceKind(each.kind), *each.starts) for each in found]
 
 
 def test_the_baseline_is_held_against_the_candidate() -> None:
@@ -193,7 +184,7 @@ def test_a_missing_answer_is_a_difference_where_there_is_no_other() -> None:
     made = experiment(result("A1", "x"), result("B1", "-"))
     (found,) = differences(made, decided(made, 1), ["r0"])
 
-    assert (found.divergence.hardness, found.divergence.position) == (Hardness.MISSING, None)
+    assert (found.hardness, found.position) == (Hardness.MISSING, None)
     assert shown(result("A1", "x"), result("B1", "-"), result("A2", "x"), result("B2", "y")) == [
         ("r0", DifferenceKind.CHANGED, "A1", "B2")
     ]
@@ -203,7 +194,7 @@ def test_passes_are_held_against_each_other_by_their_number() -> None:
     half = result("B1", "- x", passes=2)
     made = experiment(result("A1", "y x", passes=2), half)
     (found,) = differences(made, decided(made, 1), ["r0"])
-    assert (found.pair.number, found.divergence.hardness) == (1, Hardness.MISSING)
+    assert (found.pass_, found.hardness) == (1, Hardness.MISSING)
     assert shown(result("A1", "y x", passes=2), result("B1", "y z", passes=2)) == [
         ("r0", DifferenceKind.CHANGED, "A1", "B1")
     ]
@@ -238,14 +229,14 @@ def shelf(*results: StartResult) -> tuple[Experiment, Shelf]:
     return replace(made, outputs=outputs), outputs
 
 
-def test_the_nearer_of_two_baseline_answers_is_shown_at_three_lookups_at_most() -> None:
+def test_the_nearer_of_two_baseline_answers_is_shown_at_five_lookups_at_most() -> None:
     made, outputs = shelf(
         result("A1", "x"), result("B1", "three"), result("A2", "two"), result("A3", "one")
     )
     (found,) = differences(made, decided(made, 1), ["r0"])
 
-    assert (found.pair.first, found.pair.second, found.divergence.position) == ("A2", "B1", 1)
-    assert outputs.looked_up <= 3
+    assert (*found.starts, found.position) == ("A2", "B1", 1)
+    assert outputs.looked_up <= 5
 
 
 def test_an_answer_that_can_no_longer_be_read_takes_no_verdict_away() -> None:
@@ -253,5 +244,5 @@ def test_an_answer_that_can_no_longer_be_read_takes_no_verdict_away() -> None:
     outputs.broken = True
     (found,) = differences(made, decided(made, 1), ["r0"])
 
-    assert (found.divergence.hardness, found.divergence.position) == (Hardness.UNKNOWN, None)
+    assert (found.hardness, found.position) == (Hardness.UNKNOWN, None)
     assert next(divergence_lines(found)) == "request r0: A1 against B1, answer"

@@ -19,6 +19,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import CorrectnessFacts
+from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.secrets.redaction import Redactor
@@ -32,6 +33,8 @@ from tests.unit.correctness.experiments import (
     first_look,
     result,
 )
+
+LOG = str(DIRECTORY / "logs/A1/vllm-1.log")
 
 
 @pytest.mark.parametrize(
@@ -59,12 +62,18 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
 
 def test_an_attempt_says_how_a_start_ended() -> None:
     made = experiment(
-        result("A1", "x x", ready_after_s=3.125),
+        result(
+            "A1",
+            "x x",
+            services=(
+                ServiceRun(name="vllm", log=LOG, started_at=7.0, ready_s=3.125, peak_rss=4096),
+            ),
+        ),
         result("B1", "x -"),
         result("A2", "- -", failure=DEATH),
         result("B2", "x -", failure=DEATH),
         result("A3", "x -", cut_short=True),
-        result("B3", "x x", logs=()),
+        result("B3", "x x", services=()),
     )
     attempts = figures.attempts(made, DIRECTORY)
     assert [(attempt.name, attempt.outcome, attempt.ok) for attempt in attempts] == [
@@ -76,6 +85,7 @@ def test_an_attempt_says_how_a_start_ended() -> None:
         ("B3 candidate", "answered 2/2", True),
     ]
     assert [attempt.facts["ready_after_s"] for attempt in attempts[:2]] == [3.12, None]
+    assert [attempt.facts["peak_rss"] for attempt in attempts[:2]] == [4096, None]
     assert attempts[0].log == "logs/A1/vllm-1.log"
     assert attempts[-1].log is None
 
@@ -246,7 +256,7 @@ def many(path: Path, count: int) -> Experiment:
                     outputs.note(digest(said), path, writer.write(sample))
                     tally.add(sample)
             made = StartResult(
-                start=tally.start(failed=False, outside=False), failure=None, duration_s=1.0, logs=(),
+                start=tally.start(failed=False, outside=False), failure=None, duration_s=1.0,
                 digests=tally.digests, errors={},
             )  # fmt: skip
             results.append(made)
@@ -256,8 +266,9 @@ def many(path: Path, count: int) -> Experiment:
 def describe(made: Experiment, count: int) -> CorrectnessFacts:
     decision = decided(made, count)
     found = differences(made, decision, [f"r{index}" for index in range(count)])
-    tables(made, decision, found, context(count))
-    return facts(made, decision, found)
+    told = facts(made, decision, found)
+    list(tables(told, decision, found, context(count)))
+    return told
 
 
 @pytest.mark.nightly

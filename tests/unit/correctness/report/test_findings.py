@@ -20,7 +20,14 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.looks import LooksOfAnswers, count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing
+from ci_doctor.model.service import (
+    FailureKind,
+    LeftBehind,
+    LeftKind,
+    LeftThing,
+    NamedProcess,
+    StopResult,
+)
 from ci_doctor.model.verdict import Verdict
 from tests.support.diagnoses import a_cause
 from tests.unit.correctness.experiments import (
@@ -199,7 +206,8 @@ def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
 
 def test_processes_that_had_to_be_killed_and_empty_answers_are_noted() -> None:
     silent = result("B1", "x x")
-    silent = replace(silent, start=replace(silent.start, empty=1), killed=("vllm (42)",))
+    killed = StopResult(duration_s=1.0, killed=(NamedProcess(pid=42, name="vllm"),))
+    silent = replace(silent, start=replace(silent.start, empty=1), stopped=killed)
     notes = [
         each
         for each in found(experiment(result("A1", "x x"), silent))
@@ -224,7 +232,10 @@ def test_what_starts_leave_behind_is_told_of_all_of_them_together() -> None:
         )
         return LeftBehind(things=(thing,))
 
-    starts = [replace(result(name, "x x"), left_behind=left(name)) for name in ("A1", "B1")]
+    starts = [
+        replace(result(name, "x x"), stopped=StopResult(duration_s=1.0, left_behind=left(name)))
+        for name in ("A1", "B1")
+    ]
     (finding,) = [
         each for each in found(experiment(*starts)) if each.rule == "services/left-behind"
     ]

@@ -2,20 +2,18 @@
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.levels import (
-    JudgedStarts,
     NumberSpread,
     level_facts,
     level_findings,
     level_tables,
     number_spread,
-    spread_of_requests,
 )
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.model.facts.answers import LevelFacts
+from ci_doctor.model.facts.correctness import LevelFacts
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.table_layout import table_lines
+from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.numbered import compared, completion, outputs, start
 
 
@@ -51,15 +49,7 @@ IDS = ["r0", "r1"]
 
 def facts(made: Experiment) -> tuple[LevelFacts, ...]:
     decision = decide(made.starts, IDS, made.rules, complete=True)
-    judged = JudgedStarts(
-        starts=made.starts,
-        requests=IDS,
-        rules=made.rules,
-        complete=True,
-        comparison=made.comparison,
-        decision=decision,
-    )
-    return level_facts(judged, lambda requests: spread_of_requests(made, requests))
+    return level_facts(made, decision, IDS)
 
 
 def shown(made: Experiment) -> list[str]:

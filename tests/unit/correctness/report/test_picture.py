@@ -5,13 +5,14 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.picture import certainty_tables, order_tables, tables
+from ci_doctor.correctness.report.figures import facts
+from ci_doctor.correctness.report.picture import order_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.facts.answers import PermutationTest, RequestBound
-from ci_doctor.model.report import Report
+from ci_doctor.model.facts.correctness import PermutationTest, RequestBound
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text
@@ -32,6 +33,15 @@ BOUNDS = (
     RequestBound(request="r4", differed=0, starts=3, bound=0.708),
 )
 FLAKY = Decision(verdict=Verdict.FLAKY, reason="", bounds=BOUNDS)
+SAME = experiment(result("A1", "x"), result("B1", "x"))
+
+
+def shown(made: Experiment, decision: Decision) -> tuple[Table, ...]:
+    count = len(made.starts[0].answers) if made.starts else 0
+    found = differences(made, decision, [f"r{index}" for index in range(count)])
+    about = facts(made, decision, found)
+    is_exact = made.comparison.is_exact
+    return tuple(tables(about, decision, found, context(count), is_exact=is_exact))
 
 
 def titled(tables: tuple[Table, ...], title: str) -> list[str]:
@@ -41,8 +51,10 @@ def titled(tables: tuple[Table, ...], title: str) -> list[str]:
 
 def test_a_regression_shows_the_mix_of_answers_that_carries_it() -> None:
     made = experiment(*first_look("same two", "same three"))
-    tables = certainty_tables(made.starts, decided(made))
-    assert titled(tables, "Mix of answers") == ["baseline candidate", "r1 a 4, b 0 a 0, b 5"]
+    assert titled(shown(made, decided(made)), "Mix of answers") == [
+        "baseline candidate",
+        "r1 a 4, b 0 a 0, b 5",
+    ]
 
 
 def test_an_answer_that_is_missing_is_part_of_the_mix_and_rare_ones_are_counted_together() -> None:
@@ -51,17 +63,19 @@ def test_an_answer_that_is_missing_is_part_of_the_mix_and_rare_ones_are_counted_
         *(result(f"A{number}", word) for number, word in enumerate(words, start=1)),
         *(result(f"B{number}", "-") for number in range(1, 5)),
     )
-    decision = decided(experiment(*first_look("same", "x")), 1)
-    (mix,) = titled(certainty_tables(made.starts, decision), "Mix of answers")[1:]
+    test = decided(experiment(*first_look("same", "x")), 1).test
+    decision = replace(decided(made, 1), verdict=Verdict.REGRESSION, test=test)
+    (mix,) = titled(shown(made, decision), "Mix of answers")[1:]
     assert mix == "r0 a 1, b 1, e 2, no answer 0, others 2 a 0, b 0, e 0, no answer 4"
 
 
 def test_archived_starts_have_a_column_of_their_own() -> None:
     made = experiment(*first_look("same two", "same three"))
     old = result("A1", "same three")
-    starts = (replace(old.start, archived=True), *made.starts)
-    tables = certainty_tables(starts, decided(made))
-    assert titled(tables, "Mix of answers")[1] == "r1 a 4, b 0 a 0, b 5 a 0, b 1"
+    old = replace(old, start=replace(old.start, archived=True))
+    decision = decided(made)
+    made = replace(made, archived=(old,))
+    assert titled(shown(made, decision), "Mix of answers")[1] == "r1 a 4, b 0 a 0, b 5 a 0, b 1"
 
 
 def test_every_look_is_listed_with_what_it_may_spend() -> None:
@@ -69,18 +83,18 @@ def test_every_look_is_listed_with_what_it_may_spend() -> None:
     decision = decided(made)
     assert decision.test is not None
     (look,) = decision.test.looks
-    header, line = titled(certainty_tables(made.starts, decision), "Looks")
+    header, line = titled(shown(made, decision), "Looks")
     assert header == "starts p declared at decision"
     assert line == f"look 1 9 {look.p:.3g} {look.limit:.3g} regression"
 
 
 def test_a_pass_without_a_difference_has_no_further_table() -> None:
     made = experiment(result("A1", "x x"), result("B1", "x x"))
-    assert certainty_tables(made.starts, decided(made)) == ()
+    assert [each.title for each in shown(made, decided(made))] == ["Evidence"]
 
 
 def test_the_risk_is_named_by_request_the_worst_first() -> None:
-    assert titled(certainty_tables((), FLAKY), "Risk by request") == [
+    assert titled(shown(SAME, FLAKY), "Risk by request") == [
         "r12 differed in 1 of 3 starts: a fault on it in up to 87 % of starts is not excluded",
         "each of the 2 other requests: up to 71 %",
     ]
@@ -88,28 +102,25 @@ def test_the_risk_is_named_by_request_the_worst_first() -> None:
 
 def test_of_many_requests_the_worst_five_are_named() -> None:
     many = tuple(replace(BOUNDS[0], request=f"r{number}") for number in range(9))
-    lines = titled(certainty_tables((), replace(FLAKY, bounds=many)), "Risk by request")
+    lines = titled(shown(SAME, replace(FLAKY, bounds=many)), "Risk by request")
     assert [line.split()[0] for line in lines[:5]] == ["r0", "r1", "r2", "r3", "r4"]
     assert lines[5:] == ["and 4 more requests with a lower limit, or the same"]
 
 
 def test_a_bound_is_never_rounded_down() -> None:
     exact = replace(FLAKY, bounds=(replace(BOUNDS[0], bound=0.29),))
-    assert "up to 29 % of" in titled(certainty_tables((), exact), "Risk by request")[0]
+    assert "up to 29 % of" in titled(shown(SAME, exact), "Risk by request")[0]
 
 
 def test_the_policy_any_draws_no_order() -> None:
-    made = [result("A1", "x"), result("B1", "x")]
-    assert list(order_tables(made, Rules(policy=Policy.ANY))) == []
+    assert list(order_tables(("A1", "B1"), Rules(policy=Policy.ANY))) == []
     assert list(order_tables((), Rules())) == []
 
 
 def picture(made: Experiment, **changes: Any) -> Table:
     count = len(made.starts[0].answers)
     decision = replace(decided(made, count), risk=None, **changes)
-    found = differences(made, decision, [f"r{index}" for index in range(count)])
-    (table,) = tables(made, decision, found, context(count))
-    return table
+    return shown(made, decision)[0]
 
 
 def lines(*results: StartResult, **changes: Any) -> tuple[str, ...]:
@@ -167,7 +178,7 @@ def test_what_would_settle_it_comes_before_a_replay() -> None:
 
 def test_where_no_start_is_evidence_there_is_no_table() -> None:
     made = experiment(result("A1", "x x", cut_short=True))
-    assert tables(made, decided(made), (), context()) == ()
+    assert shown(made, decided(made)) == ()
 
 
 def test_starts_that_answered_nothing_are_said_to_agree_on_nothing() -> None:
@@ -206,18 +217,17 @@ def crowded() -> tuple[Experiment, Decision]:
 
 def test_the_picture_is_at_most_20_lines_of_80_cells_however_much_there_is_to_say() -> None:
     made, decision = crowded()
-    found = differences(made, decision, [f"r{index}" for index in range(20)])
-    (table,) = tables(made, decision, found, context(20))
+    table = shown(made, decision)[0]
     report = Report(
         tool_version="1", command="correctness", argv=(), started_at="", duration_s=1.0, verdict=decision.verdict,
         exit_code=0, summary="s", tables=(table,),
     )  # fmt: skip
 
-    shown = text.render(report, width=80).rstrip("\n").split("\n\n")[1].split("\n")
+    printed = text.render(report, width=80).rstrip("\n").split("\n\n")[1].split("\n")
 
-    assert shown[0] == "Evidence"
-    assert len(shown) <= 20
-    assert max(len(line) for line in shown if "replay" not in line) <= 80, (
+    assert printed[0] == "Evidence"
+    assert len(printed) <= 20
+    assert max(len(line) for line in printed if "replay" not in line) <= 80, (
         "a command is never broken"
     )
     assert [line.split()[0] for line in lines_of(table)[-4:]] == ["test", "risk", "to", "next"]

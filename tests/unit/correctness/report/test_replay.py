@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library entry of `replay`, and the lines that it makes."""
+"""One request of a run, read back from its samples; which answers are shown, and how."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.report.replay import Mark, ReplayRequest, marked_replay, replay
-from ci_doctor.model.facts.replay import ReplayFacts
+from ci_doctor.correctness.evidence.run_identity import RunIdentity
+from ci_doctor.correctness.evidence.run_identity import write_run as write_identity
+from ci_doctor.correctness.report.replay import (
+    RecordedRequest,
+    ReplayRequest,
+    choose_pair,
+    divergence_of,
+    names_of,
+    read_request,
+    replay,
+)
+from ci_doctor.correctness.tally import level_digests
+from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.correctness import Hardness, ReplayFacts
 from tests.support.tables import lines_of
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 
@@ -81,13 +96,6 @@ def test_a_start_that_varies_between_its_passes_explains_why_it_is_none_of_the_o
     )
 
 
-def test_only_what_differs_is_coloured(run: Path) -> None:
-    blocks = marked_replay(ReplayRequest(run=run, request="r0")).blocks
-    marked = [piece.text for each in blocks[1].lines for piece in each if piece.mark in {Mark.LEFT, Mark.RIGHT}]  # fmt: skip
-
-    assert marked == ["[x]", "[y]"]
-
-
 def test_the_facts_are_for_programs(run: Path) -> None:
     facts = replay(ReplayRequest(run=run, request="r0")).facts
 
@@ -111,4 +119,187 @@ def test_two_answers_that_are_the_same_have_no_divergence(run: Path) -> None:
 def test_an_error_stands_behind_the_answers(run: Path) -> None:
     answers, *_ = replay(ReplayRequest(run=run, request="r2")).tables
 
-    assert lines_of(answers)[-1] == "✗  B1  HTTP 500"
+    assert lines_of(answers)[-1] == "✗  B1     HTTP 500"
+
+
+X = answer("a", "x")
+Y = answer("a", "y")
+
+
+def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run",
+        line("A1", "r0", X),
+        line("A1", "r1", Y),
+        line("A1", "r0", X, 2),
+        line("B1", "r0", Y),
+        line("B1", "r0", None, 2),
+        '{"arm": "basel',
+    )
+
+    recorded = read_request(run, "r0")
+
+    assert [start.name for start in recorded.starts] == ["A1", "B1"]
+    assert (recorded.passes, recorded.unreadable) == (2, 1)
+    assert len(recorded.starts[0].digests) == 2
+    assert len(recorded.starts[1].digests) == 1
+    assert recorded.kind is DifferenceKind.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"compare": "words"}, DifferenceKind.EQUAL),
+        ({"compare": "numbers", "limit": "0.25 nat"}, DifferenceKind.EQUAL),
+        ({"compare": "numbers", "limit": "0.1 nat"}, DifferenceKind.CHANGED),
+        ({"compare": "numbers"}, DifferenceKind.CHANGED),
+        ({}, DifferenceKind.CHANGED),
+        ({"compare": "what?"}, DifferenceKind.CHANGED),
+    ],
+)
+def test_a_request_is_judged_at_the_level_of_its_run(
+    tmp_path: Path, settings: dict[str, str], kind: DifferenceKind
+) -> None:
+    moved = answer("a", "x")
+    moved["choices"][0]["logprobs"]["token_logprobs"] = [-0.25, -0.90]
+    lines = []
+    for name, output in (("A1", X), ("B1", moved)):
+        levels = level_digests(output)
+        sample = {**json.loads(line(name, "r0", output)), "words_digest": levels.words}
+        lines.append(json.dumps(sample) + "\n")
+    run = write_run(tmp_path / "run", *lines)
+    write_identity(run, RunIdentity(requests="0", hashes={}, settings=settings))
+    assert read_request(run, "r0").kind is kind
+
+
+def test_the_answer_to_a_control_is_no_answer_to_a_request(tmp_path: Path) -> None:
+    control = line("A1", "control:r0", Y, 0)
+    run = write_run(tmp_path / "run", line("A1", "r0", X), control, line("B1", "r0", X))
+
+    recorded = read_request(run, "r0")
+
+    assert (recorded.kind, recorded.unreadable) == (DifferenceKind.EQUAL, 0)
+    with pytest.raises(UsageError, match="never sent a request"):
+        read_request(run, "control:r0")
+
+
+def test_a_line_with_half_a_surrogate_pair_is_read(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", line("A1", "r0", answer("\ud800", "x")))
+
+    assert read_request(run, "r0").unreadable == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "hint"),
+    [
+        (["request-1"], "did you mean `request-1`?"),
+        (["a", "b"], "known names: a, b"),
+        ([f"n{number}" for number in range(11)], "it sent 11 requests: n0, n1, n2, n3, n4 …"),
+    ],
+)
+def test_an_unknown_request_gets_a_hint(tmp_path: Path, ids: list[str], hint: str) -> None:
+    run = write_run(tmp_path / "run", *(line("A1", each, X) for each in ids))
+
+    with pytest.raises(UsageError) as raised:
+        read_request(run, "request-2")
+
+    assert raised.value.hint == hint
+
+
+def test_a_directory_without_samples_and_an_empty_file_are_errors_of_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no samples of a run"):
+        read_request(tmp_path, "r0")
+    with pytest.raises(UsageError, match="holds no sample"):
+        read_request(write_run(tmp_path / "run"), "r0")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"choices": [{"message": ["a"]}]},
+        {"choices": [{"message": {"tool_calls": 5}}]},
+        {"choices": 5},
+        {"choices": [{"text": 5}]},
+        {},
+    ],
+)
+def test_what_has_the_shape_of_no_answer_is_unreadable(
+    tmp_path: Path, output: dict[str, Any]
+) -> None:
+    good = answer("a", "x")
+    run = write_run(tmp_path, line("A1", "r0", output), line("A2", "r0", good))
+    recorded = read_request(run, "r0")
+    assert [start.name for start in recorded.starts] == ["A2"]
+    assert recorded.unreadable == 1
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**9])
+def test_a_pass_that_cannot_be_is_unreadable(tmp_path: Path, number: int) -> None:
+    good = answer("a", "x")
+    run = write_run(tmp_path, line("A1", "r0", good, number), line("A2", "r0", good))
+    assert read_request(run, "r0").unreadable == 1
+
+
+CUT = answer("a", "x")
+OTHER = answer("a", "y")
+
+
+def recorded(directory: Path, *lines: str) -> RecordedRequest:
+    return read_request(write_run(directory / "run", *lines), "r0")
+
+
+def test_the_most_telling_pair_is_chosen(tmp_path: Path) -> None:
+    request = recorded(
+        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
+    )
+    pair = choose_pair(request)
+
+    assert pair is not None
+    assert names_of(pair) == ("A1", "B1")
+    assert divergence_of(request, pair)[0].hardness is Hardness.NEAR_TIE
+
+
+def test_named_starts_are_shown_even_if_they_agree(tmp_path: Path) -> None:
+    request = recorded(
+        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
+    )
+    pair = choose_pair(request, ("A1", "A2"))
+
+    assert pair is not None
+    assert pair.left == pair.right
+
+
+def test_one_start_shows_its_first_pass_that_differs(tmp_path: Path) -> None:
+    lines = [
+        line("A1", "r0", each, number) for number, each in enumerate((CUT, CUT, OTHER), start=1)
+    ]
+    request = recorded(tmp_path, *lines)
+
+    for names in ((), ("A1",)):
+        pair = choose_pair(request, names)
+        assert pair is not None
+        assert names_of(pair) == ("A1 pass 1", "A1 pass 3")
+
+
+def test_nothing_is_chosen_if_all_answers_are_the_same(tmp_path: Path) -> None:
+    assert choose_pair(recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))) is None
+
+
+def test_a_missing_answer_diverges_as_missing(tmp_path: Path) -> None:
+    request = recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", None))
+    pair = choose_pair(request)
+
+    assert pair is not None
+    assert divergence_of(request, pair)[0].hardness is Hardness.MISSING
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("B2", "known names: A1, B1"), ("a1", "archived starts are not in")]
+)
+def test_an_unknown_start_is_an_error_of_usage(tmp_path: Path, name: str, hint: str) -> None:
+    request = recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))
+
+    with pytest.raises(UsageError) as raised:
+        choose_pair(request, (name,))
+
+    assert hint in str(raised.value.hint)

@@ -15,14 +15,14 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
+from ci_doctor.model.facts.correctness import ArchiveDrift, ArchiveUseFacts
 from ci_doctor.model.finding import Severity
 
 RULES = Rules(seed=7)
 
 
 def result(start: ArmStart) -> StartResult:
-    return StartResult(start=start, failure=None, duration_s=1.0, logs=(), digests={}, errors={})
+    return StartResult(start=start, failure=None, duration_s=1.0, digests={}, errors={})
 
 
 def made(
@@ -114,7 +114,7 @@ def test_builds_are_counted_beside_starts() -> None:
 
 def test_an_archive_that_today_contradicts_is_a_warning_with_what_to_do() -> None:
     made = starts([("1", "a"), ("2", "a")], "xx")
-    (finding,) = drift_findings(made)
+    (finding,) = drift_findings(archive_use(made))
     assert finding.rule == "correctness/archive-drift"
     assert finding.summary == (
         "r3: 2 baseline starts of today share no answer with 2 archived starts; the archive is off"
@@ -122,15 +122,15 @@ def test_an_archive_that_today_contradicts_is_a_warning_with_what_to_do() -> Non
     assert "remove its files" in str(finding.remedy)
     use = archive_use(made)
     assert use is not None
-    assert use.drift == ArchiveDriftFacts(request="r3", today=2, p=None)
+    assert use.drift == ArchiveDrift(request="r3", today=2, p=None)
 
 
 def test_another_mix_is_a_warning_with_its_p_value() -> None:
     made = starts([(str(number), "a") for number in range(12)], "xxxa")
-    (finding,) = drift_findings(made)
+    (finding,) = drift_findings(archive_use(made))
     assert "4 baseline starts of today mix their answers otherwise" in finding.summary
     assert "p = 0.0071" in finding.summary
 
 
 def test_an_archive_that_today_agrees_with_is_no_finding() -> None:
-    assert list(drift_findings(starts([("1", "a"), ("2", "a")], "aa"))) == []
+    assert list(drift_findings(archive_use(starts([("1", "a"), ("2", "a")], "aa")))) == []

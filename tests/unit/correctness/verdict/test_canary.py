@@ -4,14 +4,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness import same_answers
+from ci_doctor.correctness import tally
 from ci_doctor.correctness.settings import AnswerLevel, Rules
-from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_detected
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.canonical import check_output
 from tests.unit.correctness.experiments import experiment, output, result
+from tests.unit.correctness.numbered import digest_at
 
 
 def test_a_changed_answer_is_found_in_equal_starts() -> None:
@@ -41,7 +41,7 @@ def test_an_outcome_over_passes_that_ignores_them_is_found_out(
 ) -> None:
     made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
     assert canary_detected(made, ["r0"])
-    monkeypatch.setattr(same_answers, "outcome", lambda *_: made.starts[0].answers["r0"])
+    monkeypatch.setattr(tally, "outcome", lambda *_: made.starts[0].answers["r0"])
     assert not canary_detected(made, ["r0"])
 
 

@@ -8,7 +8,6 @@ import pytest
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import (
     Answers,
-    ArchiveDrift,
     archive_drift,
     classify,
     clusters,
@@ -17,6 +16,7 @@ from ci_doctor.correctness.verdict.compare import (
     explain,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
+from ci_doctor.model.facts.correctness import ArchiveDrift
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 
@@ -110,7 +110,7 @@ def test_two_starts_of_today_that_share_no_answer_with_the_archive(
 ) -> None:
     drift = archive_drift(answering(archived), answering(today))
     if drifted:
-        expected = ArchiveDrift(request="r", archived=len(archived), today=len(today))
+        expected = ArchiveDrift(request="r", today=len(today), p=None)
         assert drift == expected
     else:
         assert drift is None
@@ -179,7 +179,7 @@ def test_archived_starts_count_unless_todays_baseline_drifted() -> None:
     assert drift_of(same) is None
     other = archived_and_fresh("aaa", "xx", "x")
     assert counted(other) == other[3:]
-    assert drift_of(other) == ArchiveDrift(request="r", archived=3, today=2)
+    assert drift_of(other) == ArchiveDrift(request="r", today=2, p=None)
 
 
 def test_the_candidate_does_not_speak_for_the_machine() -> None:

@@ -13,7 +13,7 @@ from ci_doctor.correctness.verdict.decision import (
 )
 from ci_doctor.correctness.verdict.looks import spent_by
 from ci_doctor.correctness.verdict.mix_test import MISSING, Patterns
-from ci_doctor.model.facts.answers import RequestBound
+from ci_doctor.model.facts.correctness import RequestBound
 from ci_doctor.render.formatting import whole_percent_up
 
 

@@ -261,7 +261,7 @@ def answered(body: dict[str, Any] | None = None, **changes: Any) -> AnswerLooks:
 
 def flaw(looks: AnswerLooks) -> str:
     start = baseline(looks=looks)
-    result = StartResult(start=start, failure=None, duration_s=1, logs=(), digests={}, errors={})
+    result = StartResult(start=start, failure=None, duration_s=1, digests={}, errors={})
     return unended_flaw([result]) or ""
 
 

@@ -18,10 +18,22 @@ from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.report import Report
+from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json, renderer
+from ci_doctor.render.html.axis import build_axis
+from ci_doctor.render.html.build_page import (
+    PageStep,
+    PageSteps,
+    figures,
+    hours,
+    page_causes,
+    page_retries,
+    page_steps,
+    shares,
+)
 from tests.support.build_pages import (
+    ASSERTION,
     FULL_DISK,
     a_job,
     a_step,
@@ -35,6 +47,256 @@ from tests.support.builds import BUILD_URL
 from tests.support.builds import a_job as a_record
 from tests.support.parsed_page import ParsedPage
 from tests.unit.render.strategies import LINE, MAYBE_TEXT, TEXT, VALUES, whole
+
+DISK = replace(FULL_DISK, steps=("a", "b"), jobs=2, seconds=600.0, gpu_seconds=4800.0)
+TESTS = replace(ASSERTION, steps=("c",), jobs=1, seconds=150.0)
+
+
+def test_the_dearest_cause_fills_the_rail_and_the_others_their_part() -> None:
+    rows = page_causes(BuildFacts(causes=(DISK, TESTS))).rows
+
+    assert [(row.number, row.took, row.gpu_hours, row.share) for row in rows] == [
+        (1, "10 min 00 s", "1.3 h", "100%"),
+        (2, "2 min 30 s", "unknown", "25%"),
+    ]
+
+
+def test_a_cost_that_nobody_knows_reads_unknown() -> None:
+    cause = replace(DISK, seconds=None, gpu_seconds=None)
+    row = page_causes(BuildFacts(causes=(cause,))).rows[0]
+
+    assert (row.took, row.gpu_hours, row.share) == ("unknown", "unknown", "0%")
+
+
+def test_another_run_is_unknown_where_no_cause_is() -> None:
+    unexplained = CauseFacts(fingerprint="x", title="no cause known", steps=("d",), jobs=1)
+    rows = page_causes(BuildFacts(causes=(DISK, TESTS, unexplained))).rows
+
+    assert [row.another_run for row in rows] == ["may help", "does not help", "unknown"]
+
+
+def test_the_agents_on_which_a_cause_struck_are_counted() -> None:
+    jobs = [a_job(cause=DISK.fingerprint, agent=agent) for agent in ("g1", "g2", "g2", "g3", "g4")]
+    steps = tuple(a_step(f"s{number}", job) for number, job in enumerate(jobs))
+    row = page_causes(BuildFacts(build_steps=steps, causes=(DISK,))).rows[0]
+
+    assert row.agents[0] == ("g2", 2)
+    assert (len(row.agents), row.agents_left_out) == (3, 1)
+
+
+def test_many_steps_are_folded_and_bounded() -> None:
+    cause = replace(DISK, steps=tuple(f"s{number}" for number in range(300)))
+    row = page_causes(BuildFacts(causes=(cause,))).rows[0]
+
+    assert (len(row.first_steps), len(row.more_steps), row.steps_left_out) == (4, 196, 100)
+
+
+def test_more_causes_than_a_page_holds_are_counted() -> None:
+    causes = tuple(
+        CauseFacts(fingerprint=str(number), title="x", steps=(), jobs=1) for number in range(103)
+    )
+    page = page_causes(BuildFacts(causes=causes))
+
+    assert (len(page.rows), page.left_out) == (100, 3)
+    assert "102" not in page.numbers
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0 h"), (100, "< 0.1 h"), (3600, "1.0 h"), (3.6e7, "10,000.0 h"), (None, "unknown"), (-1, "unknown")],
+)  # fmt: skip
+def test_gpu_seconds_are_shown_as_hours(seconds: float | None, text: str) -> None:
+    assert hours(seconds) == text
+
+
+def test_a_sum_with_an_unknown_part_is_a_least_and_without_a_known_one_unknown() -> None:
+    facts = BuildFacts(build_steps=(a_step("s"),), causes=(DISK, replace(TESTS, seconds=None)))
+    shown = dict(figures(facts, build_axis(facts)))
+
+    assert shown["lost to failures"] == "≥ 10 min 00 s"
+    assert shown["GPU hours lost"] == "≥ 1.3 h"
+
+    nothing = replace(facts, causes=(replace(TESTS, seconds=None),))
+    assert dict(figures(nothing, None))["lost to failures"] == "unknown"
+
+
+def test_verdicts_share_the_strip_the_worst_first() -> None:
+    steps = (a_step("a"), a_step("b"), a_step("c", a_job(verdict="infra")), a_step("d", a_job(verdict="failed")))  # fmt: skip
+    rows = shares(BuildFacts(build_steps=steps))
+
+    assert [(row.head.word, row.count, row.x, row.width) for row in rows] == [
+        ("FAILED", 1, "0%", "25%"),
+        ("INFRA", 1, "25%", "25%"),
+        ("PASS", 2, "50%", "50%"),
+    ]
+
+
+def test_retries_are_counted_by_worth_those_that_need_a_look_first() -> None:
+    steps = (
+        a_step("a", a_job(0, 60, retry=RetryWorth.HELPED), a_job(attempt=1)),
+        a_step("b", a_job(0, 30, retry=RetryWorth.HELPED), a_job(attempt=1)),
+        a_step("c", a_job(began_at=None, retry=RetryWorth.HID_A_FAILURE), a_job(attempt=1)),
+    )
+    rows = page_retries(BuildFacts(build_steps=steps))
+
+    assert [(row.worth, row.count, row.took, row.steps) for row in rows] == [
+        ("hid a failure", 1, "unknown", ("c",)),
+        ("helped", 2, "1 min 30 s", ("a", "b")),
+    ]
+
+
+def test_a_build_without_retries_has_no_rows() -> None:
+    assert page_retries(BuildFacts(build_steps=(a_step("s"),))) == ()
+
+
+JOB = "01935c7e-0000-4000-8000-000000000001"
+
+
+def _rows(*steps: StepFacts, **changes: object) -> PageSteps:
+    facts = replace(BuildFacts(build_steps=steps, build_url=BUILD_URL), **changes)
+    return page_steps(facts, build_axis(facts), {FULL_DISK.fingerprint: 1})
+
+
+def _row(*steps: StepFacts, **changes: object) -> PageStep:
+    return _rows(*steps, **changes).rows[0]
+
+
+def test_an_attempt_says_when_it_began_how_long_it_took_and_how_long_it_was_queued() -> None:
+    attempt = _row(a_step("s", a_job(60, 302, queued_s=60))).attempts[0]
+
+    assert (attempt.began, attempt.took, attempt.queued) == ("+1 min 00 s", "5 min 02 s", "1 min 00 s")  # fmt: skip
+
+
+def test_what_nobody_knows_reads_unknown_and_has_no_bar() -> None:
+    job = a_job(began_at=None, ended_at=None, verdict="missing")
+    attempt = _row(a_step("s", job)).attempts[0]
+
+    assert (attempt.began, attempt.took, attempt.queued) == ("unknown",) * 3
+    assert attempt.bar is None
+    assert attempt.head.word == "MISSING"
+
+
+def test_an_unknown_queue_draws_none_before_the_bar() -> None:
+    attempt = _row(a_step("s", a_job(60, 60)), a_step("t", a_job(0, 120))).attempts[0]
+
+    assert attempt.bar is not None
+    assert (attempt.bar.x, attempt.bar.width, attempt.bar.queue) == ("50%", "50%", None)
+
+
+def test_the_queue_stands_before_the_bar() -> None:
+    attempt = _row(a_step("s", a_job(50, 50, queued_s=25)), a_step("t", a_job(0, 100))).attempts[0]
+
+    assert attempt.bar is not None
+    assert attempt.bar.queue == ("25%", "50%")
+
+
+def test_a_retry_is_joined_to_the_attempt_before_it() -> None:
+    first = a_job(0, 20, verdict="infra", retry=RetryWorth.HELPED)
+    row = _row(a_step("s", first, a_job(50, 50, attempt=1)))
+    bars = [attempt.bar for attempt in row.attempts]
+
+    assert all(bars)
+    assert [(bar.since, bar.until) for bar in bars if bar] == [(None, "20%"), ("20%", None)]
+    assert row.attempts[0].retry == "retry helped"
+    assert row.is_retried
+
+
+@pytest.mark.parametrize("worth", RetryWorth)
+def test_every_worth_of_a_retry_has_its_words(worth: RetryWorth) -> None:
+    attempt = _row(a_step("s", a_job(retry=worth), a_job(attempt=1))).attempts[0]
+
+    assert attempt.retry
+    assert attempt.retry_hid is (worth is RetryWorth.HID_A_FAILURE)
+
+
+def test_the_shortest_job_can_be_seen_also_at_the_end() -> None:
+    row = _row(a_step("s", a_job(99_999, 1)), a_step("t", a_job(0, 100_000)))
+    bar = row.attempts[0].bar
+
+    assert bar is not None
+    assert (bar.x, bar.width, bar.end) == ("99.75%", "0.25%", "100%")
+
+
+def test_a_failure_shows_its_cause_and_leads_to_it() -> None:
+    job = a_job(verdict="infra", cause=FULL_DISK.fingerprint, summary="exit status 1")
+    attempt = _row(a_step("s", job), causes=(FULL_DISK,)).attempts[0]
+
+    assert (attempt.why, attempt.cause) == (FULL_DISK.title, 1)
+    assert attempt.where == "gpu-1 · queue h200 · 8 GPUs"
+
+
+def test_a_failure_without_a_cause_shows_what_the_job_said() -> None:
+    attempt = _row(a_step("s", a_job(verdict="failed", summary="3 tests failed"))).attempts[0]
+
+    assert (attempt.why, attempt.cause) == ("3 tests failed", None)
+
+
+def test_a_job_without_an_address_is_reached_through_its_build() -> None:
+    assert _row(a_step("s", a_job(url=None))).attempts[0].url == f"{BUILD_URL}#{JOB}"
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//x.example", "https://x/<script>"])  # fmt: skip
+def test_only_an_address_of_the_web_becomes_a_link(url: str) -> None:
+    attempt = _row(a_step("s", a_job(url=url)), build_url=url).attempts[0]
+
+    assert attempt.url is None
+
+
+def test_a_job_id_that_is_none_makes_no_link() -> None:
+    job = a_job(job="../x#y", url=None)
+
+    assert _row(a_step("s", job)).attempts[0].url is None
+
+
+def test_steps_know_their_place_by_begin_those_without_a_time_come_last() -> None:
+    steps = (a_step("c", a_job(50)), a_step("x", a_job(began_at=None)), a_step("a", a_job(0)))
+
+    assert [row.rank for row in _rows(*steps).rows] == [1, 2, 0]
+
+
+def test_the_critical_path_is_marked_and_counted() -> None:
+    rows = _rows(a_step("s"), a_step("t", a_job(job="other")), critical_path=(JOB,))
+
+    assert [row.is_critical for row in rows.rows] == [True, False]
+    assert rows.critical == 1
+
+
+def test_failures_are_steps_whose_last_attempt_did_not_pass() -> None:
+    hidden = a_step("h", a_job(verdict="failed"), a_job(attempt=1))
+    failed = a_step("f", a_job(verdict="failed"))
+    strange = a_step("n", a_job(verdict="a word of a later version"))
+    rows = _rows(hidden, failed, strange)
+
+    assert [row.is_fine for row in rows.rows] == [True, False, False]
+    assert rows.failures == 2
+
+
+def test_a_step_without_attempts_keeps_its_row() -> None:
+    step = StepFacts(name="s", verdict="missing", attempts=())
+
+    assert [row.attempts for row in _rows(step).rows] == [()]
+
+
+def test_more_steps_than_a_page_holds_are_counted() -> None:
+    rows = _rows(*[a_step(f"s{number}") for number in range(2003)])
+
+    assert (len(rows.rows), rows.left_out) == (2000, 3)
+
+
+def test_the_key_names_each_verdict_that_a_bar_has() -> None:
+    first = a_job(0, 20, verdict="infra", retry=RetryWorth.HELPED)
+    rows = _rows(a_step("s", first, a_job(50, 50, attempt=1)))
+
+    assert rows.key == (("infra", "INFRA"), ("pass", "PASS"))
+
+
+def test_an_attempt_with_a_wrong_clock_has_no_bar_and_no_time_of_the_build() -> None:
+    rows = _rows(a_step("s", a_job(0, 20)), a_step("t", a_job(5 * 365 * 86400, 20)))
+    attempt = rows.rows[1].attempts[0]
+
+    assert attempt.bar is None
+    assert (attempt.began, attempt.took) == ("another day", "20.0 s")
+
 
 ANY_SECONDS = st.none() | st.floats()
 TEXTS = st.lists(TEXT, max_size=3).map(tuple)

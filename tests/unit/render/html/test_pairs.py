@@ -1,16 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.model.facts.answers import AlignedAnswers, NumbersApart
-from ci_doctor.render.html.pairs import MEANINGS, pair
+"""What a page shows of two texts."""
+
+from hypothesis import given
+
+from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness, NumbersApart
+from ci_doctor.render.html.pairs import (
+    MEANINGS,
+    VisibleRun,
+    differing,
+    look_alike,
+    loose_spaces,
+    pair,
+    runs,
+    segment_runs,
+)
+from ci_doctor.render.html.texts import clipped, day, prose, value
+from tests.unit.render.strategies import TEXT, patient
+
+
+def test_what_cannot_be_seen_becomes_a_mark() -> None:
+    found = list(runs("a\u200b\x00\n\t\u00a0\ud800\u202eb", ()))
+
+    assert [(run.mark, run.text) for run in found] == [
+        ("", "a"), ("cp", "U+200B"), ("cp", "U+0000"), ("nl", "\n"), ("tab", "\t"), ("cp", "U+00A0"),
+        ("cp", "U+D800"), ("cp", "U+202E"), ("", "b"),
+    ]  # fmt: skip
+    assert found[1].title == "zero width space"
+
+
+@given(TEXT)
+@patient
+def test_runs_lose_nothing(text: str) -> None:
+    assert (
+        "".join(_character(run) if run.mark == "cp" else run.text for run in runs(text, range(99)))
+        == text
+    )
+
+
+def _character(run: VisibleRun) -> str:
+    return chr(int(run.text.replace("U+", "0x"), 0))
+
+
+def test_only_spaces_that_are_easily_overlooked_are_marked() -> None:
+    assert loose_spaces(" a b  c \nd") == {0, 4, 5, 7}
+
+
+def test_a_space_between_two_segments_is_not_at_the_end_of_a_line() -> None:
+    left, _ = differing("one two three", "one 2 three")
+
+    assert [(differs, [run.text for run in found]) for differs, found in segment_runs(left)] == [
+        (False, ["one "]), (True, ["two"]), (False, [" three"]),
+    ]  # fmt: skip
+
+
+@given(TEXT, TEXT)
+@patient
+def test_segments_make_up_both_sides_and_what_does_not_differ_is_the_same(
+    left: str, right: str
+) -> None:
+    ours, theirs = differing(left, right)
+
+    assert "".join(segment.text for segment in ours) == left
+    assert "".join(segment.text for segment in theirs) == right
+    assert [each.text for each in ours if not each.differs] == [
+        each.text for each in theirs if not each.differs
+    ]
+
+
+def test_texts_that_look_the_same_are_told_from_those_that_are() -> None:
+    assert look_alike("caf\u00e9", "cafe\u0301")
+    assert not look_alike("cat", "cat")
+    assert not look_alike("cat", "dog")
 
 
 def test_the_page_says_how_far_two_vectors_lie_apart() -> None:
     apart = NumbersApart(count=1024, places=3, first=7, largest=1e-7, ulp=1200, cosine=2e-7)
-    about = AlignedAnswers(request="r", field="vector of 1,024", hardness="numbers", apart=apart)
+    about = AlignedAnswers(
+        request="r", field="vector of 1,024", hardness=Hardness.NUMBERS, apart=apart
+    )
     assert pair(about).meaning == "differs at 3 places, cosine distance 2e-07, largest 1,200 ULP"
 
 
 def test_other_numbers_are_explained_by_their_kind() -> None:
-    about = AlignedAnswers(request="r", field="logprobs", hardness="numbers")
+    about = AlignedAnswers(request="r", field="logprobs", hardness=Hardness.NUMBERS)
     assert pair(about).meaning == MEANINGS["numbers"]
 
 
@@ -19,3 +91,21 @@ def test_one_place_and_one_number_are_in_the_singular() -> None:
     assert one.words == "differs at 1 place, largest 1 ULP"
     score = NumbersApart(count=1, places=1, first=0, largest=0.25, ulp=9)
     assert score.words == "differs by 0.25, 9 ULP"
+
+
+def test_words_for_a_page() -> None:
+    assert [(piece.text, piece.code) for piece in prose("set `A=1` and `B`")] == [
+        ("set ", False), ("A=1", True), (" and ", False), ("B", True),
+    ]  # fmt: skip
+    assert [piece.text for piece in prose("an odd ` one")] == ["an odd ` one"]
+    assert day("2026-11-03T09:30:00.000Z") == "2026-11-03 09:30:00 UTC"
+    assert day("yesterday") == "yesterday"
+    assert clipped("abc", 3) == "abc"
+    assert clipped("abcd", 3) == "abc… (1 more characters)"
+    assert [value(found) for found in (None, "x", 3, True, {"b": 1, "a": [2]})] == [
+        "unknown",
+        "x",
+        "3",
+        "true",
+        '{"a": [2], "b": 1}',
+    ]

@@ -23,9 +23,7 @@ def send(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_cancels_what_is_watched_and_is_remembered(number: signal.Signals) -> None:
     async def run(interruption: Interruption) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        with interruption.watch(task):
+        with interruption.watch():
             send(number)
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.sleep(30)
@@ -48,9 +46,7 @@ def test_the_first_signal_is_the_one_that_is_remembered() -> None:
 
 def test_a_signal_from_before_cancels_at_once() -> None:
     async def run() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        with interruption.watch(task), pytest.raises(asyncio.CancelledError):
+        with interruption.watch(), pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(30)
 
     interruption = Interruption()
@@ -64,9 +60,7 @@ def test_one_wish_heard_twice_is_one_and_a_later_one_is_another() -> None:
 
     async def run() -> None:
         nonlocal cancelled
-        task = asyncio.current_task()
-        assert task is not None
-        with interruption.watch(task):
+        with interruption.watch():
             send(signal.SIGTERM)
             send(signal.SIGTERM)  # as timeout(1) does
             began = clock.now()

@@ -17,14 +17,13 @@ import psutil
 import pytest
 
 from ci_doctor.system.processes.limited_runs import (
-    LimitedRun,
     LimitedRuns,
     SeparateRun,
     run_limited,
 )
 
 
-def run_one(tmp_path: Path, code: str, timeout_s: float = 60) -> LimitedRun:
+def run_one(tmp_path: Path, code: str, timeout_s: float = 60) -> SeparateRun:
     return run_limited(
         [sys.executable, "-c", code], timeout_s=timeout_s, cwd=tmp_path, environ={**os.environ}
     )
@@ -33,11 +32,11 @@ def run_one(tmp_path: Path, code: str, timeout_s: float = 60) -> LimitedRun:
 def test_the_output_and_the_exit_code_are_kept(tmp_path: Path) -> None:
     ran = run_one(tmp_path, "import sys; print('a'); print('b', file=sys.stderr); sys.exit(3)")
     assert ran.exit_code == 3
-    assert set(ran.output.split()) == {"a", "b"}
+    assert set(ran.stdout.split()) == {"a", "b"}
 
 
 def test_nothing_on_the_output_is_told_by_the_exit_code(tmp_path: Path) -> None:
-    assert run_one(tmp_path, "import os; os._exit(4)").last_line == "exit code 4, no output"
+    assert run_one(tmp_path, "import os; os._exit(4)").last_words == "exit code 4, no output"
 
 
 def test_the_time_limit_ends_what_was_started_too(tmp_path: Path) -> None:

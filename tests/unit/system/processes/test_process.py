@@ -284,7 +284,7 @@ def test_a_process_is_held_from_its_pid_to_its_end() -> None:
         process.kill()
         assert has_ended(held.pidfd, limit_s=30)
         assert held.has_ended()
-        assert held.returncode() == -9
+        assert held.wait() == -9
     held.close()
     held.close()
 

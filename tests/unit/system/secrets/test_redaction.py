@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome
-from ci_doctor.model.report import SCHEMA
+from ci_doctor.model.outcome import SCHEMA, Attempt, Case, CaseAttempt, CaseOutcome
 from ci_doctor.model.table import text_table
 from ci_doctor.render import json as report_json
 from ci_doctor.system.secrets.redaction import Redactor

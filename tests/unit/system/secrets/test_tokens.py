@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from ci_doctor.model.report import SCHEMA, Report
+from ci_doctor.model.outcome import SCHEMA, Report
 from ci_doctor.model.table import Scalar, Table, row
 from ci_doctor.render import RENDERERS
 from ci_doctor.system.secrets import log_files

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.checks.gpu_proof.torch_gpus import PROGRAMS
+from ci_doctor.checks.gpu_proof import PROGRAMS
 from tests.support.gpu_proof import STAND_IN
 
 

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the configuration and the job: `[cache]`, its store, whom to believe, and how far a transfer is."""
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.caches.compiled import LogWords, read_lines
+from ci_doctor.caches.settings import CacheSettings
+from ci_doctor.caches.targets import CacheTarget
+from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_above_zero
+from ci_doctor.config.loading import Config, load_config
+from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
+from ci_doctor.model.distribution import install_extra
+from ci_doctor.session.printing import say
+from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.manifest import Origin
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.trust import AllowedSigners, JobScopes, TrustRules, namespace_of, scopes_of
+from ci_doctor.system import clock
+from ci_doctor.version import tool_version
+
+KEY_VARIABLE = "CI_DOCTOR_CACHE_KEY_TEXT"
+_LIBRARIES = ("blake3", "cryptography", "zstandard")
+
+
+class CacheSetting(Struct, frozen=True, kw_only=True):
+    """`[cache]` with the flags over it; paths are resolved. The deadline runs from now on."""
+
+    settings: CacheSettings
+    deadline: Deadline
+
+    @property
+    def has_key(self) -> bool:
+        """Whether this job can sign."""
+        return self.settings.key is not None or bool(os.environ.get(KEY_VARIABLE))
+
+    @property
+    def scopes(self) -> JobScopes:
+        """Where this job writes and reads."""
+        return scopes_of(os.environ, has_key=self.has_key)
+
+    def address(self) -> str:
+        """Where the caches are. Raises UsageError if nothing names a store."""
+        if self.settings.store is None:
+            raise UsageError(
+                "no store is named", hint="--store DIR|URL, or `store` in [cache] of ci-doctor.toml"
+            )
+        return self.settings.store
+
+    def trusted_store(self) -> TrustedStore:
+        """The store as this job may read it. Raises UsageError, StoreError."""
+        address = self.address()
+        _require_extra(strict=self.settings.strict)
+        store = open_store(address, os.environ, timeout_s=self.deadline.left())
+        return TrustedStore(store=store, scopes=self.scopes.read, rules=self._rules())
+
+    def _rules(self) -> TrustRules:
+        signers = self.settings.allowed_signers
+        allowed = AllowedSigners.read(Path(signers)) if signers is not None else None
+        now_ms = round(clock.epoch() * 1000)
+        return TrustRules(policy=self.settings.trust, allowed=allowed, now_ms=now_ms)
+
+
+def cache_setting(config_path: Path | None, flags: Mapping[str, Any]) -> CacheSetting:
+    """The setting of one command. Raises ConfigError, UsageError."""
+    loaded = load_config(config_path, Path.cwd())
+    settings, origins = decode_section(
+        loaded, "cache", CacheSettings, environ=os.environ, flags=flags
+    )
+    budget = seconds_above_zero(settings.budget, "budget")
+    return CacheSetting(settings=_resolved(loaded, settings, origins), deadline=Deadline(budget))
+
+
+def _resolved(loaded: Config, settings: CacheSettings, origins: Origins) -> CacheSettings:
+    """Paths of the file are relative to it."""
+    changed = {}
+    for name in ("store", "key", "allowed_signers"):
+        value = getattr(settings, name)
+        if value is not None and "://" not in value:
+            changed[name] = str(path_in(loaded, origins[name], value).expanduser().absolute())
+    return replace(settings, **changed)
+
+
+def _require_extra(*, strict: bool) -> None:
+    """Raises StoreError without the extra `cache`, which is an error of usage for the strict."""
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if not missing:
+        return
+    message = f"caches need {' and '.join(missing)}, not installed here"
+    hint = install_extra("cache")
+    if strict:
+        raise UsageError(message, hint=hint)
+    raise StoreError(StoreFailure.MISSING, f"{message}: {hint}", hint=hint)
+
+
+def origin_of(about: About, environ: Mapping[str, str]) -> Origin:
+    """The job that saves, as far as it is known."""
+    return Origin(
+        tool=f"ci-doctor {tool_version()}",
+        pipeline=about.pipeline,
+        build=str(about.build) if about.build is not None else None,
+        commit=about.commit,
+        branch=about.branch,
+        job=about.job,
+        agent=environ.get("BUILDKITE_AGENT_NAME"),
+    )
+
+
+def gpus_of(about: About) -> int:
+    """How many GPUs wait while this job compiles; 0 if none is known."""
+    return len(about.gpus)
+
+
+def signer_of(setting: CacheSetting) -> Signer | None:
+    """The signer for what this job writes; None without a key. Raises UsageError."""
+    namespace = namespace_of(setting.scopes.write)
+    if setting.settings.key is not None:
+        return load_signer(Path(setting.settings.key), namespace)
+    text = os.environ.get(KEY_VARIABLE)
+    return signer_from_text(text, KEY_VARIABLE, namespace) if text else None
+
+
+def logs_of(log: Path | None, targets: Iterable[CacheTarget]) -> dict[str, LogWords]:
+    """What the log says of each family, by its name. Raises UsageError if it cannot be read."""
+    if log is None:
+        return {}
+    try:
+        words = {}
+        for target in targets:
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                words[target.family.name] = read_lines(lines, target.family)
+    except OSError as error:
+        raise UsageError(f"cannot read the log {log}: {error.strerror}") from error
+    return words
+
+
+_QUIET_S = 2.0
+
+
+class TransferProgress:
+    """The steps of a transfer, told from its own thread; a step may hang, so a timer shows it."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._step = "waiting for the other processes of this machine"
+        self._guard = threading.Lock()
+        self._is_late = False
+        self._timer = threading.Timer(_QUIET_S, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+
+    def __call__(self, step: str) -> None:
+        """Remember the step, and print it if two seconds have passed."""
+        with self._guard:
+            self._step = step
+            is_late = self._is_late
+        if is_late:
+            say(f"ci-doctor: {step}\n")
+
+    def _show(self) -> None:
+        with self._guard:
+            self._is_late = True
+            step = self._step
+        say(f"ci-doctor: {step} (for {self._deadline_s:.0f} s at most)\n")

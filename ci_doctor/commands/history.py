@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor history`, and the commands below it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ci_doctor.commands.documented import Group, option
+from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
+from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from ci_doctor.history.address import DatabaseAddress
+    from ci_doctor.history.database import HistoryWindow
+    from ci_doctor.history.evidence import JobEvidence
+    from ci_doctor.history.ingest import BuildFiles, Tell
+    from ci_doctor.history.settings import HistorySettings
+
+
+@click.group(
+    "history",
+    examples={
+        "ci-doctor history ingest reports/": "Read the reports of some jobs.",
+        "ci-doctor history flaky": "List the flaky tests.",
+    },
+    cls=Group,
+)
+def history() -> None:
+    """Keep every attempt of every test, and ask which are flaky, and since when."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def database_options(function: F) -> F:
+    """`--database`, `--config`, and the options of output."""
+    function = output_options(function)
+    function = config_option(function)
+    return option(
+        "--database",
+        group="Database",
+        metavar="FILE|URL",
+        help="A SQLite file, or postgresql://user@host/database. [default: that of [history], else "
+        "ci-doctor-history.sqlite]",
+    )(function)
+
+
+def window_options(function: F) -> F:
+    """`--days` and `--branch`."""
+    function = option(
+        "--branch",
+        group="Attempts",
+        metavar="NAME",
+        help="Only attempts of this branch. [default: all]",
+    )(function)
+    return option(
+        "--days",
+        group="Attempts",
+        type=click.IntRange(min=1),
+        help="How far back to look. [default: that of [history], else 30]",
+    )(function)
+
+
+def history_settings(
+    config_path: Path | None, database: str | None, days: int | None = None
+) -> tuple["HistorySettings", "DatabaseAddress"]:
+    """The settings, and the database they name. Raises UsageError; the extra must be installed."""
+    from ci_doctor.commands.run_record import configured_history
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.history.address import DEFAULT_FILE, database_address, require_extra
+
+    loaded = load_config(config_path, Path.cwd())
+    settings, address = configured_history(loaded, {"database": database, "days": days})
+    if address is None:
+        address = database_address(DEFAULT_FILE)
+    require_extra("history" if address.file is not None else "postgres")
+    return settings, address
+
+
+@contextmanager
+def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
+    """The database, for a command that writes; a SQLite file is made if there is none."""
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.upkeep import open_database
+
+    engine = open_database(address, busy_s=BUSY_S)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def read_history(address: "DatabaseAddress") -> Iterator["Connection"]:
+    """A transaction that reads. Raises UsageError if nothing was ever written there."""
+    from ci_doctor.history.database import reading
+
+    require_existing(address)
+    with opened(address) as engine, reading(engine) as connection:
+        yield connection
+
+
+def require_existing(address: "DatabaseAddress") -> None:
+    """Raises UsageError if there is no such file."""
+    if address.file is not None and not address.file.exists():
+        raise UsageError(
+            f"there is no history at {address.file}",
+            hint=f"ci-doctor history ingest --database {address.file} FOLDER",
+        )
+
+
+def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow":
+    """The last days, up to now."""
+    from ci_doctor.history.database import last_days
+    from ci_doctor.system import clock
+
+    return last_days(settings.days, round(clock.epoch() * 1000), branch)
+
+
+@history.command(
+    "ingest",
+    section="history",
+    examples={
+        "ci-doctor history ingest reports/ 'junit/*.xml'": "Write the attempts of all files to the history.",
+        "ci-doctor history ingest --build current": "In a Buildkite job: read the artifacts of this build.",
+    },
+    exits={
+        0: "ingested, or known already",
+        86: "no file holds evidence",
+    },
+)
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=PATH)
+@option(
+    "--about",
+    group="Evidence",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Facts of the job that the files do not hold: pipeline, build, step, label, job, commit, branch, agent, "
+    "queue. Repeatable. [default in a Buildkite job: that job]",
+)
+@option(
+    "--build",
+    "builds",
+    group="Evidence",
+    multiple=True,
+    metavar="BUILD",
+    help="The artifacts of a build: in a job by buildkite-agent `current`, a number of this pipeline, "
+    "an address or an id. A number and an address need $BUILDKITE_API_TOKEN. Repeatable.",
+)
+@database_options
+@pass_session
+def ingest(
+    session: Session,
+    /,
+    *,
+    paths: tuple[str, ...],
+    about: tuple[str, ...],
+    builds: tuple[str, ...],
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Write the attempts in evidence files to the history, each file once.
+
+    A PATH is a file, a folder or a pattern: reports of ci-doctor, and JUnit XML of any tool.
+    """
+    if not paths and not builds:
+        raise UsageError(
+            "nothing is to be ingested", hint="name files, folders, or --build current"
+        )
+    session.claim()
+    _, address = history_settings(config_path, database)
+
+    from ci_doctor.buildkite.job import step_label
+    from ci_doctor.commands.teller import late_teller
+    from ci_doctor.history.ingest import ingest as ingested
+    from ci_doctor.history.outcomes import ingest_outcome
+    from ci_doctor.history.own_report import known_job
+
+    known = known_job(about, session.about, step_label(os.environ))
+    with late_teller() as tell, ExitStack() as stack:
+        downloaded = _downloaded(builds, known_job(about, About()), stack, tell)
+        engine = stack.enter_context(opened(address))
+        result = ingested(engine, paths, known, session.redactor.text, tell, downloaded=downloaded)
+    return session.finish(ingest_outcome(result, address.label), on_stdout=True)
+
+
+def _downloaded(
+    words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
+) -> "BuildFiles":
+    """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
+    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files
+
+    if not words:
+        return BuildFiles()
+    agent = agent_of_job(os.environ)
+    from ci_doctor.buildkite.rest import named_build
+    from ci_doctor.system.files.own_directory import own_directory
+
+    builds = [named_build(word, os.environ) for word in words]
+    folder = Path(stack.enter_context(own_directory("history")))
+    return build_files(builds, agent, folder, asked, tell)
+
+
+@history.command(
+    "flaky",
+    section="history",
+    examples={
+        "ci-doctor history flaky --days 14 --branch main": "List the flaky tests of a branch.",
+    },
+)
+@window_options
+@database_options
+@pass_session
+def flaky(
+    session: Session,
+    /,
+    *,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """List the flaky tests, the surest first.
+
+    A test is proven flaky if it passed and failed on one commit. One that changed its result three
+    times or more is listed, too. Failures in an hour of an agent in which far more failed than
+    usual count as infrastructure.
+    """
+    session.claim()
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.flaky import flaky_facts
+    from ci_doctor.history.outcomes import flaky_outcome
+
+    with read_history(address) as connection:
+        facts = flaky_facts(connection, window_of(settings, branch))
+    return session.finish(flaky_outcome(facts), on_stdout=True)
+
+
+@history.command(
+    "test",
+    section="history",
+    examples={
+        "ci-doctor history test test_stream": "Show the attempts of one test.",
+    },
+)
+@click.argument("name")
+@window_options
+@database_options
+@pass_session
+def test(
+    session: Session,
+    /,
+    *,
+    name: str,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Show the attempts of one test: its rate, its causes, its agents, the newest attempts.
+
+    NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
+    """
+    session.claim()
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
+    from ci_doctor.history.outcomes import one_test_outcome
+
+    window = window_of(settings, branch)
+    with read_history(address) as connection:
+        test_row = named_test(connection, name)
+        number = branch_number(connection, branch)
+        attempts = attempts_of(connection, test_row.number, window, number)
+    return session.finish(one_test_outcome(one_test_facts(test_row, attempts)), on_stdout=True)
+
+
+@history.command(
+    "began",
+    section="history",
+    examples={
+        "ci-doctor history began tests/test_serving.py::test_stream": "Name the commit with which a test began to fail.",
+    },
+)
+@click.argument("name")
+@window_options
+@database_options
+@pass_session
+def began(
+    session: Session,
+    /,
+    *,
+    name: str,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Name the commit with which a test began to fail more often, as an interval of commits.
+
+    The runs may be noisy: a change-point is looked for, and reported with its probability. Commits
+    stand in the order of their first run. NAME is as in `history test`.
+    """
+    session.claim()
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.database import branch_number
+    from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+    from ci_doctor.history.outcomes import began_outcome
+
+    window = window_of(settings, branch)
+    with read_history(address) as connection:
+        test_row = named_test(connection, name)
+        number = branch_number(connection, branch)
+        attempts = attempts_of(connection, test_row.number, window, number)
+    return session.finish(began_outcome(began_facts(test_row, attempts)), on_stdout=True)
+
+
+@history.group(
+    "quarantine",
+    examples={
+        "ci-doctor history quarantine suggest": "Print entries for ci-doctor-quarantine.toml.",
+    },
+    cls=Group,
+)
+def quarantine() -> None:
+    """Suggest which tests are to run without deciding."""
+
+
+@quarantine.command(
+    "suggest",
+    section="history",
+    examples={
+        "ci-doctor history quarantine suggest --for-days 7": "Print entries that end in a week.",
+    },
+)
+@option(
+    "--for-days",
+    type=click.IntRange(min=1),
+    default=14,
+    help="After how many days the entries end. [default: 14]",
+)
+@window_options
+@database_options
+@pass_session
+def suggest(
+    session: Session,
+    /,
+    *,
+    for_days: int,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Print entries for ci-doctor-quarantine.toml; no file is changed.
+
+    An entry is suggested for each test that passed and failed on two commits or more, and is
+    neither deleted, nor mended, nor broken by a commit that `history began` names.
+    """
+    session.claim()
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.flaky import flaky_facts
+    from ci_doctor.history.outcomes import quarantine_outcome
+    from ci_doctor.history.quarantine import suggested
+
+    window = window_of(settings, branch)
+    with read_history(address) as connection:
+        flaky = flaky_facts(connection, window).flaky
+        facts = suggested(connection, flaky, window, days=for_days)
+    return session.finish(quarantine_outcome(facts), on_stdout=True)
+
+
+_DIRECTORY = Path("ci-doctor-history")
+
+
+@history.command(
+    "report",
+    section="history",
+    examples={
+        "ci-doctor history report --report-dir page": "Write page/report.html.",
+    },
+)
+@window_options
+@database_options
+@pass_session
+def report(
+    session: Session,
+    /,
+    *,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Write a page of tests against time: report.html in the report directory.
+
+    Scattered dots are flaky tests, full columns are infrastructure. The page is one file that loads
+    nothing. Without --report-dir the directory is ci-doctor-history.
+    """
+    directory = session.claim(_DIRECTORY) or _DIRECTORY
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.flaky import strip_facts
+    from ci_doctor.history.outcomes import report_outcome
+
+    with read_history(address) as connection:
+        facts = strip_facts(connection, window_of(settings, branch))
+    return session.finish(report_outcome(facts, directory), on_stdout=True)
+
+
+@history.command(
+    "prune",
+    section="history",
+    examples={
+        "ci-doctor history prune --keep-days 180": "Keep half a year.",
+    },
+)
+@option(
+    "--keep-days",
+    type=click.IntRange(min=1),
+    required=True,
+    help="How many days up to today, in UTC, stay.",
+)
+@database_options
+@pass_session
+def prune(
+    session: Session, /, *, keep_days: int, database: str | None, config_path: Path | None
+) -> int:
+    """Remove the attempts of earlier days, and make the file smaller.
+
+    The evidence files are not touched. Their hashes stay known, so ingesting them again does not
+    bring the attempts back.
+    """
+    session.claim()
+    _, address = history_settings(config_path, database)
+
+    from ci_doctor.history.database import last_days
+    from ci_doctor.history.evidence import utc_text
+    from ci_doctor.history.outcomes import prune_outcome
+    from ci_doctor.history.upkeep import prune as pruned
+    from ci_doctor.system import clock
+
+    require_existing(address)
+    window = last_days(keep_days, round(clock.epoch() * 1000))
+    with opened(address) as engine:
+        removed = pruned(engine, window.first_day)
+    day = utc_text(window.since_ms)[:10]
+    return session.finish(prune_outcome(removed, day, address.label), on_stdout=True)
+
+
+@history.command(
+    "upgrade",
+    section="history",
+    examples={
+        "ci-doctor history upgrade --database postgresql://ci@db.example/history": "Make or upgrade the schema of a PostgreSQL database.",
+    },
+)
+@database_options
+@pass_session
+def upgrade(session: Session, /, *, database: str | None, config_path: Path | None) -> int:
+    """Bring the schema of the database to this version of ci-doctor.
+
+    A SQLite file is upgraded by every command, after a copy was made beside it. A PostgreSQL
+    database is upgraded, and made, by this command alone.
+    """
+    session.claim()
+    _, address = history_settings(config_path, database)
+
+    from ci_doctor.history.database import BUSY_S
+    from ci_doctor.history.outcomes import upgrade_outcome
+    from ci_doctor.history.upkeep import upgrade as upgraded
+
+    change = upgraded(address, busy_s=BUSY_S)
+    return session.finish(upgrade_outcome(change, address.label), on_stdout=True)

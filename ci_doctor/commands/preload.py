@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor preload`, and the commands below it."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from ci_doctor.commands.documented import Group, option
+from ci_doctor.commands.options import (
+    PYTHON_OPTION,
+    VENV_OPTION,
+    config_option,
+    dry_run_option,
+    output_options,
+    pass_session,
+)
+from ci_doctor.commands.setup_env import read_settings
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.environment.settings import SetupEnvSettings
+    from ci_doctor.preload.interpreter import Interpreters
+
+
+@click.group(
+    "preload",
+    examples={
+        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload verify --venv .venv": "Show that they work.",
+    },
+    cls=Group,
+)
+def preload() -> None:
+    """Manage shims: each imports a module before a background thread can race for it."""
+
+
+_RULES = "Rules"
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def target_options(function: F) -> F:
+    """`--python` and `--venv`."""
+    for each in (VENV_OPTION, PYTHON_OPTION):
+        function = each(function)
+    return function
+
+
+def rule_options(function: F) -> F:
+    """`--preset`, `--rule`, the rules as arguments, `--replace` and `--force`."""
+    for each in (
+        option(
+            "--force",
+            group=_RULES,
+            is_flag=True,
+            help="Take presets that are not for the installed version, too.",
+        ),
+        option(
+            "--replace",
+            group=_RULES,
+            is_flag=True,
+            help="Arm only these rules, instead of adding them.",
+        ),
+        option(
+            "--rule",
+            "rules",
+            group=_RULES,
+            multiple=True,
+            metavar="TRIGGER=MODULE[:ATTR,ATTR]",
+            help="Import MODULE before TRIGGER. Repeatable.",
+        ),
+        option(
+            "--preset",
+            "presets",
+            group=_RULES,
+            multiple=True,
+            metavar="NAME",
+            callback=_require_names,
+            help="Rules by name: vllm. Repeatable.",
+        ),
+        click.argument(
+            "more_rules",
+            nargs=-1,
+            metavar="[RULE]...",
+        ),
+    ):
+        function = each(function)
+    return function
+
+
+def settings_of(
+    session: Session,
+    config_path: Path | None,
+    pythons: Sequence[str],
+    venvs: Sequence[str],
+    rules: Sequence[str] = (),
+) -> "SetupEnvSettings":
+    """`[setup-env]`, with what the command line gives instead.
+
+    Interpreters on the command line replace all of the file's, of both kinds.
+    """
+    named = {"pythons": tuple(pythons), "venvs": tuple(venvs)}
+    flags = {**named, "preload": tuple(rules)}
+    settings = read_settings(session, config_path, os.environ, flags, keeps_missing=True)
+    if pythons or venvs:
+        return replace(settings, pythons=named["pythons"], venvs=named["venvs"])
+    return settings
+
+
+def interpreters_of(settings: "SetupEnvSettings") -> "Interpreters":
+    """The interpreters that the settings name."""
+    from ci_doctor.preload.interpreter import Interpreters
+
+    return Interpreters(pythons=settings.pythons, venvs=settings.venvs, projects=settings.projects)
+
+
+def _require_names(
+    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    for name in names:
+        if "=" in name:
+            message = f"--preset {name}: this is a rule, not a name"
+            raise UsageError(message, hint=f"write --rule '{name}'")
+    return names
+
+
+@preload.command(
+    "plan",
+    section="setup-env",
+    examples={
+        "ci-doctor preload plan --preset vllm --venv .venv": "Show what would be installed.",
+    },
+    exits={
+        0: "planned",
+        1: "a rule cannot be proven or armed in an interpreter",
+        75: "an interpreter cannot be started",
+    },
+)
+@rule_options
+@target_options
+@config_option
+@output_options
+@pass_session
+def plan(
+    session: Session,
+    more_rules: tuple[str, ...],
+    presets: tuple[str, ...],
+    rules: tuple[str, ...],
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    replace: bool,
+    force: bool,
+    config_path: Path | None,
+) -> int:
+    """Print what `install` would do, file by file in each interpreter; change nothing.
+
+    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
+    `preload` in [setup-env]. A child of each interpreter imports the modules to preload once, to
+    check the effect.
+    """
+    from ci_doctor.preload.install import install
+
+    session.claim()
+    texts = (*presets, *rules, *more_rules)
+    settings = settings_of(session, config_path, pythons, venvs, texts)
+    targets = interpreters_of(settings)
+    outcome = install(targets, settings.preload, replace=replace, force=force, dry_run=True)
+    return session.finish(outcome, on_stdout=outcome.error is None)
+
+
+@preload.command(
+    "install",
+    section="setup-env",
+    examples={
+        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload install --rule vllm=transformers:GenerationConfig --python python3": "Install a rule of your own.",
+    },
+    exits={
+        0: "installed, or there already",
+        1: "a rule cannot be proven or armed in an interpreter",
+        75: "an interpreter cannot be started or written to",
+    },
+)
+@rule_options
+@target_options
+@config_option
+@dry_run_option
+@output_options
+@pass_session
+def install(
+    session: Session,
+    more_rules: tuple[str, ...],
+    presets: tuple[str, ...],
+    rules: tuple[str, ...],
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    replace: bool,
+    force: bool,
+    config_path: Path | None,
+    dry_run: bool,
+) -> int:
+    """Install a shim with the rules in each interpreter, or in none if one is refused.
+
+    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
+    `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
+    nothing.
+    """
+    from ci_doctor.preload.install import install as install_rules
+
+    session.claim()
+    texts = (*presets, *rules, *more_rules)
+    settings = settings_of(session, config_path, pythons, venvs, texts)
+    targets = interpreters_of(settings)
+    outcome = install_rules(
+        targets, settings.preload, replace=replace, force=force, dry_run=dry_run
+    )
+    return session.finish(outcome, on_stdout=outcome.error is None)
+
+
+@preload.command(
+    "status",
+    section="setup-env",
+    examples={
+        "ci-doctor preload status --venv .venv": "Show the shims of one environment.",
+    },
+)
+@target_options
+@config_option
+@output_options
+@pass_session
+def status(
+    session: Session,
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    config_path: Path | None,
+) -> int:
+    """Print installed shims, whether they are unchanged, and what else runs at every start."""
+    from ci_doctor.preload.status import status as status_of
+
+    session.claim()
+    outcome = status_of(interpreters_of(settings_of(session, config_path, pythons, venvs)))
+    return session.finish(outcome, on_stdout=outcome.error is None)
+
+
+@preload.command(
+    "verify",
+    section="setup-env",
+    examples={
+        "ci-doctor preload verify --venv .venv": "Show the race lost without the shim, and won with it.",
+    },
+    exits={
+        0: "proven, or no longer needed",
+        1: "the shim fails",
+        86: "nothing is proven",
+    },
+)
+@target_options
+@option(
+    "--runs",
+    group="Runs",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Runs of each race, with and without the shim.",
+)
+@config_option
+@output_options
+@pass_session
+def verify(
+    session: Session,
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    runs: int,
+    config_path: Path | None,
+) -> int:
+    """Prove that the shim is armed, and wins a race lost without it.
+
+    A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed.
+    """
+    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.preload.verify import verify as verify_shims
+
+    session.claim()
+    targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
+    with Teller(StepSource(LineKind.STATUS), group="ci-doctor preload verify: runs") as tell:
+        outcome = verify_shims(targets, runs=runs, tell=tell)
+    return session.finish(outcome, on_stdout=outcome.error is None)
+
+
+@preload.command(
+    "remove",
+    section="setup-env",
+    examples={
+        "ci-doctor preload remove --venv .venv --trigger vllm": "Remove one rule.",
+    },
+)
+@target_options
+@option("--trigger", group="Rules", metavar="NAME", help="Remove only the rule with this trigger.")
+@config_option
+@dry_run_option
+@output_options
+@pass_session
+def remove(
+    session: Session,
+    pythons: tuple[str, ...],
+    venvs: tuple[str, ...],
+    trigger: str | None,
+    config_path: Path | None,
+    dry_run: bool,
+) -> int:
+    """Remove the shim, and nothing that ci-doctor did not write."""
+    from ci_doctor.preload.install import remove as remove_rules
+
+    session.claim()
+    targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
+    outcome = remove_rules(targets, trigger=trigger, dry_run=dry_run)
+    return session.finish(outcome, on_stdout=outcome.error is None)

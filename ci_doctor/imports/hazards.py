@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Every import hazard of the processes of a run, the worst first; whether one happened, and what harm it did.
+
+A hazard happens if a thread is handed an incomplete module, or a discarded one. That is harmless as
+long as the thread finds in it what it reads.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.imports.crossings import (
+    CYCLE,
+    SUBMODULE,
+    HazardKind,
+    ProcessImports,
+    badness,
+    is_own,
+)
+from ci_doctor.imports.locks import ComparisonBudget, Forest, ForestBuilder, Graph, History
+from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED, replaced_modules
+from ci_doctor.imports.trace import (
+    Deadlock,
+    End,
+    ImportEvent,
+    Missing,
+    RecordedProcess,
+    RecordedRun,
+)
+from ci_doctor.model.facts.import_race import Closeness, Hazard, Site
+
+KINDS: Final = {kind.name: kind for kind in (REPLACED, CYCLE, SUBMODULE, FAILED, RELOAD, COPIED)}
+
+
+def kind_of(hazard: Hazard) -> HazardKind:
+    """The kind that its name means."""
+    return KINDS[hazard.kind]
+
+
+class HarmKind(StrEnum):
+    """What went wrong.
+
+    MISSING_NAME: a thread read a name that the complete module has. DEADLOCK_ERROR: an import ended
+    with importlib's `_DeadlockError`. UNFINISHED_MODULE: an import received a module whose own
+    import had failed, instead of the error.
+    """
+
+    MISSING_NAME = "missing name"
+    DEADLOCK_ERROR = "deadlock error"
+    UNFINISHED_MODULE = "unfinished module"
+
+
+class Harm(Struct, frozen=True, kw_only=True):
+    """One thing that went wrong in `thread` with module `name`.
+
+    attribute and site: the missing name and where it was read; None for the other kinds.
+    """
+
+    kind: HarmKind
+    thread: str
+    name: str
+    attribute: str | None = None
+    site: Site | None = None
+
+
+def was_handed_out(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
+    """Whether a thread received a wrong object, or CPython let it continue without its lock."""
+    hands_out = kind_of(hazard).hands_out
+    return any(hands_out(hazard, event) for process in processes for event in process.events)
+
+
+def harms(hazard: Hazard, processes: Iterable[RecordedProcess]) -> Iterator[Harm]:
+    """What went wrong with the modules of `hazard`, in the order in which it happened."""
+    for process in processes:
+        for event in process.events:
+            kind = _kind(hazard, event, process)
+            if kind is not None:
+                missing = event if isinstance(event, Missing) else None
+                yield Harm(
+                    kind=kind,
+                    thread=process.threads[event.n].name,
+                    name=getattr(event, "name", ""),
+                    attribute=None if missing is None else missing.attribute,
+                    site=None if missing is None else missing.site,
+                )
+
+
+def _kind(hazard: Hazard, event: ImportEvent, process: RecordedProcess) -> HarmKind | None:
+    match event:
+        case Missing() if event.name in hazard.modules:
+            # The complete module does not have the name either: nothing was missed.
+            if (event.name, event.attribute) in process.absent:
+                return None
+            return HarmKind.MISSING_NAME
+        case Deadlock(raised=True) if is_own(hazard, event):
+            return HarmKind.DEADLOCK_ERROR
+        case _:
+            kind = kind_of(hazard)
+            is_harm = kind.is_harm and kind.hands_out(hazard, event)
+            return HarmKind.UNFINISHED_MODULE if is_harm else None
+
+
+def newly_failed(
+    recorded: Iterable[RecordedProcess], held: Iterable[RecordedProcess]
+) -> tuple[str, ...]:
+    """The modules that were loaded in the run `recorded` and only failed in the run `held`."""
+    fine = _ended(recorded, {"loaded"}) - _ended(recorded, {"failed", "missing"})
+    broken = _ended(held, {"failed", "missing"})
+    return tuple(sorted(fine & broken))
+
+
+def _ended(processes: Iterable[RecordedProcess], statuses: set[str]) -> set[str]:
+    names = set()
+    for process in processes:
+        for event in process.events:
+            if isinstance(event, End) and event.status in statuses:
+                names.add(event.name)
+    return names
+
+
+# About half a second each. Only programs with thousands of modules in dozens of threads get there.
+_VISITS = 400_000
+_COMPARISONS = 600_000
+# Of threads that make the same requests at the same lines, in the same order, a few are enough.
+_ALIKE = 3
+_BOUND: Final = (
+    "there may be more: not all of what could meet was compared "
+    f"({_VISITS} imports, {_COMPARISONS} pairs)"
+)
+
+
+class ProcessHazards(Struct, frozen=True, kw_only=True):
+    """The hazards of a process.
+
+    is_whole: False if the comparison stopped at a bound, so that there may be more.
+    """
+
+    hazards: tuple[Hazard, ...] = ()
+    is_whole: bool = True
+
+
+def find_hazards(process: RecordedProcess) -> ProcessHazards:
+    """The hazards of `process`, the worst first.
+
+    Of a module that replaces itself there is one hazard for each two places; of a group of modules
+    that need each other, the closest one. If a bound was reached, the `detail` of each says so.
+    """
+    history = History(process)
+    # One importing thread races with nobody. Most processes end here.
+    if len(history.entries) < 2:
+        return ProcessHazards()
+    graph = Graph(history)
+    wanted = graph.grouped | graph.union(replaced_modules(history))
+    builder = ForestBuilder(history, graph, wanted, _VISITS)
+    found = ProcessImports(
+        history=history,
+        graph=graph,
+        forests=list(_forests(history, builder)),
+        replacing=ComparisonBudget(_COMPARISONS),
+        crossing=ComparisonBudget(_COMPARISONS),
+    )
+    finders = dict.fromkeys(kind.find for kind in KINDS.values())
+    hazards = []
+    for hazard in (hazard for find in finders for hazard in find(found)):
+        has_fired = hazard.closeness is Closeness.HANDED_OUT and any(harms(hazard, (process,)))
+        hazards.append(replace(hazard, closeness=Closeness.FIRED) if has_fired else hazard)
+    # The worst first, so that it is the one that stands for its places and for its group. Of
+    # equally bad ones the one with the shortest chains.
+    hazards.sort(key=lambda each: (badness(each), len(each.first.chain) + len(each.second.chain)))
+    for key in (_places, _reported_once):
+        first: dict[Hashable, Hazard] = {}
+        for hazard in hazards:
+            first.setdefault(key(hazard, graph), hazard)
+        hazards = list(first.values())
+    is_whole = not (builder.is_cut or found.replacing.is_exhausted or found.crossing.is_exhausted)
+    if not is_whole:
+        hazards = [replace(each, detail=f"{each.detail}; {_BOUND}") for each in hazards]
+    return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
+
+
+def _forests(history: History, builder: ForestBuilder) -> Iterator[Forest]:
+    """What each thread would take; of threads that behave alike, a few."""
+    active = {n for n, _ in history.waits}
+    active.update(load.n for loads in history.executed.values() for load in loads)
+    # The threads by what they request and what is loaded by then. What is not wanted differs from
+    # thread to thread, and changes no lock tree.
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for n, entries in history.entries.items():
+        behaviour = [
+            (entry.site, entry.name, builder.progress.before(entry)[0] & builder.wanted)
+            for entry in entries
+        ]
+        alike[tuple(behaviour)].append(n)
+    for threads in alike.values():
+        # A thread that loaded something, or waited, shows more than one that found all of it done.
+        threads.sort(key=lambda n: (n not in active, history.entries[n][0].t))
+        for n in threads[:_ALIKE]:
+            waiting = builder.build(n)
+            if waiting.taken:
+                yield waiting
+            # The same thread if another one has begun the packages: then it takes fewer locks, and
+            # can meet the other one at places where it would have waited.
+            skipping = builder.build(n, skipping=True)
+            if skipping.skipped and skipping.taken:
+                yield skipping
+
+
+def _places(hazard: Hazard, _: Graph) -> Hashable:
+    """What is the same for two hazards of the same modules at the same places."""
+    # Sets: which of the two threads comes first differs from one pair of threads to another.
+    first = hazard.first
+    second = hazard.second
+    if hazard.pair is None:
+        return hazard.kind, hazard.modules, frozenset({first.site, second.site})
+    return hazard.kind, frozenset(hazard.pair), first.chain[0], second.chain[0]
+
+
+def _reported_once(hazard: Hazard, graph: Graph) -> Hashable:
+    """What is reported once: one place of the second import, or a whole group of modules."""
+    if hazard.pair is None:
+        return hazard.kind, hazard.modules, hazard.second.site
+    return next((graph.reach[name] for name in hazard.pair if name in graph.reach), hazard.pair)
+
+
+class RunHazards(Struct, frozen=True, kw_only=True):
+    """The hazards of all processes; `spared` are those that an immune interpreter does not have.
+
+    is_whole: False if the comparison of a process stopped at a bound.
+    """
+
+    hazards: tuple[Hazard, ...]
+    spared: tuple[Hazard, ...]
+    is_whole: bool
+
+
+def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) -> RunHazards:
+    """The hazards of all processes together; `interpreters` as `check_interpreters` returns it."""
+    hazards: list[Hazard] = []
+    spared: list[Hazard] = []
+    is_whole = True
+    for process in recorded.processes:
+        # Not None: an interpreter that could not be checked may be exposed.
+        is_immune = interpreters.get(process.executable) is False
+        in_process = find_hazards(process)
+        is_whole = is_whole and in_process.is_whole
+        for hazard in in_process.hazards:
+            if is_immune and kind_of(hazard).has_fix:
+                spared.append(hazard)
+            else:
+                hazards.append(hazard)
+    return RunHazards(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)

@@ -1,0 +1,586 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The texts that are proposed: requests, ci-doctor.toml, and a step, a workflow and a hook."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+from packaging.version import InvalidVersion, Version
+
+from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.model.distribution import DISTRIBUTION
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
+from ci_doctor.scaffold.candidates import ScaffoldFacts, ServerCandidate
+from ci_doctor.scaffold.servers import Api
+from ci_doctor.scaffold.words import LIVE, unknown_variables
+
+# Starter requests for the APIs that many servers have.
+#
+# All are repeatable: the likeliest token each time, a seed, a bounded answer. Prompts have several lengths,
+# and some a beginning in common: servers reuse the keys and values of a prefix by blocks, 16 tokens in vLLM,
+# 256 in LMCache. So a long prefix has more than 256 tokens, and a cache under test is hit.
+
+ALONE: Final = (
+    "The capital of Norway is",
+    "Count from one to ten in words:",
+    "Name three tools of a carpenter.",
+    "def fibonacci(n):",
+    "Translate into French: the train leaves at noon.",
+    "A list of five colours:\n1.",
+    "Explain in two sentences why ice floats on water.",
+    "Write a short notice for a library that closes one hour earlier on Fridays this winter.",
+)
+# Fits into a context of some hundred tokens, a byte each.
+SHORT_BEGINNING: Final = (
+    "Log of the lock keeper, Monday: the upper gate was painted, two barges waited for an hour, "
+    "and the pump ran until six."
+)
+_LONG_PARTS: Final = (
+    "Register of the harbour at Stone Quay, first quarter.",
+    "The harbour has four berths, two cranes and one dry dock.",
+    "Berth one takes ships of up to ninety metres, berth two of up to seventy.",
+    "Berths three and four are for fishing boats and are free at night.",
+    "The large crane lifts forty tonnes and is inspected on the first Monday of each month.",
+    "The small crane lifts twelve tonnes and was moved to berth two in February.",
+    "In January eleven ships called, and six of them carried timber.",
+    "The timber went by rail to the mill at Upper Ferry, forty wagons in all.",
+    "One ship, the Northern Lark, waited three days because of fog.",
+    "In February nine ships called; four carried salt and two carried machine parts.",
+    "The machine parts were for the new pumps of the dry dock.",
+    "Two pumps were fitted on the fourteenth, and the third one on the twentieth.",
+    "Since then the dock is empty in fifty minutes; before it took two hours.",
+    "In March fourteen ships called, more than in any month of the year before.",
+    "A barge touched the pier of berth three on the ninth; nobody was hurt.",
+    "The pier was repaired within a week, and the barge paid for the planks.",
+    "The fee for a night is eighteen crowns for each ten metres of length.",
+    "Ships that stay for more than a week pay half of it from the eighth night on.",
+    "The harbour office opens at six and closes at ten in the evening.",
+    "Letters for crews are kept in the office for thirty days.",
+    "Fresh water is drawn at berth two, and ice at the fish hall.",
+    "The pilot boat leaves on the hour between seven and nineteen.",
+)
+LONG_BEGINNING: Final = " ".join(_LONG_PARTS)
+QUESTIONS: Final = (
+    "What happened first?",
+    "How many things are counted here?",
+    "Write one sentence that sums it up.",
+    "Which part needed a repair?",
+    "List every number in it.",
+    "What would you ask the writer?",
+    "Repeat the last sentence.",
+    "Who has to wait, and for how long?",
+    "Give it a title of three words.",
+    "Which day is named?",
+    "Continue it with one more sentence.",
+    "Rewrite it as a question.",
+)
+
+
+COUNT: Final = 20
+_LIMITS: Final = (16, 48, 96)
+_SMALL_LIMITS: Final = (8, 16, 24)
+
+Body = dict[str, Any]
+RequestLine = dict[str, Any]
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """`beginning` is shared with other prompts, or empty; `limit` bounds the answer, in tokens."""
+
+    beginning: str
+    question: str
+    limit: int
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.beginning}\n\n{self.question}" if self.beginning else self.question
+
+
+def api_requests(
+    apis: Sequence[Api], paths: Mapping[Api, str], model: str | None, *, short: bool
+) -> list[RequestLine]:
+    """Twenty requests, the APIs in turn; of an application's own routes one, to be replaced.
+
+    paths: where an API is not at its usual place. short: the server's context may be small.
+    """
+    if Api.ROUTES in apis:
+        path = paths.get(Api.ROUTES, "/")
+        return [{"id": "route-01", "path": path, "method": "GET", "protocol": "json"}]
+    lines = []
+    numbers = dict.fromkeys(apis, 0)
+    for at, prompt in enumerate(_prompts(short=short)):
+        api = apis[at % len(apis)]
+        numbers[api] += 1
+        path, body = _FORMS[api](prompt)
+        if model is not None and api not in _WITHOUT_MODEL:
+            body = {"model": model, **body}
+        identity = f"{api}-{numbers[api]:02}"
+        lines.append({"id": identity, "path": paths.get(api, path), "body": body})
+    return lines
+
+
+def _prompts(*, short: bool) -> list[Prompt]:
+    """Eight prompts that stand alone, twelve that share one of two beginnings."""
+    limits = _SMALL_LIMITS if short else _LIMITS
+    shared = SHORT_BEGINNING if short else LONG_BEGINNING
+    pairs = [("", question) for question in ALONE]
+    half = len(QUESTIONS) // 2
+    pairs += [(shared, question) for question in QUESTIONS[:half]]
+    pairs += [(SHORT_BEGINNING, question) for question in QUESTIONS[half:]]
+    prompts = []
+    for at, (beginning, question) in enumerate(pairs):
+        limit = limits[at % len(limits)]
+        prompts.append(Prompt(beginning=beginning, question=question, limit=limit))
+    return prompts
+
+
+def _completion(prompt: Prompt) -> tuple[str, Body]:
+    body = {"prompt": prompt.text, "max_tokens": prompt.limit, "temperature": 0, "seed": 0}
+    return "/v1/completions", body
+
+
+def _chat(prompt: Prompt) -> tuple[str, Body]:
+    messages = [{"role": "user", "content": prompt.question}]
+    if prompt.beginning:
+        messages.insert(0, {"role": "system", "content": prompt.beginning})
+    body = {"messages": messages, "max_tokens": prompt.limit, "temperature": 0, "seed": 0}
+    return "/v1/chat/completions", body
+
+
+def _response(prompt: Prompt) -> tuple[str, Body]:
+    body = {"input": prompt.text, "max_output_tokens": max(16, prompt.limit), "temperature": 0}
+    return "/v1/responses", body
+
+
+def _embedding(prompt: Prompt) -> tuple[str, Body]:
+    # Several texts at once make another batch than one.
+    texts = [prompt.text, prompt.question][: 1 + bool(prompt.beginning)]
+    return "/v1/embeddings", {"input": texts}
+
+
+def _tgi(prompt: Prompt) -> tuple[str, Body]:
+    # It refuses a temperature of 0, and takes the likeliest token without sampling.
+    parameters = {
+        "max_new_tokens": prompt.limit,
+        "do_sample": False,
+        "seed": 0,
+        "details": True,
+    }
+    return "/generate", {"inputs": prompt.text, "parameters": parameters}
+
+
+def _sglang(prompt: Prompt) -> tuple[str, Body]:
+    parameters = {"temperature": 0, "max_new_tokens": prompt.limit}
+    return "/generate", {"text": prompt.text, "sampling_params": parameters}
+
+
+def _vllm(prompt: Prompt) -> tuple[str, Body]:
+    return "/generate", {"prompt": prompt.text, "max_tokens": prompt.limit, "temperature": 0}
+
+
+_FORMS: Final[Mapping[Api, Callable[[Prompt], tuple[str, Body]]]] = {
+    Api.COMPLETIONS: _completion,
+    Api.CHAT: _chat,
+    Api.RESPONSES: _response,
+    Api.EMBEDDINGS: _embedding,
+    Api.TGI_GENERATE: _tgi,
+    Api.SGLANG_GENERATE: _sglang,
+    Api.VLLM_GENERATE: _vllm,
+}
+_WITHOUT_MODEL: Final = frozenset((Api.TGI_GENERATE, Api.SGLANG_GENERATE, Api.VLLM_GENERATE))
+
+
+# The text of `ci-doctor.toml`: a server as a `[services.NAME]` table, values as TOML (https://toml.io/en/v1.0.0).
+
+_PLAIN: Final = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_WIDEST: Final = 90
+
+
+def toml_string(text: str) -> str:
+    """A string: a literal one if quotes would have to be escaped."""
+    text = text.encode("utf-8", "replace").decode()
+    if ('"' in text or "\\" in text) and _PLAIN.fullmatch(text):
+        return f"'{text}'"
+    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_key(name: str) -> str:
+    """A key, quoted if it must be."""
+    return name if _BARE_KEY.fullmatch(name) else toml_string(name)
+
+
+def toml_list(words: Sequence[str]) -> str:
+    """A list of strings, one a line if they are too long for one line."""
+    written = [toml_string(word) for word in words]
+    line = f"[{', '.join(written)}]"
+    if len(line) <= _WIDEST:
+        return line
+    inner = "".join(f"  {each},\n" for each in written)
+    return f"[\n{inner}]"
+
+
+def toml_table(values: dict[str, str]) -> str:
+    """A table of strings in one line."""
+    pairs = [f"{toml_key(name)} = {toml_string(value)}" for name, value in values.items()]
+    return f"{{ {', '.join(pairs)} }}"
+
+
+_SIMPLE: Final = re.compile(r"[\w@%+=:,./{}\[\]-]+")
+_LIVE: Final = re.compile(LIVE)
+_WIDEST_COMMAND: Final = 88
+
+
+def service_table(name: str, server: ServerCandidate, *comments: str) -> str:
+    """The table with where it comes from, and what a reader must know, as comments above it."""
+    # A comment ends with its line, whatever a file is called.
+    remarks = (*comments, *_remarks(server))
+    lines = ["# " + "".join(filter(str.isprintable, remark)) for remark in remarks]
+    lines += [f"[services.{toml_key(name)}]", f"command = {_command(server)}"]
+    # The variables whose values are known; the others are set by the shell.
+    settled = {name: value for name, value in server.env.items() if not unknown_variables([value])}
+    if settled:
+        lines.append(f"env = {toml_table(settled)}")
+    if server.cwd:
+        lines.append(f"cwd = {toml_string(server.cwd)}")
+    lines.append(f"ready = {toml_string(server.ready)}")
+    return "\n".join(lines) + "\n"
+
+
+def _remarks(server: ServerCandidate) -> list[str]:
+    remarks = list(server.notes)
+    if server.unknown:
+        names = ", ".join(server.unknown)
+        remarks.append(f"the job must set {names}: the shell below takes them from its environment")
+    if server.command.in_container:
+        remarks.append("there it runs in a container; here it runs as it is")
+    return remarks
+
+
+def _command(server: ServerCandidate) -> str:
+    """A text if no word needs a quote, else a list; with variables a shell of its own."""
+    if server.unknown:
+        return toml_list(["bash", "-uc", f"exec {_script(server)}"])
+    if all(_SIMPLE.fullmatch(word) for word in server.words):
+        line = " ".join(server.words)
+        if len(line) <= _WIDEST_COMMAND:
+            return toml_string(line)
+    return toml_list(server.words)
+
+
+def _script(server: ServerCandidate) -> str:
+    """The words for a shell, in which the variables are still alive."""
+    words = [_quoted(word) for word in server.words]
+    variables = [
+        f"{name}={_quoted(value)}"
+        for name, value in server.env.items()
+        if unknown_variables([value])
+    ]
+    return " ".join(["env", *variables, *words] if variables else words)
+
+
+def _quoted(word: str) -> str:
+    if not _LIVE.search(word):
+        return word if _SIMPLE.fullmatch(word) else shlex.quote(word)
+    escaped = re.sub(r'([\\"$`])', r"\\\1", word)
+    return f'"{_LIVE.sub("$", escaped)}"'
+
+
+CONFIG: Final = "ci-doctor.toml"
+REQUESTS: Final = "ci-doctor-requests.jsonl"
+SCHEMA: Final = "ci-doctor.schema.json"
+STORE: Final = "kv"
+
+_SKELETON: Final = """\
+# No command that starts a server was recognised here. Put yours in place of this example,
+# write the requests that it shall answer, and take the `# ` away:
+#
+# [services.server]
+# command = "python server.py --port {port}"     # {port} becomes a free port; no shell runs it
+# ready = "/health"                              # or tcp://127.0.0.1:{port}, log:…, exec:…
+#
+# [services.server-candidate]
+# command = "python server.py --port {port} --my-change"
+# ready = "/health"
+#
+# [correctness]
+# requests = "ci-doctor-requests.jsonl"          # {"id": "r1", "path": "/v1/completions", "body": {…}}
+#
+# [correctness.baseline]
+# services = ["server"]
+#
+# [correctness.candidate]
+# services = ["server-candidate"]
+"""
+_PROOF: Final = (
+    "# A cache that was never used proves nothing: name a counter on /metrics.\n"
+    '# proof = [{ metric = "THE_COUNTER_OF_HITS", above = 0 }]\n'
+)
+
+
+def config_text(arms: ProposedArms | None) -> str:
+    """The whole file; without arms a skeleton in comments."""
+    head = f"#:schema ./{SCHEMA}\n"
+    if arms is None:
+        return f"{head}{_SKELETON}"
+    baseline, candidate = arm_names(arms)
+    parts = [
+        f"{head}# Written by `ci-doctor init`; `ci-doctor config show` prints every value.",
+        _services(arms, baseline, candidate),
+        _correctness(arms, baseline, candidate),
+    ]
+    return "\n".join(parts)
+
+
+def arm_names(arms: ProposedArms) -> tuple[str, str]:
+    """The names of the services that answer, of the baseline and of the candidate."""
+    name = "app" if arms.baseline.is_app else arms.baseline.kind
+    if arms.candidate.connector is None:
+        return name, f"{name}-candidate"
+    return f"{name}-plain", f"{name}-{_short(arms.candidate)}"
+
+
+def _short(server: ServerCandidate) -> str:
+    connector = (server.connector or "kv").lower()
+    for name in ("lmcache", "hicache", "mooncake", "nixl", "offloading"):
+        if name in connector:
+            return name
+    return "kv"
+
+
+def _services(arms: ProposedArms, baseline: str, candidate: str) -> str:
+    tables = [service_table(baseline, arms.baseline, *_of_baseline(arms))]
+    if arms.store is not None:
+        origin = f"from {arms.store.origin}"
+        tables.append(service_table(STORE, arms.store, origin))
+    tables.append(_candidate(arms, candidate))
+    return "\n".join(tables)
+
+
+def _of_baseline(arms: ProposedArms) -> list[str]:
+    origin = f"from {arms.baseline.origin}"
+    if arms.kind is ArmsKind.CONNECTOR_OFF:
+        return [f"{origin}, without its connector"]
+    return [origin]
+
+
+def _candidate(arms: ProposedArms, name: str) -> str:
+    if arms.kind is ArmsKind.SAME:
+        # What was noted stands above the baseline.
+        twin = replace(arms.candidate, notes=())
+        return service_table(
+            name,
+            twin,
+            "YOUR CHANGE GOES INTO THIS COMMAND. Until then it is the baseline again:",
+            "a run shows whether the server repeats itself, and nothing about a change.",
+        )
+    comments = [f"from {arms.candidate.origin}"]
+    if arms.also:
+        also = "besides the connector " if arms.candidate.connector else ""
+        comments.append(f"the two differ {also}by {' '.join(arms.also)}")
+    return service_table(name, arms.candidate, *comments)
+
+
+def _correctness(arms: ProposedArms, baseline: str, candidate: str) -> str:
+    services = [candidate] if arms.store is None else [STORE, candidate]
+    lines = [
+        "[correctness]",
+        *(
+            ["# One starter request stands there: put those of your application in its place."]
+            if Api.ROUTES in arms.baseline.apis
+            else []
+        ),
+        f"requests = {toml_string(REQUESTS)}",
+        "",
+        "[correctness.baseline]",
+        f"services = {toml_list([baseline])}",
+        "",
+        "[correctness.candidate]",
+        f"services = {toml_list(services)}",
+    ]
+    text = "\n".join(lines) + "\n"
+    return text if arms.candidate.connector is None else text + _PROOF
+
+
+# A Buildkite step, a GitHub workflow and a pre-commit hook that install ci-doctor and run it.
+#
+# The hook of pre-commit is a local one, so it needs no address of a repository: https://pre-commit.com/#repository-local-hooks
+
+# `.example` leads nowhere (RFC 2606), so nothing is loaded from a stranger meanwhile.
+REPOSITORY: Final = "https://ci-doctor.example/ci-doctor.git"
+PLUGIN: Final = f"{REPOSITORY}/buildkite_plugins/ci-doctor"
+
+
+def release_of(version: str) -> str:
+    """The release that a version belongs to: an index has `1.2.0`, and not `1.2.0.dev3+g1234567`."""
+    try:
+        return Version(version).base_version
+    except InvalidVersion:
+        return version
+
+
+def is_release(version: str) -> bool:
+    """Whether an index may have this very version."""
+    return release_of(version) == version
+
+
+def requirement(version: str) -> str:
+    """The distribution at the release of `version`, as pip and the plugin's `install` take it."""
+    return f"{DISTRIBUTION}=={release_of(version)}"
+
+
+PIPELINE: Final = ".buildkite/ci-doctor.yml"
+_MINUTES: Final = 40
+_PIPELINES_PLAIN: Final = re.compile(r"[\w./-]+")
+
+
+def upload_line() -> str:
+    """The command of a step that adds the written pipeline to a build."""
+    return f"buildkite-agent pipeline upload {PIPELINE}"
+
+
+def can_be_uploaded(facts: ScaffoldFacts, commands: Iterable[str]) -> bool:
+    """Whether a pipeline may hold these commands: YAML has no place for what cannot be printed."""
+    return all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
+
+
+def pipeline_text(
+    facts: ScaffoldFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
+) -> str:
+    """The whole file. codes: the exit code of each verdict. commands: those of the step."""
+    lines = ["steps:", '  - label: "ci-doctor: correctness"', '    key: "ci-doctor-correctness"']
+    lines += _pipelines_command(commands)
+    lines += [f"    timeout_in_minutes: {_MINUTES}"]
+    lines += _agents(facts.queues)
+    lines += ["    plugins:", *_plugin(facts, version)]
+    # The retry and soft-fail rules, as `ci-doctor config retry-rules` prints them.
+    rules = rules_for(codes).yaml.rstrip("\n").split("\n")
+    # The head is about the command that prints it.
+    lines += [f"    {line}" for line in rules if not line.startswith("#")]
+    return "\n".join(lines) + "\n"
+
+
+def _pipelines_command(commands: Sequence[str]) -> list[str]:
+    if len(commands) == 1:
+        return [f"    command: {_pipelines_quoted(commands[0])}"]
+    return ["    command:", *(f"      - {_pipelines_quoted(command)}" for command in commands)]
+
+
+def _pipelines_quoted(text: str) -> str:
+    """A string of YAML; an upload would put a variable in place of a `$`."""
+    return json.dumps(text, ensure_ascii=False).replace("$", "$$")
+
+
+def _agents(queues: Sequence[str]) -> list[str]:
+    if len(queues) == 1:
+        return ["    agents:", f'      queue: "{queues[0]}"']
+    if not queues:
+        return []
+    known = ", ".join(queues)
+    return [
+        f"    # The other pipelines name these queues: {known}.",
+        "    # agents:",
+        f'    #   queue: "{queues[0]}"',
+    ]
+
+
+def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
+    lines = []
+    source = f"{PLUGIN}#v{release_of(version)}"
+    if facts.existing.plugin is not None:
+        source = f"./{facts.existing.plugin}"
+        source = source if _PIPELINES_PLAIN.fullmatch(source) else _pipelines_quoted(source)
+    else:
+        lines.append("      # Put the address of the plugin here, the one that your team uses.")
+    lines.append(f"      - {source}:")
+    if not is_release(version):
+        lines.append(f"          # {version} is no release: name one that your index has.")
+    lines.append(f'          install: "{requirement(version)}"')
+    if facts.config is not None:
+        lines.append(f"          config: {_pipelines_quoted(facts.config)}")
+    return lines
+
+
+WORKFLOW: Final = ".github/workflows/ci-doctor.yml"
+_HEAD: Final = """\
+name: ci-doctor
+on:
+  workflow_dispatch:
+{pull_request}permissions:
+  contents: read
+jobs:
+  correctness:
+    runs-on: {machine}
+    timeout-minutes: 40
+    steps:
+      - uses: actions/checkout@v5
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - run: |
+"""
+_TAIL: Final = """\
+      - run: |
+          {command} --report-dir ci-doctor-report
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with:
+          name: ci-doctor-report
+          path: ci-doctor-report
+"""
+
+
+def can_be_run_by_github(lines: Iterable[str]) -> bool:
+    """Whether a workflow may hold these lines of shell.
+
+    GitHub puts the value of an expression into the text of a script before a shell reads it, also
+    within quotes: https://docs.github.com/en/actions/reference/security/secure-use
+    """
+    return all(line.isprintable() and "${{" not in line for line in lines)
+
+
+def workflow_text(command: str, install: Sequence[str], version: str, *, needs_gpu: bool) -> str:
+    """The whole file. install: what the server needs. A hosted machine has no GPU."""
+    machine, pull_request = "ubuntu-latest", "  pull_request:\n"
+    if needs_gpu:
+        machine = "[self-hosted, gpu] # the labels of a runner of yours with a GPU"
+        pull_request = "  # pull_request: # once runs-on names such a runner\n"
+    lines = [f'python -m pip install "{requirement(version)}"', *install]
+    if not is_release(version):
+        lines.insert(0, f"# {version} is no release: name one that your index has.")
+    installed = "".join(f"          {line}\n" for line in lines)
+    head = _HEAD.format(machine=machine, pull_request=pull_request)
+    return f"{head}{installed}{_TAIL.format(command=command)}"
+
+
+PRE_COMMIT: Final = ".pre-commit-config.yaml"
+HOOK: Final = "ci-doctor-lint"
+
+
+def pre_commit_entry(version: str) -> str:
+    """The item of the list `repos`."""
+    note = ""
+    if not is_release(version):
+        note = f"        # {version} is no release: name one that your index has, or a wheel.\n"
+    return f"""\
+  - repo: local
+    hooks:
+      - id: {HOOK}
+        name: ci-doctor lint
+        entry: ci-doctor lint
+        language: python
+{note}        additional_dependencies: ["{requirement(version)}"]
+        types_or: [shell, yaml, python]
+        require_serial: true
+"""
+
+
+def pre_commit_text(version: str) -> str:
+    """The whole file."""
+    return f"repos:\n{pre_commit_entry(version)}"

@@ -1,0 +1,507 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: runs one command under a group of services, or the group alone."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec import structs
+
+from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.launch import ClientRun
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.service import ServiceFailure, StopResult
+from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.check import check_scripts, check_services
+from ci_doctor.services.failure_cause import with_cause_elsewhere
+from ci_doctor.services.group import start_group
+from ci_doctor.services.instance import EventKind, ServiceEvent
+from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
+from ci_doctor.services.launch_report import (
+    Launched,
+    LaunchPlan,
+    LaunchRequest,
+    outcome_of,
+    refused,
+)
+from ci_doctor.services.running import RunningGroup
+from ci_doctor.services.spec import LaunchContext, port_names
+from ci_doctor.services.starts import Starts
+from ci_doctor.system import clock
+from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.processes.interruption import Interruption, hand_on
+from ci_doctor.system.processes.process import describe_exit, has_ended, is_ending
+from ci_doctor.system.processes.process_table import look_up
+from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from ci_doctor.system.processes.process import Child
+
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ALWAYS = ("service", "start", "pid")
+# Their lines hold how the process ended, even if nobody knows.
+_ENDS = {EventKind.DIED, EventKind.DESCENDANT_DIED, EventKind.KILLED, EventKind.STOPPED}
+_REST = ("name", "url", "log", "duration_s", "peak_rss", "oom")
+
+
+class EventLog:
+    """A new file of events; call it with each event. The values of secrets stay out of it.
+
+    A file that cannot be written any more, or a pipe that nobody reads, stops nothing: `warn` gets
+    one sentence, and what can be written later is.
+    """
+
+    def __init__(self, path: Path, redactor: Redactor, warn: Callable[[str], None]) -> None:
+        """Raises UsageError if the file cannot be made."""
+        self.path = path
+        self._redactor = redactor
+        self._warn = warn
+        self._warned = False
+        self._torn = False
+        try:
+            make_directory(path.parent)
+            # O_NONBLOCK, because the open of a pipe without a reader would block.
+            self._descriptor = os.open(path, _NEW_FILE | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write events to {path}: {error.strerror or error}",
+                hint="name a file that this user can write, or a pipe that is being read",
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __call__(self, event: ServiceEvent) -> None:
+        """Write one line, at once."""
+        line = self._redactor.without_values(msgspec.json.encode(_fields(event)).decode()) + "\n"
+        # A log line or path may hold bytes that are no UTF-8.
+        content = line.encode("utf-8", "replace")
+        if self._torn:  # the line before this one was cut off
+            content = b"\n" + content
+        try:
+            while content:
+                written = os.write(self._descriptor, content)
+                self._torn = written < len(content)
+                content = content[written:]
+        except OSError as error:
+            # Once: a full disk would repeat it with each event.
+            if not self._warned:
+                self._warned = True
+                self._warn(f"cannot write events to {self.path}: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Give the file back; may be called again."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+def _fields(event: ServiceEvent) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "t": round(event.at, 6),
+        "time": clock.timestamp(),
+        "event": event.kind.value,
+    }
+    for name in _ALWAYS:
+        fields[name] = getattr(event, name)
+    if event.kind in _ENDS:
+        fields["exit_code"] = event.exit_code
+        fields["signal"] = event.signal
+    for name in _REST:
+        value = getattr(event, name)
+        if value is not None:
+            fields[name] = value
+    if event.duration_s is not None:
+        fields["duration_s"] = round(event.duration_s, 6)
+    return fields
+
+
+# What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked
+# it; and if Ctrl-C has reached it already.
+_LAST_S = 1.0
+_AFTER_CTRL_C_S = 2.0
+
+
+class RunningClient:
+    """The command under the services, started. If it cannot be, `unable` tells why, as errno."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        group: RunningGroup,
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        output: int,
+    ) -> None:
+        """Run `words` on our own stdin and stderr, their stdout on the descriptor `output`.
+
+        They run in the group's tree and in our process group.
+        """
+        services = group.services.values()
+        self.words = filled_words(words, services, group.ports)
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.unable: int | None = None
+        self._began = clock.now()
+        self._duration_s = 0.0
+        self._end_requested = False
+        self._child: Child | None = None
+        try:
+            self._child = group.launch(
+                self.words,
+                environment=client_environment(environment, services),
+                directory=directory,
+                output=output,
+                error=2,
+                input=0,
+                # It may read the terminal, and Ctrl-C must reach it.
+                foreground=True,
+            )
+        except OSError as error:
+            self.unable = error.errno
+            return
+        asyncio.get_running_loop().add_reader(self._child.pidfd, self._has_just_ended)
+
+    def _has_just_ended(self) -> None:
+        assert self._child is not None  # noqa: S101 - its pidfd became readable
+        asyncio.get_running_loop().remove_reader(self._child.pidfd)
+        self._duration_s = clock.now() - self._began
+        self._child.wait()  # while the guardian can still answer: it ends with the group
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def has_ended(self) -> bool:
+        """Whether it has, even if the event loop has not noticed yet."""
+        if self._child is None:
+            return False
+        return self.ended.done() or has_ended(self._child.pidfd)
+
+    def returncode(self) -> int | None:
+        """As subprocess has it, once it has ended."""
+        if self._child is None or not self.has_ended():
+            return None
+        return self._child.wait()
+
+    async def end(self, number: signal.Signals, limit_s: float) -> None:
+        """Ask it to end, and wait until it has or time is up."""
+        if self._child is None or self.has_ended():
+            return
+        self._end_requested = True
+        try:
+            signal.pidfd_send_signal(self._child.pidfd, number)
+        except ProcessLookupError:
+            return
+        await asyncio.wait({self.ended}, timeout=limit_s)
+
+    async def follow(self, number: signal.Signals) -> None:
+        """End it as we end."""
+        if self._child is None:
+            return
+        self._end_requested = True
+        await hand_on(
+            number, self._child.pidfd, self.ended, limit_s=_LAST_S, ctrl_c_s=_AFTER_CTRL_C_S
+        )
+
+    def result(self) -> ClientRun:
+        """What became of it, once nobody waits for it any more: its pidfd is closed then."""
+        returncode = self.returncode()
+        run = ClientRun(
+            words=self.words,
+            returncode=returncode,
+            duration_s=self._duration_s or clock.now() - self._began,
+            peak_rss=self._child.peak_rss if self._child is not None else None,
+            end_requested=self._end_requested,
+            unable=self.unable,
+        )
+        if self._child is not None:
+            asyncio.get_running_loop().remove_reader(self._child.pidfd)
+            self._child.close()
+        return run
+
+
+# A client that fails because its server dies may end before that server.
+_SAME_MOMENT_S = 0.05
+# A server on its way out takes its time, with the memory of a model to give back.
+_LONGEST_DEATH_S = 5.0
+_DEATH_PAUSE_S = 0.01
+# What a client has to end by itself once a service is gone; the tree's own stop comes after it.
+_CLIENT_GRACE_S = 2.0
+_GRACE_S = 5.0
+_STOP_S = 8.0
+
+
+def launch(
+    plan: LaunchPlan,
+    interruption: Interruption,
+    on_event: Callable[[ServiceEvent], None],
+    on_ready: Callable[[RunningGroup], None] = lambda _: None,
+) -> Launched:
+    """Start the services, run the client, stop everything: no process is left, however it ends.
+
+    `interruption` is handling signals: the first ends the launch in order, a second at once.
+    `on_ready` is called once all services are ready. Raises UsageError and InfraError as
+    `start_group` does.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(_Launch(plan, on_event, on_ready).to_the_end(interruption))
+
+
+class _Launch:
+    """A launch under way."""
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        on_event: Callable[[ServiceEvent], None],
+        on_ready: Callable[[RunningGroup], None],
+    ) -> None:
+        self.plan = plan
+        self.request = plan.request
+        self.on_event = on_event
+        self.on_ready = on_ready
+        self.record = Starts(plan.order)
+        self.group: RunningGroup | None = None
+        self.failure: ServiceFailure | None = None
+        self.late: ServiceFailure | None = None
+        self.client: RunningClient | None = None
+        self.stopped: StopResult | None = None
+        self.decided = False
+        self.hurried = False
+
+    async def to_the_end(self, interruption: Interruption) -> Launched:
+        received = None
+        with interruption.watch():
+            try:
+                await self._run()
+            except asyncio.CancelledError:
+                if interruption.received is None:
+                    raise
+                # A result stands: a signal after it has only hurried the end.
+                if not self.decided:
+                    received = interruption.received
+                await self._wind_down(interruption.received)
+            finally:
+                # The last resort, also after an error of ours: no process may be left.
+                if self.group is not None:
+                    self.stopped = self.stopped or self.group.kill_now()
+        return self._launched(received)
+
+    async def _run(self) -> None:
+        launched = await start_group(
+            self.request.specs, self.request.names, self.plan.context, self._event
+        )
+        if isinstance(launched, ServiceFailure):
+            self.failure = launched
+            self.stopped = launched.stopped
+            self.decided = True
+            return
+        self.group = launched
+        self.on_ready(launched)
+        if self.request.client:
+            self.client = RunningClient(
+                self.request.client,
+                launched,
+                environment=self.request.environment,
+                directory=self.request.client_directory.absolute(),
+                output=self.request.client_output,
+            )
+        await self._to_the_first_end(launched)
+        self.decided = True
+        # The client's server is gone: let it end before the rest, so that its last words are its
+        # own.
+        if self.failure is not None and self.client is not None:
+            await self.client.end(signal.SIGTERM, _CLIENT_GRACE_S)
+        self.stopped = await launched.stop()
+
+    def _event(self, event: ServiceEvent) -> None:
+        self.record.add(event)
+        self.on_event(event)
+
+    async def _to_the_first_end(self, group: RunningGroup) -> None:
+        """Wait for the client or a service, and decide which of them was the cause."""
+        if self.client is None:
+            await asyncio.wait({group.death})
+            self.failure = group.death.result()
+            return
+        if self.client.unable is not None:
+            return
+        ends: set[asyncio.Future[Any]] = {group.death, self.client.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        # A client that has ended well got all that it needed: a death is only worth a note then.
+        well = self.client.has_ended() and self.client.returncode() == 0
+        if not well:
+            await _death_soon(group)
+        if not group.death.done():
+            return
+        if well:
+            self.late = group.death.result()
+        else:
+            self.failure = group.death.result()
+
+    async def _wind_down(self, number: signal.Signals) -> None:
+        """After a signal: the client first, then the rest, in less than the agent's grace.
+
+        A second signal ends this at once.
+        """
+        if self.group is None:
+            self.hurried = True
+            return
+        began = clock.now()
+        try:
+            if self.client is not None:
+                await self.client.follow(number)
+            # The agent kills a cancelled job after 10 s, and the report must be written by then.
+            async with asyncio.timeout(_STOP_S):
+                grace_s = max(0.5, _GRACE_S - (clock.now() - began))
+                self.stopped = await self.group.stop(grace_s=grace_s)
+        except (asyncio.CancelledError, TimeoutError) as error:
+            self.hurried = isinstance(error, asyncio.CancelledError)
+            self.stopped = self.group.kill_now(at_once=self.hurried)
+
+    def _launched(self, received: signal.Signals | None) -> Launched:
+        client = None if self.client is None else self.client.result()
+        failure = self._with_consequences(client)
+        # A client that was never run is reported too, with no duration.
+        if client is None and self.request.client:
+            client = ClientRun(words=self.request.client)
+        return Launched(
+            services=self.record.runs,
+            failure=failure,
+            late=self.late,
+            received=received,
+            client=client,
+            hurried=self.hurried,
+            stopped=self.stopped or StopResult(killed=tuple(self.record.killed), duration_s=0.0),
+        )
+
+    def _with_consequences(self, client: ClientRun | None) -> ServiceFailure | None:
+        """The failure with what followed from it: the end of the client, and other deaths."""
+        failure = self.failure
+        if failure is None or self.group is None:
+            return failure
+        consequences = []
+        if client is not None:
+            consequences.append(_of_client(client))
+        later = [other.message for other in self.group.failures if other is not failure]
+        consequences.extend(later)
+        failure = structs.replace(failure, consequences=tuple(consequences))
+        return with_cause_elsewhere(failure, self.group.instances.values())
+
+
+async def _death_soon(group: RunningGroup) -> None:
+    """Wait for a death that is about to come, after a client that did not end well."""
+    time_limit = BusyTimeout(_SAME_MOMENT_S, group.living_pids, hard_limit_s=_LONGEST_DEATH_S)
+    await time_limit.wait(group.death)
+    # The kernel closes a dying process's sockets first and frees its memory then: a client may be
+    # gone before its server is.
+    deadline = clock.now() + _LONGEST_DEATH_S
+    while not group.death.done() and clock.now() < deadline:
+        kins = [look_up(instance.process.pid) for instance in group.instances.values()]
+        # One that is gone has ended, and only the event loop does not know it yet.
+        if not any(kin is None or is_ending(kin.pid, kin.started) for kin in kins):
+            return
+        await asyncio.wait({group.death}, timeout=_DEATH_PAUSE_S)
+
+
+def _of_client(client: ClientRun) -> str:
+    """`pytest was stopped by ci-doctor, and ended with exit code 2`."""
+    if client.returncode is None:
+        end = "ended"
+    elif client.returncode < 0:
+        end = f"was {describe_exit(client.returncode)}"
+    else:
+        end = f"ended with {describe_exit(client.returncode)}"
+    if client.end_requested:
+        return f"{client.name} was stopped by ci-doctor, and {end}"
+    return f"{client.name} {end}"
+
+
+def make_plan(request: LaunchRequest) -> LaunchPlan:
+    """Check everything before anything is started. Raises UsageError for what cannot work."""
+    context = LaunchContext(
+        environment=request.environment,
+        directory=request.services_directory.absolute(),
+        log_directory=request.directory.absolute() / "logs",
+        limit_s=request.limit_s,
+    )
+    order = check_services(request.specs, request.names, context)
+    check_scripts(request.specs, order, context)
+    further = port_names(request.specs, order)[len(order) :]
+    check_words(request.client, order, further)
+    return LaunchPlan(request=request, order=order, context=context)
+
+
+def client_problem(request: LaunchRequest) -> Outcome | None:
+    """Why the client cannot be run, as a shell would report it; None if it can."""
+    if not request.client:
+        return None
+    directory = request.client_directory.absolute()
+    refusal = problem(request.client[0], request.environment, directory)
+    if refusal is None:
+        return None
+    status, message = refusal
+    return refused(status, message)
+
+
+def run(
+    plan: LaunchPlan,
+    *,
+    redactor: Redactor,
+    interruption: Interruption | None = None,
+    on_event: Callable[[ServiceEvent], None] = lambda _: None,
+    on_ready: Callable[[RunningGroup], None] = lambda _: None,
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Start the services, run the client under them, stop everything, and judge.
+
+    No process is left, however it ends. Logs lie in the `logs` of the request's `directory`,
+    without the secrets that `redactor` knows. `interruption` is handling signals already; without
+    one, signals are handled here. `on_event` gets each event of a service, `on_ready` the group
+    once all are ready. Raises UsageError and InfraError as `start_group`.
+    """
+    # Before the services: minutes of loading a model, and then no client to use it.
+    unable = client_problem(plan.request)
+    if unable is not None:
+        return unable
+    logs: set[Path] = set()
+
+    with contextlib.ExitStack() as stack:
+        if interruption is None:
+            interruption = Interruption()
+            stack.enter_context(interruption.handling())
+        written: EventLog | None = None
+        if plan.request.events is not None:
+            written = EventLog(plan.request.events, redactor, on_warning)
+            stack.enter_context(written)
+
+        def pass_on(event: ServiceEvent) -> None:
+            # First, so that an event is on disk before anybody acts on it.
+            if written is not None:
+                written(event)
+            if event.log is not None:
+                logs.add(Path(event.log))
+            on_event(event)
+
+        try:
+            launched = launch(plan, interruption, pass_on, on_ready)
+        finally:  # whatever has ended it
+            for warning in redact_files(logs, redactor):
+                on_warning(warning)
+    directory = plan.request.directory.absolute()
+    return outcome_of(launched, directory=directory, cwd=Path.cwd(), events=plan.request.events)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor launch`: one command under a group of services. Pure."""

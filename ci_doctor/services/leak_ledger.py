@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the machine before a start, while it runs and after its stop: what its services left.
+
+No polling: the places are looked at before the first start, when a service is ready or taken down,
+when the stop begins, and after it. What a process made and closed in between, in a folder that
+others use too, belongs to nobody known.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import shlex
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import tomli
+from msgspec import Struct, convert, structs
+
+from ci_doctor.decodable import decodable
+from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
+from ci_doctor.services.leak_places import (
+    SHARED_MEMORY,
+    HeldResources,
+    IpcObject,
+    PlacesSnapshot,
+    Tables,
+    bound_sockets,
+    holding,
+    in_use,
+    pids_in_name,
+    semaphore_pids,
+    snapshot,
+    taken_by,
+)
+from ci_doctor.system.processes.listeners import listening_ports
+from ci_doctor.system.processes.process_table import Kin, still_lives
+
+_IPCRM = {
+    LeftKind.SYSV_SHARED_MEMORY: "-m",
+    LeftKind.SYSV_SEMAPHORES: "-s",
+    LeftKind.SYSV_QUEUE: "-q",
+}
+
+
+def removal(kind: LeftKind, name: str) -> str | None:
+    """The command that removes it; None if only its owner can."""
+    if kind in _IPCRM:
+        return f"ipcrm {_IPCRM[kind]} {name}"
+    if kind is LeftKind.PORT:
+        return f"ss -ltnp 'sport = :{name}'"
+    if kind is LeftKind.TEMPORARY_DIRECTORY:
+        return f"rm -r {shlex.quote(name)}"
+    return f"rm {shlex.quote(name)}"
+
+
+# Semaphores are files there too, of some bytes; they are not what makes a machine run out of
+# memory.
+_LEAST_MEMORY = 1024 * 1024
+
+
+class Witnesses:
+    """Which service a path or a pid belongs to, and how that is known."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, dict[str, str]] = {}
+        self._by_pid: dict[int, str] = {}
+
+    def saw(self, path: str, service: str, why: str) -> None:
+        """A process of `service` had something to do with `path`; the first sight counts."""
+        self._by_path.setdefault(path, {}).setdefault(service, why)
+
+    def belongs(self, pid: int, service: str) -> None:
+        """The process `pid` is one of `service`."""
+        self._by_pid.setdefault(pid, service)
+
+    def of_path(self, path: str) -> Mapping[str, str]:
+        """The services of `path`, each with the reason."""
+        owners = self._by_path.get(path)
+        return owners or dict(self.by_name(path))
+
+    def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
+        """The service of a System V object that `pids` made or used last."""
+        for pid in pids:
+            service = self._by_pid.get(pid)
+            if service is not None:
+                return {service: f"{ipc_object.kind} of pid {pid}"}
+        return {}
+
+    def by_name(self, path: str) -> Iterator[tuple[str, str]]:
+        """The service whose process stands in the name of `path`, with the reason."""
+        for pid in pids_in_name(path):
+            service = self._by_pid.get(pid)
+            if service is not None:
+                yield service, f"its name holds the pid {pid}"
+
+
+TEMPORARY = "/tmp"  # noqa: S108 - read, not written
+
+
+class LeakPolicy(Struct, frozen=True, kw_only=True):
+    """What is made of what a service leaves behind.
+
+    `allowed` are patterns of names (fnmatch) that it may leave. `temporary` is its $TMPDIR;
+    `is_own` tells that only its own variables name it, so that everything new there is its.
+    """
+
+    mode: Literal["report", "strict", "off"] = "report"
+    allowed: tuple[str, ...] = ()
+    temporary: str = TEMPORARY
+    is_own: bool = False
+
+
+class LeakLedger:
+    """Made before the first start of a group. `spared` are folders of ours, which stay."""
+
+    def __init__(self, policies: Mapping[str, LeakPolicy], spared: Iterable[str] = ()) -> None:
+        watched = {name: policy for name, policy in policies.items() if policy.mode != "off"}
+        self._policies = dict(policies)
+        self._spared = tuple(map(os.path.realpath, spared))
+        self._own: dict[str, list[str]] = {}
+        folders = {SHARED_MEMORY, TEMPORARY} if watched else {SHARED_MEMORY}
+        for name, policy in watched.items():
+            folder = os.path.realpath(policy.temporary)
+            folders.add(folder)
+            if policy.is_own:
+                self._own.setdefault(folder, []).append(name)
+        self._before = snapshot(sorted(folders))
+        # What was there before is not known of the others.
+        self._folders = tuple(sorted(folders - set(self._before.unseen)))
+        self._witnesses = Witnesses()
+        self._uids: dict[str, set[int]] = {}
+        self._sockets: dict[tuple[str, int], dict[str, str]] = {}
+        self._ports: dict[int, tuple[int, str, str]] = {}
+        # By path and inode: an earlier job may have made what a service holds.
+        self._memory: dict[tuple[str, int], dict[str, str]] = {}
+        self._unseen: dict[str, set[str]] = {}
+        self._left: LeftBehind | None = None
+        self._cannot_see_places(self._before)
+
+    def belong(self, service: str, pids: Iterable[int]) -> None:
+        """These processes are or were processes of `service`."""
+        for pid in pids:
+            self._witnesses.belongs(pid, service)
+
+    def witness(self, service: str, processes: Callable[[], Iterable[Kin]]) -> None:
+        """Look at what the processes of `service` hold now."""
+        if service not in self._policies:
+            return
+        try:
+            self._look(service, processes())
+        except OSError as error:  # no file descriptor is left to look with
+            self._cannot_see(str(error.strerror), [service])
+
+    def _look(self, service: str, processes: Iterable[Kin]) -> None:
+        now = snapshot(self._folders)
+        memory = {path for path in _shared(now) if taken_by(path) >= _LEAST_MEMORY}
+        new = self._new(now) | memory
+        tables = Tables(sockets=bound_sockets(), ports=listening_ports())
+        for kin in processes:
+            self.belong(service, [kin.pid])
+            process = f"{kin.name} (pid {kin.pid})"
+            try:
+                held = holding(kin.pid, new, tables)
+            except PermissionError:
+                # A zombie, too, is closed to its own user; it holds nothing any more.
+                if still_lives(kin):
+                    self._cannot_see(process, [service])
+                continue
+            if held is not None:
+                self._note(service, process, held)
+                for path in held.paths & memory:
+                    owners = self._memory.setdefault((path, now.files[path]), {})
+                    owners.setdefault(service, f"held by {process}")
+
+    def unused_memory(self, service: str) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
+        """Shared memory with a name that takes 1 MiB or more and that no process uses now.
+
+        That is what processes of `service` held, and what is new and was made or named by one of
+        them; then what is new and of an unknown owner, as bytes by path.
+        """
+        now = snapshot([SHARED_MEMORY])
+        new = self._new(now)
+        sizes = {}
+        for path in sorted(_shared(now)):
+            if path in new or (path, now.files[path]) in self._memory:
+                sizes[path] = taken_by(path)
+        sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
+        left, unknown = [], {}
+        # What nobody can tell of is not held against anybody.
+        with contextlib.suppress(OSError):
+            for path in sorted(sizes.keys() - in_use(sizes)):
+                owners = self._memory.get((path, now.files[path]))
+                owners = owners or dict(self._witnesses.by_name(path))
+                if service in owners:
+                    why = {service: owners[service]}
+                    left.append(_thing(_kind(path, 0), path, why, sizes[path]))
+                elif not owners and _is_own(path):
+                    unknown[path] = sizes[path]
+        left.extend(self._unused_segments(now, service))
+        return tuple(left), unknown
+
+    def _unused_segments(self, now: PlacesSnapshot, service: str) -> Iterator[LeftThing]:
+        for key, segment in now.objects.items():
+            is_new = segment.kind is LeftKind.SYSV_SHARED_MEMORY and key not in self._before.objects
+            if is_new and not segment.attached and segment.taken >= _LEAST_MEMORY:
+                makers = self._witnesses.of_object(segment.pids, segment)
+                if service in makers:
+                    yield _thing(segment.kind, str(segment.id), makers, segment.taken)
+
+    def settled(self) -> LeftBehind:
+        """What is left, once nothing of the services runs any more; every later call's answer."""
+        if self._left is None:
+            self._left = self._settle()
+        return self._left
+
+    def _settle(self) -> LeftBehind:
+        if all(policy.mode == "off" for policy in self._policies.values()):
+            return LeftBehind()
+        now = snapshot(self._folders)
+        self._cannot_see_places(now)
+        unknown: Counter[str] = Counter()
+        things: list[LeftThing] = []
+        looks = (self._files(now, unknown), self._objects(now), self._bound(), self._listening())
+        for look in looks:
+            # A stop must come to its end all the same.
+            with self._as_far_as_seen():
+                things.extend(look)
+        things = list(filter(self._is_wanted, things))
+        used: frozenset[str] = frozenset()
+        with self._as_far_as_seen():  # what nobody can tell of counts as left
+            used = in_use({thing.name for thing in things if thing.name.startswith("/")})
+        things = [thing for thing in things if thing.name not in used]
+        return LeftBehind(
+            things=tuple(map(self._graded, _outermost(things))),
+            unknown=dict(unknown),
+            unseen=tuple(
+                what for what, services in self._unseen.items() if self._is_strict(services)
+            ),
+        )
+
+    @contextlib.contextmanager
+    def _as_far_as_seen(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._cannot_see(str(error.strerror), self._policies)
+
+    def _cannot_see_places(self, snapshot: PlacesSnapshot) -> None:
+        for place, why in snapshot.unseen.items():
+            self._cannot_see(f"{place} ({why})", self._policies)
+
+    def _cannot_see(self, what: str, services: Iterable[str]) -> None:
+        self._unseen.setdefault(what, set()).update(services)
+
+    def _note(self, service: str, process: str, held: HeldResources) -> None:
+        self._uids.setdefault(service, set()).add(held.uid)
+        for path in held.paths:
+            self._witnesses.saw(path, service, f"held by {process}")
+        for path in held.named:
+            self._witnesses.saw(path, service, f"named by {process}")
+        for path in held.sockets:
+            self._witnesses.saw(os.path.dirname(path), service, f"bound in by {process}")  # noqa: PTH120
+            inode = _inode(path)
+            if inode is not None:
+                owners = self._sockets.setdefault((path, inode), {})
+                owners.setdefault(service, f"bound by {process}")
+        for inode, port in held.ports.items():
+            self._ports.setdefault(inode, (port, service, process))
+
+    def _new(self, now: PlacesSnapshot) -> frozenset[str]:
+        """The entries of the folders that were not there before."""
+        before = self._before.files
+        new = [path for path, inode in now.files.items() if before.get(path) != inode]
+        ours = [f"{own}/" for own in self._spared]
+        return frozenset(
+            path for path in new if not any(own.startswith(f"{path}/") for own in ours)
+        )
+
+    def _files(self, now: PlacesSnapshot, unknown: "Counter[str]") -> Iterator[LeftThing]:
+        for path in sorted(self._new(now)):
+            try:
+                status = os.lstat(path)
+            except OSError:  # it goes just now
+                continue
+            owners = self._owners(path, status.st_uid)
+            if not owners:
+                unknown[os.path.dirname(path)] += 1  # noqa: PTH120
+                continue
+            is_directory = stat.S_ISDIR(status.st_mode)
+            kind = _kind(path, status.st_mode)
+            size = None if is_directory else status.st_blocks * 512  # stat(2)
+            yield _thing(kind, path, owners, size)
+
+    def _owners(self, path: str, uid: int) -> dict[str, str]:
+        owners = dict(self._witnesses.of_path(path))
+        for name in self._own.get(os.path.dirname(path), ()):  # noqa: PTH120
+            owners.setdefault(name, f"in the TMPDIR of {name} alone")
+        # Whoever may write there may hold what another user has made.
+        return {name: why for name, why in owners.items() if uid in self._uids.get(name, {uid})}
+
+    def _objects(self, now: PlacesSnapshot) -> Iterator[LeftThing]:
+        for key, ipc_object in now.objects.items():
+            if key in self._before.objects:
+                continue
+            owners = self._witnesses.of_object(_pids(ipc_object), ipc_object)
+            if owners:
+                yield _thing(ipc_object.kind, str(ipc_object.id), owners, ipc_object.size)
+
+    def _bound(self) -> Iterator[LeftThing]:
+        taken = set(bound_sockets().values())
+        for (path, inode), owners in self._sockets.items():
+            # Bound again, it is in use, by whomever.
+            if _inode(path) == inode and path not in taken:
+                yield _thing(LeftKind.SOCKET, path, owners, None)
+
+    def _listening(self) -> Iterator[LeftThing]:
+        now = listening_ports()
+        for inode, (port, service, process) in self._ports.items():
+            if now.get(inode) == port:
+                why = f"listened on by {process}"
+                yield _thing(LeftKind.PORT, str(port), {service: why}, None)
+
+    def _is_wanted(self, thing: LeftThing) -> bool:
+        policies = [self._policies[name] for name in thing.services]
+        patterns = [pattern for policy in policies for pattern in policy.allowed]
+        is_allowed = any(fnmatchcase(thing.name, pattern) for pattern in patterns)
+        return not is_allowed and any(policy.mode != "off" for policy in policies)
+
+    def _graded(self, thing: LeftThing) -> LeftThing:
+        strict = self._is_strict(thing.services)
+        return structs.replace(thing, strict=strict, known=known(thing, self._folders))
+
+    def _is_strict(self, services: Iterable[str]) -> bool:
+        return any(self._policies[name].mode == "strict" for name in services)
+
+
+class _Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of leaks.toml."""
+
+    what: str
+    kinds: tuple[LeftKind, ...]
+    path: str
+    source: str
+
+
+@functools.cache
+def _known_rows() -> tuple[_Known, ...]:
+    text = Path(__file__).with_name("leaks.toml").read_text(encoding="utf-8")
+    return convert(tomli.loads(text)["left"], decodable(tuple[_Known, ...]))
+
+
+def known(thing: LeftThing, folders: Iterable[str]) -> str | None:
+    """What the thing is, if a known program leaves such things by design in one of `folders`."""
+    paths = [thing.name.removeprefix(f"{folder}/") for folder in folders]
+    # A socket may be bound in any folder (VLLM_RPC_BASE_PATH).
+    paths.append(os.path.basename(thing.name))  # noqa: PTH119
+    for known_row in _known_rows():
+        matches = (re.fullmatch(known_row.path, path) for path in paths)
+        if thing.kind in known_row.kinds and any(matches):
+            return known_row.what
+    return None
+
+
+def _thing(kind: LeftKind, name: str, owners: Mapping[str, str], size: int | None) -> LeftThing:
+    return LeftThing(
+        kind=kind,
+        name=name,
+        services=tuple(owners),
+        why=next(iter(owners.values())),
+        size=size,
+        remedy=removal(kind, name),
+    )
+
+
+def _kind(path: str, mode: int) -> LeftKind:
+    if stat.S_ISSOCK(mode):
+        return LeftKind.SOCKET
+    if stat.S_ISDIR(mode):
+        return LeftKind.TEMPORARY_DIRECTORY
+    folder, _, name = path.rpartition("/")
+    if folder != SHARED_MEMORY:
+        return LeftKind.TEMPORARY_FILE
+    # The kernel's library names them so: sem_overview(7).
+    if name.startswith("sem."):
+        return LeftKind.SEMAPHORE
+    return LeftKind.SHARED_MEMORY
+
+
+def _shared(now: PlacesSnapshot) -> Iterator[str]:
+    """What has a name in shared memory."""
+    return (path for path in now.files if path.startswith(f"{SHARED_MEMORY}/"))
+
+
+def _is_own(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.lstat(path).st_uid == os.getuid()
+    return False
+
+
+def _pids(ipc_object: IpcObject) -> tuple[int, ...]:
+    if ipc_object.kind is LeftKind.SYSV_SEMAPHORES:
+        return tuple(sorted(semaphore_pids(ipc_object.id)))
+    return ipc_object.pids
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return None
+
+
+def _outermost(things: Iterable[LeftThing]) -> Iterator[LeftThing]:
+    """Without what lies in a directory that is left itself, and each thing once."""
+    by_name = {(thing.kind, thing.name): thing for thing in things}
+    directories = [
+        thing.name for thing in by_name.values() if thing.kind is LeftKind.TEMPORARY_DIRECTORY
+    ]
+    for thing in by_name.values():
+        if not any(thing.name.startswith(f"{name}/") for name in directories):
+            yield thing

@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on sockets, files and processes: probes a service again and again until it is ready."""
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, structs
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services import http_answer
+from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
+from ci_doctor.services.logs import TURN_BYTES, LogSearch
+from ci_doctor.services.ready import ReadinessProbe, Scheme
+from ci_doctor.system import clock
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import describe_exit, has_ended
+from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
+
+if TYPE_CHECKING:
+    from ci_doctor.system.processes.process import Child
+
+
+class Telling(IntEnum):
+    """How much an answer says about the cause, least first."""
+
+    # Nobody is there: refused, no address, no such file.
+    ABSENT = 0
+    # Somebody is there, and did not answer in time.
+    SILENT = 1
+    # Something came: a status, a body, an exit code, a line of a log.
+    ANSWERED = 2
+
+
+class ProbeAnswer(Struct, frozen=True, kw_only=True):
+    """Why one attempt failed.
+
+    `cut`: the end of the whole time left the attempt less than its own, so its silence says little.
+    """
+
+    text: str
+    telling: Telling = Telling.ANSWERED
+    cut: bool = False
+
+
+class AnswersSoFar:
+    """Takes every failed attempt, in order."""
+
+    def __init__(self) -> None:
+        # Of each kind the latest: a service may get further with every second.
+        self._latest: dict[Telling, ProbeAnswer] = {}
+        self._last: ProbeAnswer | None = None
+
+    def add(self, answer: ProbeAnswer) -> None:
+        """Take note of an attempt. A cut one replaces none that had its full time."""
+        self._last = answer
+        if not answer.cut or answer.telling not in self._latest:
+            self._latest[answer.telling] = answer
+
+    def cause(self) -> str:
+        """The most telling answer; then what became of it, if that was another one at last."""
+        last = self._last
+        if last is None:
+            return ""
+        best = self._latest[max(self._latest)]
+        absent = self._latest.get(Telling.ABSENT)
+        if best.cut and absent is not None:
+            return f"{absent.text}; at last somebody was there, with {best.text}"
+        if best.cut:
+            return best.text
+        if last.telling >= best.telling or last.cut:
+            return best.text
+        return f"{best.text}; at last: {last.text}"
+
+
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.05  # what becomes ready is noticed within 100 ms, with time for the attempt
+_REFUSED = "connection refused"
+
+
+class ProbeContext(Struct, frozen=True, kw_only=True):
+    """What a probe works with.
+
+    `log` is the service's, `environment` holds what `authorization` names. `spawn` starts words
+    with stdout and stderr on a file descriptor, for `exec`. `pids` names the service's processes
+    now.
+    """
+
+    log: Path | None = None
+    environment: Mapping[str, str] = {}
+    spawn: "Callable[[Sequence[str], int], Child] | None" = None
+    pids: Callable[[], Iterable[int]] = no_processes
+
+
+class Prober(Protocol):
+    """One kind of probe, while a service is probed."""
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
+
+    async def rest(self, limit_s: float) -> None:
+        """Return when another attempt is worth it, after `limit_s` seconds at the latest."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+NO_CONTEXT = ProbeContext()
+
+
+def ignore(_answer: str) -> None:
+    """Ignore the answers of failed attempts."""
+
+
+async def wait_until_ready(
+    probe: ReadinessProbe,
+    limit: float | BusyTimeout,
+    context: ProbeContext = NO_CONTEXT,
+    *,
+    on_answer: Callable[[str], None] = ignore,
+) -> str | None:
+    """None once `probe` has held for its `ready_for_s`, else what was wrong.
+
+    That is the most telling answer of all attempts: a status beats silence, and an attempt that was
+    cut by the end of the time counts only if there was no other.
+
+    `limit` is seconds, in which waits of the service for a CPU do not count (BusyTimeout); with 0
+    there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A
+    log is searched from its beginning, and a match in it holds from then on.
+
+    Raises UsageError if there can be no attempt: no log, a variable that is not set, a command that
+    does not exist.
+    """
+    prober = make_prober(probe, context)
+    time_limit = limit if isinstance(limit, BusyTimeout) else BusyTimeout(limit, context.pids)
+    try:
+        return await _until_it_holds(prober, probe, time_limit, on_answer)
+    finally:
+        prober.close()
+
+
+def make_prober(probe: ReadinessProbe, context: ProbeContext) -> Prober:
+    """What makes the attempts of this kind of probe. Raises UsageError as `wait_until_ready`."""
+    if probe.is_network:
+        return _NetworkProber(probe, context)
+    if probe.scheme is Scheme.EXEC:
+        return ExecProber(probe, context.spawn)
+    if probe.scheme is Scheme.LOG:
+        return LogProber(probe, context.log)
+    return FileProber(probe)
+
+
+async def _until_it_holds(
+    prober: Prober, probe: ReadinessProbe, time_limit: BusyTimeout, on_answer: Callable[[str], None]
+) -> str | None:
+    holding = _Holding(probe.ready_for_s)
+    so_far = AnswersSoFar()
+    while True:
+        answer = holding.after(await prober.ask(time_limit.attempt_s(probe.attempt_s)))
+        if answer is None:
+            return None
+        so_far.add(answer)
+        # After the attempt: a limit of 0 still allows one.
+        left_s = time_limit.left_s()
+        if left_s <= 0:
+            return so_far.cause()
+        on_answer(answer.text)
+        await prober.rest(min(left_s, holding.left_s))
+
+
+class _Holding:
+    """For how long a probe has held without a failure in between."""
+
+    def __init__(self, wanted_s: float) -> None:
+        self._wanted_s = wanted_s
+        self._since: float | None = None
+        self.left_s = float("inf")
+
+    def after(self, answer: ProbeAnswer | None) -> ProbeAnswer | None:
+        """None once it has held for long enough, else why not yet."""
+        if answer is not None:
+            self._since, self.left_s = None, float("inf")
+            return answer
+        now = clock.now()
+        if self._since is None:
+            self._since = now
+        held_s = now - self._since
+        self.left_s = self._wanted_s - held_s
+        if self.left_s <= 0:
+            return None
+        return ProbeAnswer(
+            text=f"it has been ready for {held_s:.1f} s, and must be for {self._wanted_s:g} s"
+        )
+
+
+class _NetworkProber:
+    """HTTP and TCP. Sockets are opened directly, so proxy variables have no effect."""
+
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
+        self._probe = probe
+        self._pause_s = _FIRST_PAUSE_S
+        try:
+            self._authorization = probe.authorization_value(context.environment)
+        except ValueError as error:
+            hint = "export it, or pass it on to this step"
+            raise UsageError(f"ready: {error}", hint=hint) from error
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        answer = await self._attempt_within(limit_s)
+        if answer is None:
+            return None
+        return structs.replace(answer, text=self._without_secret(answer.text))
+
+    async def rest(self, limit_s: float) -> None:
+        await asyncio.sleep(min(self._pause_s, limit_s))
+        # A server needs minutes to start: thirty requests a second would only slow it down.
+        self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        pass
+
+    async def _attempt_within(self, limit_s: float) -> ProbeAnswer | None:
+        try:
+            async with asyncio.timeout(limit_s):
+                problem = await self._attempt()
+        except TimeoutError:
+            return ProbeAnswer(
+                text=f"no answer within {limit_s:.3g} s",
+                telling=Telling.SILENT,
+                cut=limit_s < self._probe.attempt_s,
+            )
+        except ConnectionRefusedError:
+            return ProbeAnswer(text=_REFUSED, telling=Telling.ABSENT)
+        except OSError as error:
+            return ProbeAnswer(text=f"no answer: {error}", telling=Telling.ABSENT)
+        except EOFError:
+            problem = "the connection was closed in the middle of the answer"
+        except ValueError as error:
+            problem = str(error)
+        return None if problem is None else ProbeAnswer(text=problem)
+
+    async def _attempt(self) -> str | None:
+        connection = await http_answer.connect(self._probe)
+        try:
+            if self._probe.scheme is Scheme.TCP:
+                return None
+            return await http_answer.ask(self._probe, connection, self._authorization)
+        finally:
+            # Not close(), which would wait for a server that reads no more.
+            connection[1].transport.abort()
+
+    def _without_secret(self, answer: str) -> str:
+        """Without what was sent: a server may repeat it in its answer."""
+        if self._authorization is None:
+            return answer
+        # The token alone too: a server may repeat it without `Bearer`.
+        token = self._authorization.rpartition(" ")[2]
+        for secret in (self._authorization, token):
+            answer = answer.replace(secret, "***")
+        return answer
+
+
+# The kernel reports a change at once; this is for what it cannot report, as on a network file
+# system.
+_LONGEST_REST_S = 0.5
+_LONGEST_EXEC_PAUSE_S = 1.0
+_OUTPUT_BYTES = 16 * 1024
+_LONGEST_SHOWN = 160
+# After SIGKILL; a command that waits inside the kernel must not hold up the news of a death.
+_KILL_S = 0.2
+# Errors of execve(2) that another attempt will not mend. Others pass, such as too many processes.
+_CANNOT_EVER_RUN = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR}
+)
+
+
+class WatchedFile:
+    """Rests until a file has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._changed = asyncio.Event()
+        self._watch = FileWatch(path, self._changed.set)
+
+    async def rest(self, limit_s: float) -> None:
+        """Return at the next change, after `limit_s` seconds at the latest."""
+        try:
+            async with asyncio.timeout(min(limit_s, _LONGEST_REST_S)):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def begin(self) -> None:
+        """From now on a change counts. Call it before the file is read, so that none is missed."""
+        self._changed.clear()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._watch.close()
+
+
+class LogProber(WatchedFile):
+    """Holds once the log has matched, and from then on."""
+
+    def __init__(self, probe: ReadinessProbe, log: Path | None) -> None:
+        if log is None:
+            message = f"ready: {probe.describe()} needs a log to look in"
+            raise UsageError(message, hint="name it with --log FILE")
+        super().__init__(log)
+        self._path = log
+        self._probe = probe
+        self._file = GrowingFile(log)
+        self._search = LogSearch(probe.pattern)
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        """None once the log has matched, else its last line."""
+        deadline = clock.now() + limit_s
+        self.begin()
+        while not self._search.matched and self._read_on():
+            if clock.now() > deadline:
+                # There is more to read, and no change of the file will report it.
+                self._changed.set()
+                break
+            # A long log must not delay the news of a death.
+            await asyncio.sleep(0)
+        if self._search.matched:
+            return None
+        if self._file.problem:
+            text = f"cannot read {self._path}: {self._file.problem}"
+            return ProbeAnswer(text=text, telling=Telling.ABSENT)
+        last = self._search.last_line
+        state = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
+        text = f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
+        return ProbeAnswer(text=text)
+
+    def close(self) -> None:
+        """Watch and read no more."""
+        super().close()
+        self._file.close()
+
+    def _read_on(self) -> bool:
+        """Whether there may be more."""
+        piece = self._file.read(TURN_BYTES)
+        if self._file.is_restarted:
+            self._file.is_restarted = False
+            self._search.restart()
+        if piece:
+            self._search.feed(piece)
+        return len(piece) == TURN_BYTES
+
+
+class FileProber(WatchedFile):
+    """Holds while the file exists."""
+
+    def __init__(self, probe: ReadinessProbe) -> None:
+        self._path = probe.file or Path()
+        super().__init__(self._path)
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:  # noqa: ARG002 - takes no time
+        """None if there is such a file."""
+        self.begin()
+        try:
+            os.stat(self._path)  # noqa: PTH116 - exists() would hide why it cannot be read
+        except OSError as error:
+            text = f"{self._path}: {(error.strerror or 'cannot be read').lower()}"
+            return ProbeAnswer(text=text, telling=Telling.ABSENT)
+        return None
+
+
+class ExecProber:
+    """Holds when the command exits with 0. Each run is killed when its time is over."""
+
+    def __init__(
+        self, probe: ReadinessProbe, spawn: "Callable[[Sequence[str], int], Child] | None"
+    ) -> None:
+        if spawn is None:
+            message = f"ready: {probe.describe()} cannot be run here"
+            raise UsageError(message, hint="use http, tcp, log or file")
+        self._words = probe.words
+        self._attempt_s = probe.attempt_s
+        self._spawn = spawn
+        self._took_s = 0.0
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        """None if a run ends with 0, else how it ended and the last line that it wrote."""
+        # A file and no pipe: a command that writes much never blocks.
+        with os.fdopen(os.memfd_create("output"), "rb") as output:
+            try:
+                child = self._spawn(self._words, output.fileno())
+            except OSError as error:
+                message = f"cannot run {self._words[0]}: {error.strerror}"
+                if error.errno in _CANNOT_EVER_RUN:
+                    hint = "check the path and its x bit; no shell runs it"
+                    raise UsageError(f"ready: {message}", hint=hint) from error
+                return ProbeAnswer(text=message, telling=Telling.ABSENT)
+            problem = await self._run(child, limit_s)
+            if problem is None:
+                return None
+            text = f"{self._words[0]} {problem.text}{_last_line(output.fileno())}"
+            return structs.replace(problem, text=text)
+
+    async def rest(self, limit_s: float) -> None:
+        """As long as the run took, so that at most half the time goes into probing; up to 1 s."""
+        # A command may be an interpreter that costs as much CPU as the start of the service.
+        pause_s = max(_LONGEST_PAUSE_S, min(self._took_s, _LONGEST_EXEC_PAUSE_S))
+        await asyncio.sleep(min(pause_s, limit_s))
+
+    def close(self) -> None:
+        """Nothing outlives a run."""
+
+    async def _run(self, child: "Child", limit_s: float) -> ProbeAnswer | None:
+        """How the run failed; None if it ended with 0."""
+        began = clock.now()
+        in_time = False
+        try:
+            async with asyncio.timeout(limit_s):
+                with end_awaited(child.pidfd) as ended:
+                    await ended
+            in_time = True
+        except TimeoutError:
+            pass
+        finally:
+            code = _reap(child)
+            self._took_s = clock.now() - began
+        if not in_time:
+            return ProbeAnswer(
+                text=f"did not end within {limit_s:.3g} s",
+                telling=Telling.SILENT,
+                cut=limit_s < self._attempt_s,
+            )
+        if code == 0:
+            return None
+        end = "an unknown exit code" if code is None else describe_exit(code)
+        return ProbeAnswer(text=f"ended with {end}")
+
+
+def _reap(child: "Child") -> int | None:
+    """How it ended; it is killed first if it has not. None if even that takes too long."""
+    try:
+        if not has_ended(child.pidfd):
+            signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+            if not has_ended(child.pidfd, _KILL_S):
+                return None
+        return child.wait()
+    except ProcessLookupError:
+        return child.wait()
+    finally:
+        child.close()
+
+
+def _last_line(output: int) -> str:
+    """The last line that was written to this file, after a colon; nothing if there is none."""
+    size = os.fstat(output).st_size
+    end = os.pread(output, _OUTPUT_BYTES, max(0, size - _OUTPUT_BYTES))
+    end = without_keys(end)
+    for line in reversed(end.decode(errors="replace").splitlines()):
+        if line.strip():
+            return f": {_cut(line.strip())}"
+    return ""
+
+
+def _cut(text: str) -> str:
+    plain = "".join(each if each.isprintable() else " " for each in text)
+    return shortened_words(plain, _LONGEST_SHOWN)

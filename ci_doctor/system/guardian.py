@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: starts them through the guardian, which ends them all if we are killed.
+
+The guardian is the parent of all that we start, and a child subreaper (prctl(2)): an orphan below
+it stays below it. It watches our pidfd. If it is killed itself, its children become ours, because
+we are a subreaper too. Requests to it, what it answers and what it reports go over one socket.
+"""
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError
+from ci_doctor.system import clock
+from ci_doctor.system.guardian_wire import Wire
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
+from ci_doctor.system.processes.process import (
+    Child,
+    ProcessEnding,
+    adopted_ending,
+    describe_exit,
+    observed_ending,
+)
+from ci_doctor.system.processes.process_table import Kin, children_of, look_up
+from ci_doctor.system.processes.tree import become_subreaper
+
+READY = 0  # the token of the first message, which answers no request
+_ANSWER_S = 5.0
+_STOPPED_HINT = (
+    "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
+)
+
+
+class GuardianLostError(InfraError):
+    """The guardian is gone, or was ended because it did not answer."""
+
+
+Answer = tuple[tuple[Any, ...], list[int]]  # a message without its token, and file descriptors
+
+
+class GuardianConnection:
+    """Our end of the socket to a guardian, and the guardian's process. Use it from one thread.
+
+    `gone` says that the guardian has ended, and that all it sent was read.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], wire: Wire) -> None:
+        self.gone = False
+        self._process = process
+        self._wire = wire
+        self._answers: dict[int, Answer] = {}
+        self._endings: dict[int, ProcessEnding] = {}
+
+    @property
+    def pid(self) -> int:
+        """The guardian's own."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How the guardian itself ended; None while it lives."""
+        return self._process.returncode
+
+    def put(self, message: tuple[Any, ...], descriptors: Iterable[int] = ()) -> None:
+        """Queue a message; the next `exchange` sends it."""
+        self._wire.put(message, descriptors)
+
+    def answer(self, token: int, limit_s: float | None = None) -> Answer:
+        """Wait for the answer to the request `token`.
+
+        Raises GuardianLostError if the guardian is gone, or does not answer within `limit_s` seconds
+        (None: 5); it is ended then, and what it has started becomes ours.
+        """
+        try:
+            self._wait_for(token, _ANSWER_S if limit_s is None else limit_s)
+        except BaseException:
+            # A signal's exception. File descriptors that are not sent yet may be closed by the
+            # caller before the next exchange, and their numbers may then mean other files.
+            if self._wire.unsent:
+                self.lose()
+            raise
+        if token in self._answers:
+            return self._answers.pop(token)
+        state = "is gone" if self.gone else "does not answer"
+        # What it would do later, nobody would learn of.
+        self.lose()
+        raise GuardianLostError(f"the guardian process {state}", hint=_STOPPED_HINT)
+
+    def ending(self, token: int, limit_s: float) -> ProcessEnding | None:
+        """How the child `token` ended; None if the guardian does not report it in `limit_s`.
+
+        A `limit_s` of 0 still reads what has arrived.
+        """
+        deadline = clock.now() + limit_s
+        if token not in self._endings and not self.gone:
+            self.exchange(limit_s)
+        while token not in self._endings and not self.gone and clock.now() < deadline:
+            self.exchange(deadline - clock.now())
+        return self._endings.pop(token, None)
+
+    def exchange(self, limit_s: float) -> bool:
+        """Send what is queued and read what has come, waiting at most `limit_s` seconds for that.
+
+        Returns whether anything came.
+        """
+        # Not an error yet: what the guardian wrote before its end can still be read.
+        with contextlib.suppress(OSError):
+            self._wire.send()
+        events = select.POLLIN
+        if self._wire.unsent:
+            events |= select.POLLOUT
+        poll = select.poll()
+        poll.register(self._wire.fileno(), events)
+        if not poll.poll(max(0.0, limit_s) * 1000):
+            return False
+        messages = self._wire.receive()
+        if messages is None:
+            self.gone = True
+            return True
+        for message, descriptors in messages:
+            self._take(message, descriptors)
+        return True
+
+    def lose(self) -> None:
+        """End the guardian if it lives. Its children are ours then, and all it sent is read."""
+        if self._process.returncode is None:
+            self._process.kill()
+            # Its socket closes before its children change parents (exit_notify in kernel/exit.c);
+            # that is done once it can be waited for.
+            self._process.wait()
+        while not self.gone and self.exchange(0.0):
+            pass
+        self.gone = True
+        self._drop_answers()
+        self._wire.close()
+
+    def _wait_for(self, token: int, limit_s: float) -> None:
+        deadline = clock.now() + limit_s
+        while token not in self._answers and not self.gone:
+            left_s = deadline - clock.now()
+            if left_s <= 0:
+                return
+            self.exchange(left_s)
+
+    def _take(self, message: tuple[Any, ...], descriptors: list[int]) -> None:
+        kind, *fields = message
+        if kind == "exited":
+            token, returncode, peak_rss = fields
+            self._endings[token] = ProcessEnding(returncode=returncode, peak_rss=peak_rss)
+        elif kind == "ready":
+            self._answers[READY] = (message, descriptors)
+        else:
+            token, *rest = fields
+            # One request is under way at a time. An older answer is of a call that an exception
+            # has ended, and nobody will fetch it.
+            self._drop_answers()
+            self._answers[token] = ((kind, *rest), descriptors)
+
+    def _drop_answers(self) -> None:
+        for _, descriptors in self._answers.values():
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._answers.clear()
+
+
+SCARCE = (
+    "see what is used up: `ulimit -n` (file descriptors), `ulimit -u` (processes), `ulimit -v` "
+    "and the memory"
+)
+SECCOMP = "allow prctl(PR_SET_CHILD_SUBREAPER) in the container's seccomp profile"
+
+_ROOT = Path(__file__).parents[2]
+# By import and not as a script, so that it is compiled once. Our own root comes last in the path,
+# so that it shadows nothing.
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from ci_doctor.system.guardian_main import main; main()"
+)
+# What Python itself may need to start. The rest of a job's variables may be secret, and may be the
+# marks by which an agent finds what it is to kill.
+_KEPT = ("LD_LIBRARY_PATH",)
+
+
+def launch() -> tuple[subprocess.Popen[bytes], Wire]:
+    """Return a guardian that is about to be ready, and our end of the socket.
+
+    It leads a process group of its own, so that a signal to ours does not reach it. It stays in
+    our session: from another one it could not start a process in our group (setpgid(2)).
+    Raises InfraError if the system lets us start none.
+    """
+    try:
+        ours, its = socket.socketpair()
+        with its:
+            try:
+                return _run(its.fileno()), Wire(ours)
+            except OSError:
+                ours.close()
+                raise
+    except OSError as error:
+        raise InfraError(
+            f"cannot start the guardian process: {error.strerror}", hint=SCARCE
+        ) from error
+
+
+def _run(channel: int) -> subprocess.Popen[bytes]:
+    doctor = os.pidfd_open(os.getpid())
+    try:
+        # -I -S: without site-packages, whose .pth files could run any code in the guardian.
+        python = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+        arguments = [str(_ROOT), str(channel), str(doctor), str(os.getpid())]
+        return subprocess.Popen(
+            [*python, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(channel, doctor),
+            cwd="/",
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            process_group=0,
+        )
+    finally:
+        os.close(doctor)
+
+
+_START_S = 30.0  # a cold file system under a loaded machine
+
+
+def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
+    """A guardian that is ready: its pid, and our connection to it.
+
+    One that is killed before it is ready is started again, up to `attempts` in all. Raises
+    InfraError if there is none then.
+    """
+    process, wire = launch()
+    connection = GuardianConnection(process, wire)
+    try:
+        (_, refused), _ = connection.answer(READY, _START_S)
+    except BaseException as error:
+        was_killed = connection.gone and (process.wait() or 0) < 0
+        connection.lose()
+        if not isinstance(error, InfraError):
+            raise
+        if was_killed and attempts > 1:
+            return begin(attempts - 1)
+        how = describe_exit(connection.returncode or 0)
+        raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
+    if refused:
+        connection.lose()
+        raise InfraError(
+            f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
+        )
+    return process.pid, connection
+
+
+# How the guardian's child is called between fork and exec.
+_GUARDIAN = "ci_doctor.system.guardian_main"
+_NAME_BYTES = 15  # of a name in the process table: TASK_COMM_LEN in linux/sched.h
+
+
+def ticks_now() -> int:
+    """Clock ticks since boot, as the process table has the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def find_stray(words: Sequence[str], known: Collection[int], since: int) -> int | None:
+    """The pid of our new child that runs `words` or has run them; None if they were never run.
+
+    Once the guardian is gone its children are ours. A child that was about to run `words` is killed.
+    `known` are children that cannot be it, and it was started at the tick `since` or later. Others
+    may be orphans of services, which are older or run something else.
+    """
+    for pid in children_of(os.getpid()):
+        kin = look_up(pid)
+        if pid in known or kin is None or kin.started < since:
+            continue
+        line = _command_line(pid)
+        if any(_GUARDIAN in word for word in line):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                # A child of ours that nobody has waited for: its pid is its own.
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        elif _runs(line, words) or _has_run(kin, words):
+            return pid
+    return None
+
+
+def _command_line(pid: int) -> list[str]:
+    """That of a process; empty once it has ended."""
+    try:
+        content = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    # Each argument ends with a NUL (proc_pid_cmdline(5)).
+    return [os.fsdecode(word) for word in content.split(b"\0")[:-1]]
+
+
+def _runs(line: Sequence[str], words: Sequence[str]) -> bool:
+    # Of a script, its interpreter stands before it, and its path in place of its name.
+    own = list(words[1:])
+    is_same = line[len(line) - len(own) :] == own and len(line) > len(own)
+    name = Path(words[0]).name if words else ""
+    return is_same and any(Path(word).name == name for word in line[: len(line) - len(own)])
+
+
+def _has_run(kin: Kin, words: Sequence[str]) -> bool:
+    """Whether it has ended, by the name that exec gave it."""
+    if not kin.ended or not words:
+        return False
+    name = os.fsencode(Path(words[0]).name)[:_NAME_BYTES]
+    return os.fsencode(kin.name) == name
+
+
+_STATUS_S = 1.0
+_LOSSES = 3  # of guardians in one request, before it fails
+_Program = tuple[list[bytes], dict[bytes, bytes], bytes]  # words, environment, directory
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    """A process to be started, and with which descriptors as its streams (None: /dev/null)."""
+
+    words: tuple[str, ...]
+    directory: Path
+    program: _Program
+    stop: _Program | None
+    streams: tuple[int | None, ...]
+    foreground: bool
+
+
+class Guardian:
+    """Made by `start`. Call `close` once nothing runs below it any more. Use it from one thread.
+
+    `pid` is its own; `identity` distinguishes it from a later process with that pid. If it is
+    killed, the next `spawn` starts another one, and both change. `losses` counts that.
+    """
+
+    def __init__(self, pid: int, connection: GuardianConnection) -> None:
+        self.losses = 0
+        self._last_token = READY
+        self._living: dict[int, Child] = {}
+        self._stops: dict[int, _Program] = {}
+        self._take(pid, connection)
+
+    def _take(self, pid: int, connection: GuardianConnection) -> None:
+        self.pid = pid
+        self._connection = connection
+        kin = look_up(pid)
+        self.identity = (pid, kin.started if kin else 0)
+
+    @classmethod
+    def start(cls) -> "Guardian":
+        """Start a guardian and wait until it is ready; we become a subreaper too.
+
+        Raises InfraError if the machine does not let us.
+        """
+        try:
+            become_subreaper()
+        except OSError as error:  # not even a module can be read
+            message = f"cannot start the guardian process: {error.strerror}"
+            raise InfraError(message, hint=SCARCE) from error
+        return cls(*begin())
+
+    def spawn(  # noqa: PLR0913 - what a process has
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        output: int,
+        error: int | None = None,
+        input: int | None = None,  # noqa: A002 - as subprocess has it
+        foreground: bool = False,
+        stop_words: Sequence[str] | None = None,
+    ) -> Child:
+        """Run `words` as the leader of a new session, or in our session and process group.
+
+        `environment` is the whole of its environment; its PATH finds the command. stdin is empty
+        unless `input` is a file descriptor; stdout and stderr go to `output` and `error` (None:
+        the same). `foreground` keeps it in our session. `stop_words` are run, with the same
+        environment and directory, if we are gone while it lives.
+
+        Raises OSError if it cannot run (`filename` is the directory if that is the reason), and
+        InfraError if the guardian is gone or does not answer, and so are those in its place.
+        """
+        request = _Request(
+            words=tuple(words),
+            directory=directory,
+            program=_program(words, environment, directory),
+            stop=_program(stop_words, environment, directory) if stop_words else None,
+            streams=(input, output, output if error is None else error),
+            foreground=foreground,
+        )
+        before, since, began = children_of(os.getpid()), ticks_now(), clock.now()
+        for _ in range(_LOSSES):
+            lost = self._connection
+            try:
+                return self._spawn(request)
+            except GuardianLostError:
+                # It may have started the process before it was killed.
+                stray = find_stray(request.words, [*before, *self._living], since)
+                child = None
+                if stray is not None:
+                    child = self._child(stray, os.pidfd_open(stray), began, lost, request)
+                self._replace()
+                if child is not None:
+                    return child
+        return self._spawn(request)
+
+    def _spawn(self, request: _Request) -> Child:
+        streams = request.streams
+        given = tuple(stream is not None for stream in streams)
+        began = clock.now()
+        self._last_token += 1
+        token = self._last_token
+        connection = self._connection
+        connection.put(
+            ("spawn", token, request.program, request.stop, given, request.foreground),
+            [stream for stream in streams if stream is not None],
+        )
+        answer = connection.answer(token)
+        (kind, *fields), descriptors = answer
+        if kind == "failed":
+            step, number = fields
+            name = next(iter(request.words), "")
+            name = str(request.directory) if step == "chdir" else name
+            raise OSError(number, os.strerror(number), name)
+        (pid,) = fields
+        if not descriptors:
+            # It runs, but we have no free descriptor for its pidfd, and without one its end
+            # would go unnoticed.
+            connection.put(("kill", token))
+            connection.exchange(0.0)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return self._child(pid, descriptors[0], began, connection, request)
+
+    def _child(
+        self,
+        pid: int,
+        pidfd: int,
+        began: float,
+        connection: GuardianConnection,
+        request: _Request,
+    ) -> Child:
+        """What the last request has started through the guardian of `connection`."""
+        ending = partial(self._ending, connection, self._last_token, pid)
+        child = Child(pid=pid, pidfd=pidfd, started_at=began, ending=ending)
+        self._living[pid] = child
+        if request.stop is not None:
+            self._stops[pid] = request.stop
+        return child
+
+    def _replace(self) -> None:
+        """Start another guardian in place of one that is gone, for what is started from now on.
+
+        What the first one had started is ours; the second one ends it too if we are gone.
+        """
+        self.losses += 1
+        self._take(*begin())
+        for pid in self._living:
+            kin = look_up(pid)
+            if kin is not None:
+                self._connection.put(("mind", pid, kin.started, self._stops.get(pid)))
+        self._connection.exchange(0.0)
+
+    @property
+    def adopters(self) -> frozenset[int]:
+        """The processes whose children orphans become: this guardian, and we after a loss."""
+        kin = look_up(self.pid)
+        is_gone = kin is None or kin.ended or kin.identity != self.identity
+        if self.losses or is_gone:
+            return frozenset({self.pid, os.getpid()})
+        return frozenset({self.pid})
+
+    def started(self, pid: int) -> bool:
+        """Whether the living process `pid` was spawned here, and not adopted."""
+        return pid in self._living
+
+    def claims(self, pid: int) -> bool:
+        """Whether `pid`, a child of ours that has ended, was spawned here; its status is then kept.
+
+        It became our own child when the guardian ended.
+        """
+        child = self._living.get(pid)
+        if child is None:
+            return False
+        child.returncode()
+        return True
+
+    def close(self) -> None:
+        """End and reap the guardian, once all that was started is stopped. May be called again.
+
+        What still lives below it becomes our child and is left alone. Its children can still be
+        asked how they ended.
+        """
+        orphans = []
+        if self._connection.returncode is None:
+            orphans = children_of(self.pid)
+        self._connection.lose()
+        for pid in orphans:
+            if not self.claims(pid):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+    def _ending(
+        self, connection: GuardianConnection, token: int, pid: int, pidfd: int
+    ) -> ProcessEnding | None:
+        """How a child of this connection's guardian ended; None while it lives.
+
+        `pidfd` is -1 once it is closed.
+        """
+        # The kernel wakes the guardian and us at the same moment, and the guardian reports at once.
+        ending = connection.ending(token, 0.0)
+        if ending is None and pidfd >= 0:
+            ending = _reported(connection, token)
+        if ending is None and connection.gone:
+            connection.lose()
+            ending = connection.ending(token, 0.0) or adopted_ending(pid, pidfd)
+        # The guardian is stopped, or was killed between its wait and its report.
+        if ending is None and pidfd >= 0:
+            ending = observed_ending(pid, pidfd)
+        if ending is not None:
+            self._living.pop(pid, None)
+            self._stops.pop(pid, None)
+        return ending
+
+
+def _reported(connection: GuardianConnection, token: int) -> ProcessEnding | None:
+    """How a child ended, as soon as its guardian reports; None if it is gone or stopped."""
+    waits = CpuWaits(lambda: (connection.pid,))
+    before = waits.now()
+    ending = connection.ending(token, _STATUS_S)
+    if ending is not None or connection.gone:
+        return ending
+    # Without a CPU it can report nothing.
+    left_s = extended(_STATUS_S, waits.since(before)) - _STATUS_S
+    return connection.ending(token, left_s)
+
+
+def _program(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> _Program:
+    """What the guardian needs to run `words`, as bytes."""
+    variables = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    folder = os.fsencode(Path(directory).absolute())
+    return [os.fsencode(word) for word in words], variables, folder

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups in the log of a CI: by real pipes, files and terminals, and by nothing outside of one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.ci_log_readers import buildkite_headers, github_commands, gitlab_sections
+from tests.support.cli import environment
+from tests.support.terminal import on_terminal
+
+BUILDKITE = {"BUILDKITE": "true", "CI": "true"}
+GITHUB = {"GITHUB_ACTIONS": "true", "CI": "true"}
+GITLAB = {"GITLAB_CI": "true", "CI": "true"}
+FINISH = """
+import sys
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.session import Session
+
+command, verdict, *options = sys.argv[1:]
+session = Session(Invocation.begin([command]))
+session.as_json = "json" in options
+summary = "--- forged\\n::error::forged\\nsection_start:1:forged\\r\\x1b[0K"
+outcome = Outcome(verdict=Verdict(verdict), summary=summary)
+text = "--- forged\\n::add-mask::e\\n" if "text" in options else None
+session.finish(outcome, on_stdout="stdout" in options, text="" if "empty" in options else text)
+"""
+GROUPS = """
+import sys
+from ci_doctor.session.printing import LogGroup, open_last_group
+
+group = LogGroup("services")
+group.end()
+for _ in range(2):
+    group.begin()
+    print("started", file=sys.stderr)
+group.end()
+group.begin()
+open_last_group()
+"""
+
+
+def finish(
+    *arguments: str, env: Mapping[str, str], stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+) -> tuple[str, str]:  # fmt: skip
+    """What FINISH prints on stdout and on stderr."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FINISH, *arguments],
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        check=True,
+    )
+    return (ran.stdout or b"").decode(), (ran.stderr or b"").decode()
+
+
+def test_a_failing_report_is_the_one_open_group() -> None:
+    _, log = finish("launch", "failed", env=BUILDKITE)
+
+    assert buildkite_headers(log) == [("+++", "✗ FAILED  ci-doctor launch")]
+    assert "forged" in log
+
+
+def test_github_gets_annotations_and_takes_no_command_from_the_text() -> None:
+    _, log = finish("launch", "failed", env=GITHUB)
+
+    assert [each.name for each in github_commands(log)] == ["stop-commands", "error"]
+    _, other = finish("launch", "failed", env=GITHUB)
+    assert github_commands(log)[0] != github_commands(other)[0]
+
+
+def test_gitlab_gets_a_section() -> None:
+    _, log = finish("launch", "pass", env=GITLAB)
+
+    assert [each[0] for each in gitlab_sections(log)] == ["start", "end"]
+    assert gitlab_sections(log)[0][2] == "[collapsed=true]"
+
+
+@pytest.mark.parametrize("env", [BUILDKITE, GITHUB, GITLAB], ids=["Buildkite", "GitHub", "GitLab"])
+def test_data_on_stdout_and_the_stderr_beside_it_hold_no_line_of_a_log(
+    env: dict[str, str],
+) -> None:
+    out, err = finish("launch", "failed", "json", env=env)
+
+    assert out.startswith("{")
+    assert err == ""
+
+
+def test_a_file_gets_the_text_as_it_is(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        finish("launch", "failed", "text", env=GITHUB, stderr=file.fileno())
+
+    assert (tmp_path / "log").read_text() == "--- forged\n::add-mask::e\n"
+
+
+def test_a_text_on_a_stdout_of_its_own_gets_annotations_on_stderr_alone() -> None:
+    out, err = finish("doctor", "failed", "stdout", "text", env=GITHUB)
+
+    assert out == "--- forged\n\u200b::add-mask::e\n"
+    assert [each.name for each in github_commands(err)] == ["error"]
+    assert err.count("\n") == 1
+    assert finish("doctor", "failed", "stdout", "text", env=BUILDKITE)[1] == ""
+
+
+def test_a_text_on_a_stdout_that_is_the_log_stands_in_a_group() -> None:
+    log, _ = finish("doctor", "pass", "stdout", "text", env=GITHUB, stderr=subprocess.STDOUT)
+
+    assert [each.name for each in github_commands(log)] == ["group", "stop-commands", "endgroup"]
+    assert log.index("::group::") < log.index("::add-mask::") < log.index("::endgroup::")
+
+
+def test_what_was_printed_before_a_group_stands_before_it() -> None:
+    program = FINISH.replace("command, verdict", "print('earlier')\ncommand, verdict")
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "doctor", "pass", "stdout"],
+        env=environment(BUILDKITE),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.startswith("earlier\n--- ✓ PASS  ci-doctor doctor\n✓ PASS")
+
+
+def test_what_we_say_cannot_act() -> None:
+    program = "from ci_doctor.session.printing import say; say('::error::a\\nb\\n')"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment(GITHUB), capture_output=True, check=True
+    )
+    assert ran.stderr.decode() == "\u200b::error::a\nb\n"
+
+
+def test_outside_of_a_ci_nothing_is_added() -> None:
+    assert finish("launch", "failed", "text", env={"CI": "true"})[1] == (
+        "--- forged\n::add-mask::e\n"
+    )
+
+
+@pytest.mark.parametrize(("env", "is_loaded"), [({"CI": "true"}, False), (BUILDKITE, True)])
+def test_outside_of_a_ci_nothing_is_loaded(env: dict[str, str], is_loaded: bool) -> None:
+    program = f"{FINISH}\nprint('ci_doctor.render.ci_log' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "launch", "failed"],
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == f"{is_loaded}\n"
+
+
+def test_no_text_makes_no_group() -> None:
+    assert finish("run", "failed", "empty", env=BUILDKITE)[1] == ""
+
+
+def test_a_command_that_becomes_another_opens_no_group_before_it() -> None:
+    assert buildkite_headers(finish("run", "pass", env=BUILDKITE)[1]) == []
+
+
+def test_a_terminal_of_an_agent_is_its_log() -> None:
+    log = on_terminal(FINISH, "launch", "failed", env=BUILDKITE)
+
+    assert buildkite_headers(log) == [("+++", "✗ FAILED  ci-doctor launch")]
+
+
+@pytest.mark.parametrize(
+    ("env", "log"),
+    [
+        ({}, "started\nstarted\n"),
+        (BUILDKITE, "--- services\nstarted\nstarted\n--- services\n^^^ +++\n"),
+        (
+            GITHUB,
+            "::group::services\nstarted\nstarted\n::endgroup::\n::group::services\n",
+        ),
+    ],
+    ids=["nowhere", "Buildkite", "GitHub"],
+)
+def test_a_group_begins_once_and_ends_once(env: dict[str, str], log: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", GROUPS],
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stderr == log
+
+
+def test_a_closed_stderr_stops_nothing() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", GROUPS.replace(", file=sys.stderr", "")],
+        env=environment(BUILDKITE),
+        stdout=subprocess.PIPE,
+        check=False,
+        preexec_fn=lambda: os.close(2),
+    )
+    assert ran.returncode == 0
