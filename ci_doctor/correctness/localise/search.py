@@ -162,8 +162,9 @@ class LocalisationSearch(SentSoFar):
         size = len(before)
         while size > 1:
             size = (size + 1) // 2
-            parts += reversed([before[at : at + size] for at in range(0, len(before), size)])
-        parts += [[*before[:at], *before[at + 1 :]] for at in range(len(before))]
+            begins = range(0, len(before), size)
+            parts += reversed([before[at : at + size] for at in begins])
+            parts += [[*before[:at], *before[at + size :]] for at in begins]
         for left in parts:
             if len(left) < len(before):
                 yield one_by_one([*left, last])

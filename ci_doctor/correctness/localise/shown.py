@@ -28,6 +28,8 @@ GROUP_TIMES = 3
 
 # How often a request alone is sent to one start, at most.
 _MOST_REPEATS = 64
+# So many equal starts are made again if no cause fits.
+_MOST_DOUBTED = 2
 # Requests that are under way at once may arrive in another order.
 _MARGIN = 8
 # Of so many requests that differ beside the first one, changed copies are sent.
@@ -124,8 +126,11 @@ class SentSoFar:
     def _equal_once(self) -> Trial | None:
         """What was sent once with the request, and was equal: a start may just not have shown it."""
         equal = [each.trial for each in self.results if each.pairs and not each.differing]
-        made = [each for each in equal if self._target() in each.names and equal.count(each) == 1]
-        return next(iter(made), None)
+        made = [each for each in equal if self._target() in each.names]
+        if len(made) - len(set(made)) >= _MOST_DOUBTED:
+            return None
+        # The last one was against the last cause.
+        return next((each for each in reversed(made) if made.count(each) == 1), None)
 
     def _all_shown(self, trial: Trial) -> list[bool]:
         """Whether the last request differed, in each start that began with just that."""

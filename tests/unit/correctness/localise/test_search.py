@@ -158,7 +158,7 @@ def test_where_no_cause_fits_what_comes_before_is_divided() -> None:
         needed = {text(MIXED[place]) for place in (0, 1, 4, 6)}
         return body == MIXED[8] and needed <= set(texts(before))
 
-    conclusion = searched(subject(["r8"], MIXED), fault).conclusion()
+    conclusion = searched(subject(["r8"], MIXED), fault, pairs=22).conclusion()
     (smallest,) = conclusion.shown
     assert {"r0", "r1", "r4", "r6", "r8"} <= set(smallest.names)
     assert len(smallest.names) < 9, conclusion
