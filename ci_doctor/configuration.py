@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Every section of the configuration with its type, and the JSON Schema of all of them."""
 
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -9,7 +11,7 @@ from msgspec import Struct
 from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import ExitCodes
-from ci_doctor.config.reference import description
+from ci_doctor.config.loading import Key, line_of
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.environment.settings import SetupEnvSettings
@@ -18,6 +20,29 @@ from ci_doctor.lint.selection import LintSettings
 from ci_doctor.pytest_runs.settings import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec
+
+
+@cache
+def reference_text() -> str:
+    """The example of every section, with a comment on each key."""
+    return resources.files("ci_doctor.config").joinpath("reference.toml").read_text("utf-8")
+
+
+def description(*keys: Key) -> str | None:
+    """The comment on a key of the example, such as `("correctness", "retries")`; None without one."""
+    text = reference_text()
+    number = line_of(text, keys)
+    if number is None:
+        return None
+    line = text.split("\n")[number - 1]
+    name = str(keys[-1])
+    table = ".".join(map(str, keys))
+    # Else it is the line of a table above: the key itself is not in the example.
+    if not line.startswith((f"{name} ", f"[{table}]", f"[{table}.", f"[[{table}]]")):
+        return None
+    _, marker, comment = line.partition("  # ")
+    return comment.strip() if marker else None
+
 
 SETTINGS: dict[str, type[Struct]] = {
     "setup-env": SetupEnvSettings,

@@ -67,12 +67,6 @@ def _with_probe(error: str, remedy: str) -> str:
     return remedy.replace("Y:X", f"{sign.module}:{sign.name}")
 
 
-def explained_words() -> list[str]:
-    """Every word that `explain` knows without reading a file."""
-    codes = [str(int(code)) for code in EXIT_CODE_MEANINGS]
-    return [*sorted(all_rules()), *(verdict.value for verdict in VERDICTS), *codes]
-
-
 def _meaning(word: str) -> Meaning | None:
     words = _verdicts_and_codes()
     if word in words:

@@ -62,14 +62,6 @@ def duration_s(job: JobFacts) -> float | None:
     return round(ended - began, 3)
 
 
-def runnable_at(job: JobFacts) -> float | None:
-    """When the job could have begun: earlier than it did by its time in the queue, if known."""
-    began = parse_moment(job.began_at)
-    if began is None:
-        return None
-    return began - (job.queued_s or 0.0)
-
-
 # --- the jobs in a build as the REST API returns it, with queue times and attempts ---
 # https://buildkite.com/docs/apis/rest-api/builds#get-a-build
 

@@ -16,7 +16,6 @@ from ci_doctor.build.outcome import outcome_of
 from ci_doctor.buildkite.agent import SPENT, Agent, AgentResult, ApiTime
 from ci_doctor.buildkite.artifacts import (
     PUBLISHED_FOLDER,
-    TOO_OLD,
     ArtifactDownload,
     BuildAgent,
     DownloadLimits,
@@ -162,11 +161,13 @@ def download_current(
         return Current(directory=into, problems=(_NO_AGENT,))
     download = ArtifactDownload(agent, into, limits or DownloadLimits(), own_job=job.job_id)
     for name in (JOB_FILE, REPORT_FILE):
-        if download.fetch(name).message == TOO_OLD:
-            download.problems.append(f"{TOO_OLD}: of two {name} with one path, one is missing here")
-            download.fetch_unsearched(name)
+        download.fetch(name)
     files = _without_other_tools(download.files)
-    _drop_own_step(files, job)
+    # Remove the files of earlier attempts of this job: it reports on the others.
+    own = {of for path, of in files.items() if _is_own_step(path, job)}
+    for path, of in files.items():
+        if of in own:
+            path.unlink(missing_ok=True)
     return Current(directory=into, problems=tuple(download.problems))
 
 
@@ -179,14 +180,6 @@ def _without_other_tools(files: Mapping[Path, str]) -> dict[Path, str]:
         else:
             kept[path] = job
     return kept
-
-
-def _drop_own_step(files: Mapping[Path, str], job: JobEnvironment) -> None:
-    """Remove the files of earlier attempts of this job: it reports on the others."""
-    own = {of for path, of in files.items() if _is_own_step(path, job)}
-    for path, of in files.items():
-        if of in own:
-            path.unlink(missing_ok=True)
 
 
 def _is_own_step(path: Path, job: JobEnvironment) -> bool:

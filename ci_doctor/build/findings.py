@@ -33,49 +33,30 @@ CAUSE = Rule(
     ),
     remedy="Do what the cause's own text says. What the change has broken stands first.",
 )
-NOTHING = Rule(
-    id="build/nothing-to-merge",
-    severity=Severity.ERROR,
-    meaning="No record and no report of any job could be read, so nothing is known of the build.",
-    remedy=(
-        "Name the folder into which the artifacts were downloaded. The ci-doctor plugin uploads "
-        "`job.json` and the reports of each of its steps."
-    ),
-)
 MISSING_REPORT = Rule(
     id="build/missing-report",
     severity=Severity.ERROR,
     meaning=(
-        "A step that was expected, a parallel job, or a job that Buildkite knows has no report. "
-        "What it would have said is unknown, so the build does not pass."
+        "A step that was expected, a parallel job, a job that Buildkite knows, or every job has no "
+        "report. What it would have said is unknown, so the build does not pass."
     ),
     remedy=(
         "See the job's log. A lost agent and a job without the plugin leave no report; a job that "
-        "still runs has none yet, so merge in a step that depends on it."
+        "still runs has none yet, so merge in a step that depends on it. The folder to name is the "
+        "one into which the artifacts were downloaded."
     ),
 )
-UNREPORTED_PASS = Rule(
-    id="build/unreported-pass",
-    severity=Severity.WARNING,
-    meaning="Jobs passed by Buildkite's account, and left no report that says more.",
-    remedy="Give the steps the ci-doctor plugin, if their reports are wanted.",
-)
-TOLERATED = Rule(
-    id="build/tolerated-without-report",
-    severity=Severity.WARNING,
-    meaning="Jobs failed softly (`soft_fail`), and left no report that says why.",
-    remedy="Give the steps the ci-doctor plugin, if their reports are wanted.",
-)
-ABSENT_ATTEMPT = Rule(
-    id="build/absent-attempt",
+UNREPORTED = Rule(
+    id="build/unreported",
     severity=Severity.WARNING,
     meaning=(
-        "A job was retried, and its earlier attempt left no report. The last attempt decides all "
-        "the same."
+        "Files that would say more are not there: of jobs that passed or failed softly by "
+        "Buildkite's account, of earlier attempts, or those that a job's record names. They decide "
+        "nothing: the last attempt, and what is there, count."
     ),
     remedy=(
-        "Read earlier attempts too (`--include-retried-jobs`). A lost agent leaves no report; the "
-        "log of the attempt is all there is."
+        "Give the steps the ci-doctor plugin, read earlier attempts too "
+        "(`--include-retried-jobs`), and see whether the job's last hook could upload."
     ),
 )
 CLAIMED_TWICE = Rule(
@@ -95,52 +76,23 @@ CONTRADICTION = Rule(
     severity=Severity.ERROR,
     meaning=(
         "Two sources say different things of one job: two records, a record and a report, or a "
-        "record and Buildkite's API. The worst one counts, and the build does not pass."
+        "record and Buildkite's API; or the reports are of different builds or commits. The worst "
+        "one counts, and the build does not pass."
     ),
-    remedy="See which one is stale: a checkout or a folder that is used again keeps old files.",
+    remedy=(
+        "See which one is stale: a checkout or a folder that is used again keeps old files. Merge "
+        "the reports of one build, from a folder that was empty before."
+    ),
 )
 UNREADABLE = Rule(
     id="build/unreadable",
     severity=Severity.ERROR,
     meaning=(
         "A file that should hold a job's record or a report is empty, damaged, too large, of "
-        "another tool or of a newer ci-doctor. What it would have said is unknown, so the build "
-        "does not pass."
+        "another tool or of a newer ci-doctor, or an artifact could not be had. What it would have "
+        "said is unknown, so the build does not pass."
     ),
-    remedy="Download it again, or merge with the version of ci-doctor that wrote it.",
-)
-INCOMPLETE = Rule(
-    id="build/incomplete",
-    severity=Severity.ERROR,
-    meaning=(
-        "Not all artifacts of the build could be read. A report may be missing without a trace, so "
-        "the build does not pass."
-    ),
-    remedy="Run the step again. The agent's own message says what it could not do.",
-)
-SEVERAL_BUILDS = Rule(
-    id="build/several-builds",
-    severity=Severity.ERROR,
-    meaning=(
-        "The reports belong to different builds, or to different commits. An old report must not "
-        "stand in for a missing one, so the build does not pass."
-    ),
-    remedy="Merge the reports of one build, from a folder that was empty before.",
-)
-END_UNKNOWN = Rule(
-    id="build/end-unknown",
-    severity=Severity.WARNING,
-    meaning=(
-        "A job left reports, and no `job.json` as other jobs of the build did. Its reports count; "
-        "how the job itself ended is unknown."
-    ),
-    remedy="See how the job ended on Buildkite, and whether its last hook could upload.",
-)
-LISTED_ABSENT = Rule(
-    id="build/listed-report-absent",
-    severity=Severity.WARNING,
-    meaning="A job's record names a report that was not among the files.",
-    remedy="See whether the job's upload was cut short. The record's own verdict counts.",
+    remedy="Run the step again, or merge with the version of ci-doctor that wrote the file.",
 )
 API_UNREADABLE = Rule(
     id="build/api-unreadable",
@@ -177,18 +129,11 @@ RETRIED_IN_VAIN = Rule(
 
 RULES = (
     CAUSE,
-    NOTHING,
     MISSING_REPORT,
-    UNREPORTED_PASS,
-    TOLERATED,
-    ABSENT_ATTEMPT,
+    UNREPORTED,
     CLAIMED_TWICE,
     CONTRADICTION,
     UNREADABLE,
-    INCOMPLETE,
-    SEVERAL_BUILDS,
-    END_UNKNOWN,
-    LISTED_ABSENT,
     API_UNREADABLE,
     HID_A_FAILURE,
     RETRIED_IN_VAIN,
@@ -197,13 +142,10 @@ RULES = (
 GAPS = frozenset(
     rule.id
     for rule in (
-        NOTHING,
         MISSING_REPORT,
         CLAIMED_TWICE,
         CONTRADICTION,
         UNREADABLE,
-        INCOMPLETE,
-        SEVERAL_BUILDS,
     )
 )
 
@@ -215,19 +157,23 @@ _MOST_NAMED: Final = 20
 
 def gap_findings(merged: MergedBuild, problems: Sequence[str]) -> Iterator[Finding]:
     """One finding a kind of gap, or one a thing where each has a reason of its own."""
-    yield from _nothing(merged)
+    if not merged.steps:
+        yield MISSING_REPORT.finding("no record and no report of a job was read")
     yield from _missing(merged)
     yield from _unreadable(merged)
     for problem in problems:
-        yield INCOMPLETE.finding(clipped(problem))
+        yield UNREADABLE.finding(clipped(problem))
     if merged.builds > 1:
-        yield SEVERAL_BUILDS.finding(f"the reports are of {merged.builds} different builds")
+        yield CONTRADICTION.finding(f"the reports are of {merged.builds} different builds")
     yield from _bounded(list(_claimed_twice(merged)), CLAIMED_TWICE)
     yield from _bounded(list(_contradictions(merged)), CONTRADICTION)
     yield from _silent(merged)
     yield from _without_record(merged)
     yield from _absent_attempts(merged)
-    yield from _listed_absent(merged)
+    absent = [name for files in merged.files for name in _absent_reports(files)]
+    if absent:
+        summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
+        yield UNREPORTED.finding(summary)
 
 
 def _bounded(findings: Sequence[Finding], rule: Rule) -> Iterator[Finding]:
@@ -236,11 +182,6 @@ def _bounded(findings: Sequence[Finding], rule: Rule) -> Iterator[Finding]:
     rest = len(findings) - _MOST_NAMED
     if rest > 0:
         yield rule.finding(f"{rest} more of the kind; report.json has all jobs")
-
-
-def _nothing(merged: MergedBuild) -> Iterator[Finding]:
-    if not merged.steps:
-        yield NOTHING.finding("no record and no report of a job was read")
 
 
 def _missing(merged: MergedBuild) -> Iterator[Finding]:
@@ -285,7 +226,7 @@ def _contradictions(merged: MergedBuild) -> Iterator[Finding]:
             evidence = tuple(Evidence(file=place) for place in places[:_MOST_NAMED])
             summary = f"{len(places)} records of job {files.job} differ"
             yield CONTRADICTION.finding(summary, evidence=evidence)
-        own = _own_verdict(files)
+        own = None if files.record is None else files.record.record.verdict
         if own is not None and _is_greener_than_a_report(files):
             evidence = (Evidence(file=files.place),)
             summary = f"the record of job {files.job} says {own}, and a report of it does not"
@@ -302,10 +243,6 @@ def _is_greener_than_a_report(files: JobFiles) -> bool:
         return False
     own = verdict_of_record(files.record.record, [each.report for each in files.reports])
     return is_green(own) and not is_green(verdict_of_files(files))
-
-
-def _own_verdict(files: JobFiles) -> str | None:
-    return None if files.record is None else files.record.record.verdict
 
 
 def _contradicted_by_api(merged: MergedBuild) -> Iterator[Finding]:
@@ -328,10 +265,10 @@ def _silent(merged: MergedBuild) -> Iterator[Finding]:
             passed.append(step.name)
     if passed:
         summary = f"{amount(len(passed), 'step')} passed without a report: {listed(passed)}"
-        yield UNREPORTED_PASS.finding(summary)
+        yield UNREPORTED.finding(summary)
     if tolerated:
         steps = amount(len(tolerated), "step")
-        yield TOLERATED.finding(f"{steps} failed softly without a report: {listed(tolerated)}")
+        yield UNREPORTED.finding(f"{steps} failed softly without a report: {listed(tolerated)}")
 
 
 def _without_record(merged: MergedBuild) -> Iterator[Finding]:
@@ -341,7 +278,7 @@ def _without_record(merged: MergedBuild) -> Iterator[Finding]:
     places = [files.place for files in merged.files if files.record is None]
     if places:
         summary = f"{amount(len(places), 'job')} with a report and no record: {listed(places)}"
-        yield END_UNKNOWN.finding(summary)
+        yield UNREPORTED.finding(summary)
 
 
 def _absent_attempts(merged: MergedBuild) -> Iterator[Finding]:
@@ -352,14 +289,7 @@ def _absent_attempts(merged: MergedBuild) -> Iterator[Finding]:
             absent.append(f"{step.name} (attempt {listed(numbers)})")
     if absent:
         summary = f"no report of an earlier attempt of {listed(absent)}"
-        yield ABSENT_ATTEMPT.finding(summary)
-
-
-def _listed_absent(merged: MergedBuild) -> Iterator[Finding]:
-    absent = [name for files in merged.files for name in _absent_reports(files)]
-    if absent:
-        summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
-        yield LISTED_ABSENT.finding(summary)
+        yield UNREPORTED.finding(summary)
 
 
 def _absent_reports(files: JobFiles) -> list[str]:
@@ -387,7 +317,9 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
     findings += [_cause_finding(cause) for cause in shown]
     rest = merged.causes[_MOST_CAUSES:]
     if rest:
-        findings.append(_rest_finding(rest))
+        jobs = amount(sum(cause.facts.jobs for cause in rest), "job")
+        summary = f"{jobs} failed by {amount(len(rest), 'further cause')}: report.json has them"
+        findings.append(CAUSE.finding(summary, severity=_severity(rest)))
     findings += _retry_findings(merged.steps)
     return tuple(findings)
 
@@ -422,14 +354,10 @@ def _counts(failed: FailedAttempt) -> bool:
     return failed.is_last and not attempt.is_excused and not attempt.facts.cancelled
 
 
-def _rest_finding(rest: Sequence[BuildCause]) -> Finding:
-    jobs = amount(sum(cause.facts.jobs for cause in rest), "job")
-    summary = f"{jobs} failed by {amount(len(rest), 'further cause')}: report.json has them"
-    return CAUSE.finding(summary, severity=_severity(rest))
-
-
 def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
-    hidden = _steps_with(steps, RetryWorth.HID_A_FAILURE)
+    hidden = [
+        step.name for step in steps if RetryWorth.HID_A_FAILURE in worths_of_retries(step).values()
+    ]
     if hidden:
         summary = (
             f"a retry hid a failure of {listed(hidden)}: nothing puts the cause outside the change"
@@ -439,10 +367,6 @@ def _retry_findings(steps: Sequence[BuildStep]) -> Iterator[Finding]:
     if vain:
         summary = f"a failure that no other run helps was retried: {listed(vain)}"
         yield RETRIED_IN_VAIN.finding(summary)
-
-
-def _steps_with(steps: Sequence[BuildStep], worth: RetryWorth) -> list[str]:
-    return [step.name for step in steps if worth in worths_of_retries(step).values()]
 
 
 def _was_retried_in_vain(step: BuildStep) -> bool:

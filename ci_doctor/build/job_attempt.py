@@ -200,18 +200,14 @@ def verdict_of_record(record: JobRecord, reports: Sequence[Report]) -> str:
     """
     word = known(record.verdict)
     if is_green(word):
-        return _as_it_ended(record, word)
+        if record.is_cancelled or record.is_timed_out or record.exit_status is None:
+            return NO_VERDICT
+        return word if record.exit_status == 0 else str(Verdict.FAILED)
     has_passed = record.command_status == 0 and record.exit_status == 0
     has_all = len(reports) >= len(record.reports)
     if word == Verdict.VOID and has_passed and has_all and not _judging(reports):
         return str(Verdict.PASS)
     return word
-
-
-def _as_it_ended(record: JobRecord, word: str) -> str:
-    if record.is_cancelled or record.is_timed_out or record.exit_status is None:
-        return NO_VERDICT
-    return word if record.exit_status == 0 else str(Verdict.FAILED)
 
 
 def with_state(word: str, api: ApiJob | None) -> str:

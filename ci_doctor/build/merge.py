@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Records and reports of jobs -> one build: its steps, its causes, and what is missing."""
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -13,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ci_doctor.build import job_attempt as states
-from ci_doctor.build.api_jobs import ApiJob, duration_s, runnable_at
+from ci_doctor.build.api_jobs import ApiJob, duration_s
 from ci_doctor.build.collect import JobFiles, Material, files_by_job
 from ci_doctor.build.job_attempt import FAILURES, JobAttempt, reported_attempt, silent_attempt
 from ci_doctor.build.steps import (
@@ -29,7 +28,7 @@ from ci_doctor.build.steps import (
 )
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, for_record, judged_by
-from ci_doctor.model.facts.build import CauseFacts, JobFacts
+from ci_doctor.model.facts.build import CauseFacts
 from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable
@@ -194,7 +193,14 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
     # One of them that may be the change's fault is enough.
     is_final = shown.is_final and all(lies_outside(each) for each in attempts)
     shown = for_record(shown, LONGEST_LINE)
-    shown = replace(shown, fingerprint=fingerprint, title=_title(shown), is_final=is_final)
+    # A reader goes by the title: one of blanks and terminal escapes shows nothing.
+    is_visible = one_line(printable(shown.title)) != ""
+    shown = replace(
+        shown,
+        fingerprint=fingerprint,
+        title=clipped(shown.title, LONGEST_FIELD) if is_visible else _NAMELESS,
+        is_final=is_final,
+    )
     facts = CauseFacts(
         **asdict(shown),
         steps=tuple(sorted({each.step.name for each in ordered})),
@@ -204,12 +210,6 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
         cancelled=all(each.facts.cancelled for each in attempts),
     )
     return BuildCause(facts=facts, failed=ordered)
-
-
-def _title(cause: Cause) -> str:
-    """A reader goes by the title: one of blanks and terminal escapes shows nothing."""
-    is_visible = one_line(printable(cause.title)) != ""
-    return clipped(cause.title, LONGEST_FIELD) if is_visible else _NAMELESS
 
 
 def _by_begin(failed: FailedAttempt) -> tuple[float, str, str]:
@@ -271,73 +271,6 @@ def _dearest_first(cause: BuildCause) -> tuple[float, float, int, str]:
     return (-(facts.gpu_seconds or 0), -(facts.seconds or 0), -facts.jobs, facts.fingerprint)
 
 
-# --- the jobs whose times make up the build's: an estimate from times alone ---
-# No report knows what a step depends on. So the job before another one is its own earlier attempt, or
-# the one that ended last before it could begin.
-
-# Between the clocks of two agents that are kept by NTP.
-_SKEW_S: Final = 1.0
-
-
-class _JobSpan(Struct, frozen=True, kw_only=True):
-    began: float
-    ended: float
-    runnable: float
-    job: str
-    earlier: str | None  # the job of the attempt before
-
-
-def critical_path(steps: Iterable[BuildStep]) -> tuple[str, ...]:
-    """The ids of the jobs, in order; empty if no job has an id, a begin and an end."""
-    spans = [span for step in steps for span in _spans(step)]
-    spans.sort(key=lambda each: (each.ended, each.job))
-    if not spans:
-        return ()
-    by_job = {each.job: each for each in spans}
-    ends = [each.ended for each in spans]
-    path: list[str] = []
-    current: _JobSpan | None = spans[-1]
-    while current is not None and current.job not in path:
-        path.append(current.job)
-        own = by_job.get(current.earlier or "")
-        current = own or _last_before(current, spans, ends)
-    return tuple(reversed(path))
-
-
-def _spans(step: BuildStep) -> list[_JobSpan]:
-    spans: list[_JobSpan] = []
-    for attempt in step.attempts:
-        span = _span(attempt.facts, spans[-1].job if spans else None)
-        if span is not None:
-            spans.append(span)
-    return spans
-
-
-def _span(facts: JobFacts, earlier: str | None) -> _JobSpan | None:
-    began, ended, runnable = (
-        parse_moment(facts.began_at),
-        parse_moment(facts.ended_at),
-        runnable_at(facts),
-    )
-    if facts.job is None or began is None or ended is None or runnable is None:
-        return None
-    return _JobSpan(began=began, ended=ended, runnable=runnable, job=facts.job, earlier=earlier)
-
-
-def _last_before(
-    current: _JobSpan, spans: Sequence[_JobSpan], ends: Sequence[float]
-) -> _JobSpan | None:
-    """The job that ended last before `current` could begin; None if none did."""
-    index = bisect_right(ends, current.runnable + _SKEW_S) - 1
-    while index >= 0:
-        candidate = spans[index]
-        # A job that is shorter than the skew has ended before it could begin, too.
-        if candidate.began < current.began:
-            return candidate
-        index -= 1
-    return None
-
-
 # --- records and reports of jobs -> one build: its steps, its causes, and what is missing ---
 
 
@@ -378,25 +311,19 @@ def merge(
     reported = {each.job for each in files}
     attempts += _silent(known, reported, about)
     steps = steps_of(attempts)
+    missing = expected_steps(steps, expect) if expect else []
+    missing += known_jobs(steps)
+    missing += parallel_jobs(steps, places_that_never_ran(known.values()))
     return MergedBuild(
         material=material,
         about=about,
         files=tuple(files),
         steps=steps,
         causes=causes_of(steps),
-        missing=_missing(steps, known, expect),
+        missing=tuple(missing),
         builds=len(_builds(files)),
         knows_queue=any(each.queued_s is not None for each in known.values()),
     )
-
-
-def _missing(
-    steps: tuple[BuildStep, ...], known: Mapping[str, ApiJob], expect: Sequence[str]
-) -> tuple[MissingReport, ...]:
-    missing = expected_steps(steps, expect) if expect else []
-    missing += known_jobs(steps)
-    missing += parallel_jobs(steps, places_that_never_ran(known.values()))
-    return tuple(missing)
 
 
 def _other_jobs(jobs: Mapping[str, ApiJob], own_job: str | None) -> dict[str, ApiJob]:

@@ -2,7 +2,7 @@
 """Pure. A merged build -> the outcome of `ci-doctor build merge`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from ci_doctor.build import findings as rules
 from ci_doctor.build.api_jobs import duration_s, in_utc
 from ci_doctor.build.findings import CAUSE, findings_of
 from ci_doctor.build.job_attempt import JobAttempt, case_outcome, verdict_of_build
-from ci_doctor.build.merge import MergedBuild, cause_id, critical_path
+from ci_doctor.build.merge import MergedBuild, cause_id
 from ci_doctor.build.steps import (
     LONGEST_FIELD,
     BuildStep,
@@ -52,7 +52,6 @@ def facts_of(merged: MergedBuild) -> BuildFacts:
         cause_rule=CAUSE.id,
         missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
         duplicates=tuple(twice),
-        critical_path=critical_path(merged.steps),
         knows_queue=merged.knows_queue,
     )
 
@@ -104,20 +103,20 @@ _RETRY: Final = {"may help": "yes", "does not help": "no", "unknown": "?"}
 
 
 def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
-    """Steps by their ending, causes, retries, the critical path; each only if it has a row.
+    """Steps by their ending, causes, retries; each only if it has a row.
 
     They stand below the findings, which say what to do.
     """
-    tables = (_steps(facts), _causes(facts), _retries(facts), _path(facts))
-    return tuple(table for table in tables if table.rows)
-
-
-def _steps(facts: BuildFacts) -> Table:
     by_ending: dict[str, list[str]] = defaultdict(list)
     for step in facts.build_steps:
         by_ending[step_ending(step)].append(step.name)
     rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
-    return Table(title="Steps", rows=tuple(rows), is_aside=True)
+    tables = (
+        Table(title="Steps", rows=tuple(rows), is_aside=True),
+        _causes(facts),
+        _retries(facts),
+    )
+    return tuple(table for table in tables if table.rows)
 
 
 def _causes(facts: BuildFacts) -> Table:
@@ -143,25 +142,6 @@ def _retries(facts: BuildFacts) -> Table:
         if names:
             rows.append(row(words, len(names), listed(list(dict.fromkeys(names)))))
     return Table(title="Retries", rows=tuple(rows), is_aside=True)
-
-
-def _path(facts: BuildFacts) -> Table:
-    known = dict(_jobs(facts.build_steps))
-    rows = []
-    for job_id in facts.critical_path[:_SHOWN]:
-        step, job = known[job_id]
-        label = step.name if len(step.attempts) == 1 else f"{step.name}, attempt {job.attempt + 1}"
-        rows.append(row(label, seconds(duration_s(job))))
-    rows += _rest(len(facts.critical_path))
-    title = "Critical path, estimated from times"
-    return Table(title=title, columns=("time",), rows=tuple(rows), is_aside=True)
-
-
-def _jobs(steps: Iterable[StepFacts]) -> Iterable[tuple[str, tuple[StepFacts, JobFacts]]]:
-    for step in steps:
-        for job in step.attempts:
-            if job.job is not None:
-                yield job.job, (step, job)
 
 
 def _rest(count: int) -> list[Row]:
@@ -300,17 +280,6 @@ def outcome_of(
     if api_problem is not None:
         findings = (*findings, rules.API_UNREADABLE.finding(clipped(api_problem)))
     facts = facts_of(merged)
-    return Outcome(
-        verdict=_verdict(merged, findings),
-        summary=_summary(facts, findings),
-        findings=findings,
-        tables=tables_of(facts),
-        facts=facts,
-        cases=cases_of(merged),
-    )
-
-
-def _verdict(merged: MergedBuild, findings: Sequence[Finding]) -> Verdict:
     words = [
         step.verdict
         for step in merged.steps
@@ -318,7 +287,14 @@ def _verdict(merged: MergedBuild, findings: Sequence[Finding]) -> Verdict:
     ]
     if any(finding.rule in rules.GAPS for finding in findings):
         words.append(Verdict.VOID)
-    return verdict_of_build(words)
+    return Outcome(
+        verdict=verdict_of_build(words),
+        summary=_summary(facts, findings),
+        findings=findings,
+        tables=tables_of(facts),
+        facts=facts,
+        cases=cases_of(merged),
+    )
 
 
 def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
@@ -332,7 +308,10 @@ def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
     causes = [cause for cause in facts.causes if not cause.cancelled]
     if causes:
         sentences.append(_first(causes[0], len(causes)))
-    hidden = _steps_hidden(facts)
+    hidden = sum(
+        any(job.retry is RetryWorth.HID_A_FAILURE for job in step.attempts)
+        for step in facts.build_steps
+    )
     if hidden:
         sentences.append(f"a retry hid a failure of {amount(hidden, 'step')}")
     return "; ".join(sentences)
@@ -351,11 +330,3 @@ def _first(cause: CauseFacts, count: int) -> str:
     if count == 1:
         return f"one cause: {cause.title} ({jobs})"
     return f"{count} causes, the first: {cause.title} ({jobs})"
-
-
-def _steps_hidden(facts: BuildFacts) -> int:
-    count = 0
-    for step in facts.build_steps:
-        if any(job.retry is RetryWorth.HID_A_FAILURE for job in step.attempts):
-            count += 1
-    return count

@@ -185,19 +185,15 @@ def _named(groups: Sequence[Sequence[JobAttempt]]) -> tuple[BuildStep, ...]:
     used: set[str] = set()
     steps = []
     for name, _, group in names:
-        own = _free(name, used)
+        number = 2
+        free = name
+        while free in used:
+            free = f"{name} ({number})"
+            number += 1
+        own = free
         used.add(own)
         steps.append(BuildStep(name=own, attempts=tuple(sorted(group, key=_order))))
     return tuple(steps)
-
-
-def _free(name: str, used: set[str]) -> str:
-    number = 2
-    free = name
-    while free in used:
-        free = f"{name} ({number})"
-        number += 1
-    return free
 
 
 # --- whether a retry made sense ---

@@ -4,7 +4,6 @@
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +24,8 @@ from ci_doctor.system.secrets.redaction import Redactor
 
 # Of what the agent prints: a line for each artifact of a large build is some MiB.
 _OUTPUT_BYTES = 32 * 1024 * 1024
+# The library of the agent's command line says so (github.com/urfave/cli).
+_UNKNOWN = ("flag provided but not defined", "no help topic")
 
 
 class AgentCall(Struct, frozen=True, kw_only=True):
@@ -46,9 +47,15 @@ class AgentCall(Struct, frozen=True, kw_only=True):
         lines = self.log.strip().splitlines() or self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
-    def says(self, words: str) -> bool:
-        """Whether it printed `words`: versions of the agent differ in where, and in their case."""
-        return words.lower() in f"{self.output}\n{self.log}".lower()
+    def says(self, *words: str) -> bool:
+        """Whether it printed one of `words`: versions of the agent differ in where, and in their case."""
+        printed = f"{self.output}\n{self.log}".lower()
+        return any(each in printed for each in words)
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether the agent does not know the command or one of its flags, so that it did nothing."""
+        return self.has_ended and self.problem is not None and self.says(*_UNKNOWN)
 
 
 def call_agent(
@@ -255,7 +262,6 @@ class Agent:
         self._environ = dict(environ)
         self._call_timeout_s = call_timeout_s
         self._upload_timeout_s = upload_timeout_s
-        self._helps: dict[tuple[str, ...], AgentCall] = {}
         self._api_time = api_time or ApiTime()
         self._deadline = None if budget_s is None else time.monotonic() + budget_s
 
@@ -288,17 +294,19 @@ class Agent:
         older than 3.65 do not know it, and it is left out.
         """
         arguments = ["annotate", "--style", style, "--context", context]
-        if priority is not None and self._knows("annotate", flag="priority"):
-            arguments += ["--priority", str(priority)]
+        ordered = [] if priority is None else ["--priority", str(priority)]
         # On stdin: one argument holds at most 128 KiB (MAX_ARG_STRLEN, execve(2)).
-        return self._call(arguments, body=body, done=f"annotated {context}")
+        call = self._run([*arguments, *ordered], body=body)
+        if ordered and call.is_too_old:
+            call = self._run(arguments, body=body)
+        return self._result(arguments, call, done=f"annotated {context}")
 
     def remove_annotation(self, context: str) -> AgentResult | None:
-        """Remove the annotation of `context`; None, with nothing tried, if the agent is too old."""
-        if not self._knows("annotation", "remove", flag="context"):
-            return None
+        """Remove the annotation of `context`; None, with nothing done, if the agent is too old."""
         arguments = ["annotation", "remove", "--context", context]
-        return self._call(arguments, done=f"removed the annotation {context}")
+        call = self._run(arguments)
+        done = f"removed the annotation {context}"
+        return None if call.is_too_old else self._result(arguments, call, done=done)
 
     def get_metadata(self, key: str, *, default: str) -> tuple[str, AgentResult]:
         """The value of the build's meta-data `key`, one line of JSON, and how the call ended."""
@@ -313,7 +321,10 @@ class Agent:
 
     def set_metadata(self, key: str, value: str) -> AgentResult:
         """Set the build's meta-data `key` to `value`, which may not be blank."""
-        return self._call(["meta-data", "set", key], body=value, done=f"meta-data {key} = {value}")
+        arguments = ["meta-data", "set", key]
+        return self._result(
+            arguments, self._run(arguments, body=value), done=f"meta-data {key} = {value}"
+        )
 
     def upload_artifacts(self, paths: Iterable[Path], cwd: Path) -> AgentResult:
         """Upload files as artifacts under their paths relative to `cwd`, which is above them.
@@ -322,39 +333,42 @@ class Agent:
         there, and the result names it.
         """
         names = [str(path.relative_to(cwd)) for path in paths]
-        options: list[str] = []
-        delimiter = ";"
-        odd: list[str] = []
-        if self._knows("artifact", "upload", flag="literal"):
-            delimiter = _DELIMITER
-            options = ["--literal", "--delimiter", delimiter]
-        else:
+        if not names:
+            return AgentResult(ok=True, message="no artifact to upload")
+        call = self._upload(names, ["--literal", "--delimiter", _DELIMITER], _DELIMITER, cwd)
+        done = f"uploaded {len(names)} artifacts"
+        if call.is_too_old:
             odd = [name for name in names if _GLOB_CHARACTERS & set(name)]
-        kept = [name for name in names if name not in odd]
-        done = f"uploaded {len(kept)} artifacts"
-        if odd:
-            reason = "an agent before 3.110 reads such a name as a pattern"
-            done += f", without {', '.join(odd)} ({reason})"
-        if not kept:
-            return AgentResult(ok=not odd, message=done)
-        arguments = ["artifact", "upload", *options, delimiter.join(kept)]
-        work_s = moving_s(_sizes(cwd / name for name in kept))
-        call = self._run(arguments, timeout_s=self._upload_timeout_s, cwd=cwd, work_s=work_s)
-        return self._result(arguments, call, done=done)
+            names = [name for name in names if name not in odd]
+            done = f"uploaded {len(names)} artifacts"
+            if odd:
+                reason = "an agent before 3.110 reads such a name as a pattern"
+                done += f", without {', '.join(odd)} ({reason})"
+            if not names:
+                return AgentResult(ok=False, message=done)
+            call = self._upload(names, [], ";", cwd)
+        return self._result(["artifact", "upload"], call, done=done)
+
+    def _upload(
+        self, names: Sequence[str], options: Sequence[str], delimiter: str, cwd: Path
+    ) -> AgentCall:
+        arguments = ["artifact", "upload", *options, delimiter.join(names)]
+        paths = (cwd / name for name in names)
+        sizes = []
+        for path in paths:
+            # Whether it is there, the agent says.
+            with contextlib.suppress(OSError):
+                sizes.append(path.stat().st_size)
+        work_s = moving_s(sizes)
+        return self._run(arguments, timeout_s=self._upload_timeout_s, cwd=cwd, work_s=work_s)
 
     def set_environment(self, variables: Mapping[str, str]) -> AgentResult | None:
         """Set environment variables for the later phases of this job, with any characters.
 
-        None, with nothing tried, if there are no variables, the job has no job API, or the agent is
+        None, with nothing done, if there are no variables, the job has no job API, or the agent is
         older than 3.45.
         """
         if not variables or not self._environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
-            return None
-        help_ = self._help(("env", "set"))
-        if not help_.has_ended:
-            # What it knows is not known: silence is not an old agent.
-            return self._result(["env", "set --help"], help_, done="")
-        if not self._knows("env", "set", flag="input-format"):
             return None
         try:
             # The agent reads stdin in lines of at most 64 KiB and takes a JSON object from each
@@ -366,27 +380,8 @@ class Agent:
         # Not `quiet`: with it, agents hid a refused update behind exit status 0.
         arguments = ["env", "set", "--input-format=json", "--output-format=plain", "-"]
         done = f"set {', '.join(variables)} for the later phases of the job"
-        return self._call(arguments, body=body, done=done)
-
-    def _knows(self, *command: str, flag: str) -> bool:
-        """Whether the agent's help lists the flag: an unknown flag would end the call."""
-        answer = self._help(command).output
-        return re.search(rf"--{re.escape(flag)}\b", answer) is not None
-
-    def _help(self, command: tuple[str, ...], timeout_s: float | None = None) -> AgentCall:
-        if command not in self._helps:
-            self._helps[command] = self._run([*command, "--help"], timeout_s=timeout_s)
-        return self._helps[command]
-
-    def _call(
-        self,
-        arguments: list[str],
-        *,
-        done: str,
-        body: str = "",
-    ) -> AgentResult:
         call = self._run(arguments, body=body)
-        return self._result(arguments, call, done=done)
+        return None if call.is_too_old else self._result(arguments, call, done=done)
 
     def _result(self, arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
         if call.problem is None:
@@ -432,15 +427,6 @@ class Agent:
         command = [self._executable, *arguments]
         with self._api_time.counted(work_s):
             return call_agent(command, self._environ, limit_s=limit_s, body=body, cwd=cwd)
-
-
-def _sizes(paths: Iterable[Path]) -> list[int]:
-    sizes = []
-    for path in paths:
-        # Whether it is there, the agent says.
-        with contextlib.suppress(OSError):
-            sizes.append(path.stat().st_size)
-    return sizes
 
 
 def _utf8(value: str) -> str:

@@ -146,7 +146,6 @@ def _problems(artifacts: Sequence[Artifact], reason: str) -> tuple[str, ...]:
 _FORMAT = "\x1e%j\x1f%s\x1f%p\x1e"
 _RECORD = re.compile("\x1e([^\x1e\x1f]*)\x1f([0-9]*)\x1f([^\x1e\x1f]*)\x1e")
 _NOTHING = ("no matches found", "no artifacts found")
-_NO_SUBCOMMAND = "no help topic"
 TOO_OLD = "this buildkite-agent is older than 3.23 and cannot search artifacts"
 
 
@@ -161,16 +160,12 @@ class BuildAgent(Agent):
         A `*` of the query stands for any characters, `/` too. Nothing that matches is no failure.
         build: the id of another build than this job's.
         """
-        help_ = self._help(("artifact", "search"), timeout_s)
-        if help_.problem is not None and not help_.says(_NO_SUBCOMMAND):
-            return (), self._result(["artifact", "search --help"], help_, done="")
-        if not self._knows("artifact", "search", flag="format"):
-            return (), AgentResult(ok=False, message=TOO_OLD)
         # Without --allow-empty-results, which makes a search that found nothing silent.
-        arguments = ["artifact", "search", *self._of_all_attempts("search"), "--format", _FORMAT]
-        arguments += _of_build(build)
-        call = self._run([*arguments, query], timeout_s=timeout_s)
-        if call.has_ended and call.problem is not None and any(map(call.says, _NOTHING)):
+        arguments = ["artifact", "search", "--include-retried-jobs", "--format", _FORMAT]
+        call = self._run([*arguments, *_of_build(build), query], timeout_s=timeout_s)
+        if call.is_too_old:
+            return (), AgentResult(ok=False, message=TOO_OLD)
+        if call.has_ended and call.problem is not None and call.says(*_NOTHING):
             return (), AgentResult(ok=True, message=f"no artifact matches {query}")
         artifacts = tuple(
             Artifact(job=job, path=path, size=int(size or 0))
@@ -197,7 +192,7 @@ class BuildAgent(Agent):
         `job`: of this job alone. `build`: as above. `sizes`: of the files, in bytes. Of artifacts with the same path, any one is left. The agent drops
         the last part of `into` if a path begins with it.
         """
-        arguments = ["artifact", "download", *self._of_all_attempts("download")]
+        arguments = ["artifact", "download", "--include-retried-jobs"]
         if job is not None:
             arguments += ["--step", job]
         arguments += _of_build(build)
@@ -206,11 +201,6 @@ class BuildAgent(Agent):
         work_s = moving_s(sizes)
         call = self._run(arguments, cwd=into, timeout_s=timeout_s, work_s=work_s)
         return self._result(arguments, call, done=f"downloaded {query}")
-
-    def _of_all_attempts(self, command: str) -> list[str]:
-        # Since 3.15.2; without it, the artifacts of retried jobs are left out.
-        is_known = self._knows("artifact", command, flag="include-retried-jobs")
-        return ["--include-retried-jobs"] if is_known else []
 
 
 def _of_build(build: str | None) -> list[str]:
@@ -253,8 +243,6 @@ class ArtifactDownload:
         artifacts, result = self._agent.search_artifacts(
             query_of(name), build=self._build, timeout_s=self._call_s()
         )
-        if result.message == TOO_OLD:
-            return result
         if not result.ok:
             self.problems.append(result.message)
         plan = plan_download(name, artifacts, self._limits, own_job=self._own_job)
@@ -265,11 +253,6 @@ class ArtifactDownload:
             self._get(each.path, folder, job=each.job, sizes=[each.size])
             self._keep([each], folder)
         return result
-
-    def fetch_unsearched(self, name: str) -> None:
-        """Without a search nobody knows which job an artifact is of, nor how large it is."""
-        # No artifact is a failure of `download`, as any other.
-        self._get(query_of(name), self._into)
 
     def _fetch_whole(self, plan: DownloadPlan) -> None:
         if not plan.whole:

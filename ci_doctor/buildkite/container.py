@@ -162,7 +162,8 @@ def _container(
 
 def _docker_checkout(options: Mapping[str, object]) -> str | None:
     """Where the docker plugin mounts the checkout, which it does unless it is told otherwise."""
-    if not _is_on(options.get("mount-checkout", True)):
+    value = options.get("mount-checkout", True)
+    if not (value is True or str(value) in ("true", "on", "1")):
         return None
     return str(options.get("workdir") or _WORKDIR)
 
@@ -199,7 +200,3 @@ def _names(value: object) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str):
             yield item.partition("=")[0]
-
-
-def _is_on(value: object) -> bool:
-    return value is True or str(value) in ("true", "on", "1")

@@ -7,17 +7,34 @@ The records lie in the job's report directory, which no other job shares.
 import hashlib
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.writing import write_atomically
 
-_PREPARED = ".prepared.json"
 _PUBLISHED = ".published.json"
 _BEGAN = ".began.json"
 _COMMAND = ".command.json"
-_DIAGNOSED = ".diagnosed.json"
-_CACHES = ".caches.json"
+
+
+class HookStep(StrEnum):
+    """What a plugin does once for each set of its options; the value is the name of the record."""
+
+    PREPARED = ".prepared.json"
+    DIAGNOSED = ".diagnosed.json"
+    CACHED = ".caches.json"
+
+
+def keep_done(root: Path, step: HookStep, words: Sequence[str]) -> None:
+    """Keep that `step` was done with `words`, which stand for the options."""
+    _keep(root / step, [*done_with(root, step), list(words)])
+
+
+def done_with(root: Path, step: HookStep) -> list[object]:
+    """The words with which `step` was done in this job; empty if it was not, or nobody knows."""
+    kept = _kept(root / step)
+    return kept if isinstance(kept, list) else []
 
 
 def keep_began(root: Path, at: str) -> None:
@@ -47,46 +64,6 @@ def command_status(root: Path) -> int | None:
     return kept if isinstance(kept, int) else None
 
 
-def keep_diagnosed(root: Path, words: Sequence[str]) -> None:
-    """Keep that the failed command was diagnosed with `words`, which are the options."""
-    _keep(root / _DIAGNOSED, [*_list(root / _DIAGNOSED), list(words)])
-
-
-def was_diagnosed(root: Path, words: Sequence[str]) -> bool:
-    """Whether the failed command was diagnosed with `words` in this job."""
-    return list(words) in _list(root / _DIAGNOSED)
-
-
-def keep_cached(root: Path, words: Sequence[str]) -> None:
-    """Keep that the caches were moved by the command `words`."""
-    _keep(root / _CACHES, [*_list(root / _CACHES), list(words)])
-
-
-def was_cached(root: Path, words: Sequence[str]) -> bool:
-    """Whether the caches were moved by this very command in this job."""
-    return list(words) in _list(root / _CACHES)
-
-
-def has_diagnosis(root: Path) -> bool:
-    """Whether the failed command was diagnosed with any options in this job."""
-    return bool(_list(root / _DIAGNOSED))
-
-
-def _list(path: Path) -> list[object]:
-    kept = _kept(path)
-    return kept if isinstance(kept, list) else []
-
-
-def keep_prepared(root: Path, words: Sequence[str]) -> None:
-    """Keep that `setup-env` has run with `words`."""
-    _keep(root / _PREPARED, list(words))
-
-
-def was_prepared(root: Path, words: Sequence[str]) -> bool:
-    """Whether `setup-env` has run with `words` in this job."""
-    return _kept(root / _PREPARED) == list(words)
-
-
 def keep_published(root: Path, directories: Sequence[Path], *, annotated: bool) -> None:
     """Keep that the reports in `directories` are published as they are."""
     _keep(root / _PUBLISHED, {"annotated": annotated, "reports": _digests(directories)})
@@ -101,11 +78,8 @@ def was_published(root: Path, directories: Sequence[Path], *, annotated: bool) -
 
 
 def _digests(directories: Sequence[Path]) -> dict[str, str]:
-    digests = {}
-    for directory in directories:
-        content = (directory / "report.json").read_bytes()
-        digests[str(directory)] = hashlib.sha256(content).hexdigest()
-    return digests
+    reports = {each: (each / "report.json").read_bytes() for each in directories}
+    return {str(each): hashlib.sha256(content).hexdigest() for each, content in reports.items()}
 
 
 def _keep(path: Path, content: object) -> None:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from ci_doctor.buildkite.agent import ApiTime
 from ci_doctor.buildkite.rest import (
     JOB,
-    HttpReply,
     Patience,
     RequestLimits,
     address,
@@ -166,10 +165,6 @@ def request_log(
         reply = request("GET", url, patience, headers=headers)
     if reply.problem is not None:
         return f"the job's log cannot be had from the API: {reply.problem}"
-    return _output(reply)
-
-
-def _output(reply: HttpReply) -> CommandOutput | str:
     # `bytes 0-99/100` (RFC 9110, 14.4): from the start of the log.
     is_whole = reply.status == _OK or reply.headers.get("content-range", "").startswith("bytes 0-")
     output = command_output(reply.body, is_whole=is_whole)

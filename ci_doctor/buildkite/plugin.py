@@ -3,11 +3,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.errors import UsageError
@@ -65,175 +66,54 @@ def _plugins(environ: Mapping[str, str]) -> Iterator[tuple[str, object]]:
             yield plugin, None
 
 
-# --- the plugin's option `cache`: what is restored before the command, and saved after it ---
-
-_CACHE_PREFIX = "cache-"
-
-
-class CacheOption(Struct, frozen=True, kw_only=True):
-    """What the step writes; None or empty for what `[cache]` says.
-
-    strict: whether a problem with the restore ends the job before its command. save: whether a command
-    that succeeded saves its caches.
-    """
-
-    store: str | None = None
-    families: tuple[str, ...] = ()
-    trust: str | None = None
-    key: str | None = None
-    allowed_signers: str | None = None
-    budget: str | None = None
-    strict: bool = False
-    save: bool = True
-
-
-def cache_option(_name: str, value: object) -> CacheOption | None:
-    """The option as the agent hands it over; None for false. `true` takes all from `[cache]`.
-
-    Raises UsageError for an unknown key and for a value of the wrong type.
-    """
-    if value is False or value == "false":
-        return None
-    if value is True or value == "true":
-        return CacheOption()
-    if not isinstance(value, dict):
-        raise _wrong("", value, "neither true, false nor a mapping")
-    fields = {key.replace("-", "_"): _converted_key(key, item) for key, item in value.items()}
-    return CacheOption(**fields)  # type: ignore[arg-type]
-
-
-def nested(values: Mapping[str, object]) -> dict[str, object]:
-    """Options of flat variables, with `cache-store` and the like as keys of `cache`."""
-    options: dict[str, object] = {}
-    inner: dict[str, object] = {}
-    for name, value in values.items():
-        if name.startswith(_CACHE_PREFIX):
-            inner[name.removeprefix(_CACHE_PREFIX)] = value
-        else:
-            options[name] = value
-    if inner:
-        options["cache"] = inner
-    return options
-
-
-def restore_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache restore`."""
-    words = _shared(option, config)
-    if option.trust is not None:
-        words += ["--trust", option.trust]
-    if option.strict:
-        words.append("--strict")
-    return words
-
-
-def save_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache save`; never strict: the job has succeeded."""
-    words = _shared(option, config)
-    if option.key is not None:
-        words += ["--key", option.key]
-    return words
-
-
-def effect_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache verify`."""
-    words = ["--effect"]
-    if config is not None:
-        words += ["--config", config]
-    for family in option.families:
-        words += ["--family", family]
-    return words
-
-
-def _shared(option: CacheOption, config: str | None) -> list[str]:
-    words: list[str] = []
-    if config is not None:
-        words += ["--config", config]
-    if option.store is not None:
-        words += ["--store", option.store]
-    for family in option.families:
-        words += ["--family", family]
-    if option.allowed_signers is not None:
-        words += ["--allowed-signers", option.allowed_signers]
-    if option.budget is not None:
-        words += ["--budget", option.budget]
-    return words
-
-
-def _converted_key(key: str, value: object) -> object:
-    convert = _KEYS.get(key)
-    if convert is None:
-        raise UsageError(
-            f"option `cache` of the ci-doctor plugin has no key `{key}`",
-            hint=did_you_mean(key, _KEYS),
-        )
-    return convert(key, value)
-
-
-def _cache_text(key: str, value: object) -> str:
-    # A duration may be written as a number.
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise _wrong(key, value, "no text")
-    return value
-
-
-def _cache_texts(key: str, value: object) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    return tuple(_cache_text(key, item) for item in values)
-
-
-def _cache_switch(key: str, value: object) -> bool:
-    text = value if isinstance(value, str) else json.dumps(value)
-    if text not in ("true", "false"):
-        raise _wrong(key, value, "neither true nor false")
-    return text == "true"
-
-
-def _wrong(key: str, value: object, what: str) -> UsageError:
-    name = f"cache: {key}" if key else "cache"
-    return UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is {what}")
-
-
-_KEYS: Mapping[str, Callable[[str, object], object]] = {
-    "store": _cache_text,
-    "families": _cache_texts,
-    "trust": _cache_text,
-    "key": _cache_text,
-    "allowed-signers": _cache_text,
-    "budget": _cache_text,
-    "strict": _cache_switch,
-    "save": _cache_switch,
-}
-
-
-# --- the plugin's options, report directory, `setup-env` arguments ---
+# --- the plugin's options ---
 
 DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 # For the hooks, if the other one says where the directory is in the command's container.
 HOST_REPORT_DIR_VARIABLE = "CI_DOCTOR_HOST_REPORT_DIR"
 _PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
-_PROFILES = ("off", "default", "strict")
+_CACHE = "cache"
+Text = Annotated[str, Meta(pattern=r"\S")]
 
 
-class PluginOptions(Struct, frozen=True, kw_only=True):
-    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if not set."""
+class CacheOption(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What is restored before the command, and saved after it; None or empty for what `[cache]` says.
 
-    projects: tuple[str, ...] = ()
-    determinism: str | None = None
-    preload: tuple[str, ...] = ()
-    pythons: tuple[str, ...] = ()
-    venvs: tuple[str, ...] = ()
+    strict: whether a problem with the restore ends the job before its command. save: whether a command
+    that succeeded saves its caches.
+    """
+
+    store: Text | None = None
+    families: tuple[Text, ...] = ()
+    trust: Text | None = None
+    key: Text | None = None
+    allowed_signers: Text | None = None
+    budget: Text | None = None
+    strict: bool = False
+    save: bool = True
+
+
+class PluginOptions(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if not set.
+
+    install, install_dir: read by lib/install.bash as well, which runs before there is a ci-doctor.
+    """
+
+    projects: tuple[Text, ...] = ()
+    determinism: Literal["off", "default", "strict"] | None = None
+    preload: tuple[Text, ...] = ()
+    pythons: tuple[Text, ...] = ()
+    venvs: tuple[Text, ...] = ()
     setup_env: bool = True
-    config: str | None = None
+    config: Text | None = None
     allow_fallback: bool = False
     annotate: bool = True
-    report_dir: str | None = None
-    executable: str | None = None
-    install: str | None = None
-    install_dir: str | None = None
-    diagnose: tuple[str, ...] = ()
+    report_dir: Text | None = None
+    executable: Text | None = None
+    install: Text | None = None
+    install_dir: Text | None = None
+    diagnose: tuple[Text, ...] = ()
     exit_codes: bool = False
     cache: CacheOption | None = None
 
@@ -257,13 +137,72 @@ def options_and_problem(environ: Mapping[str, str]) -> tuple[PluginOptions, Usag
     The good ones count all the same: they say where the report of this very error goes.
     """
     problems: list[UsageError] = []
-    values: dict[str, Any] = {}
-    for name, value in _raw_options(environ, problems).items():
-        try:
-            values[name.replace("-", "_")] = _converted(name, value)
-        except UsageError as error:
-            problems.append(error)
+    values = _decoded(PluginOptions, _raw_options(environ, problems), problems)
     return PluginOptions(**values), _all_of(problems)
+
+
+def cache_option(value: object, problems: list[UsageError]) -> CacheOption | None:
+    """The option `cache` as the agent hands it over; None for false. `true` takes all from `[cache]`."""
+    if value in (False, "false"):
+        return None
+    if value in (True, "true"):
+        return CacheOption()
+    if isinstance(value, dict):
+        return CacheOption(**_decoded(CacheOption, value, problems, within=f"{_CACHE}: "))
+    problems.append(_wrong(_CACHE, value, "neither true, false nor a mapping"))
+    return None
+
+
+def _decoded(
+    kind: type[Struct],
+    values: Mapping[str, object],
+    problems: list[UsageError],
+    *,
+    within: str = "",
+) -> dict[str, Any]:
+    """The values that fit the fields of `kind`, by field; what is wrong with the others is a problem."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    decoded: dict[str, Any] = {}
+    for name, value in values.items():
+        field = fields.get(name)
+        if field is None:
+            message = f"the ci-doctor plugin has no option `{within}{name}`"
+            problems.append(UsageError(message, hint=did_you_mean(name, fields)))
+        elif name == _CACHE:
+            decoded[name] = cache_option(value, problems)
+        else:
+            try:
+                decoded[field.name] = msgspec.convert(_plain(name, value, field.type), field.type)
+            except msgspec.ValidationError:
+                problems.append(_wrong(within + name, value, _NO.get(field.type, "no text")))
+    return decoded
+
+
+_NO: Mapping[object, str] = {
+    bool: "neither true nor false",
+    tuple[Text, ...]: "neither a text nor a list of texts",
+    Literal["off", "default", "strict"] | None: "none of off, default, strict",
+}
+
+
+def _plain(name: str, value: object, kind: object) -> object:
+    """An option as its type wants it: one value for a list, text where a pipeline interpolates a variable."""
+    if kind is bool and value in ("true", "false"):
+        return value == "true"
+    if kind == tuple[Text, ...]:
+        return value if isinstance(value, list) else [value]
+    # A YAML 1.1 writer or reader reads a bare `off` as false.
+    if name == "determinism" and value in (False, "false"):
+        return "off"
+    # A duration may be written as a number.
+    if name == "budget" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    # The agent passes no null, and drops a configuration that holds one.
+    return () if value is None else value
+
+
+def _wrong(name: str, value: object, what: str) -> UsageError:
+    return UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is {what}")
 
 
 def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict[str, object]:
@@ -279,15 +218,6 @@ def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict
         problems.append(error)
         return {}
     return raw
-
-
-def _converted(name: str, value: object) -> object:
-    convert = _OPTIONS.get(name)
-    if convert is None:
-        raise UsageError(
-            f"the ci-doctor plugin has no option `{name}`", hint=did_you_mean(name, _OPTIONS)
-        )
-    return convert(name, value)
 
 
 def _all_of(problems: Sequence[UsageError]) -> UsageError | None:
@@ -327,11 +257,10 @@ def named_logs(options: PluginOptions, environ: Mapping[str, str]) -> tuple[str,
     names: list[str] = []
     for configuration in our_configurations(environ):
         values = configuration.get("diagnose") if isinstance(configuration, dict) else None
-        try:
-            names += _texts("diagnose", values) if values else ()
-        except UsageError:
-            # The hook of that very plugin says so.
-            continue
+        # What is wrong with it, the hook of that very plugin says.
+        names += _decoded(PluginOptions, {"diagnose": values} if values else {}, []).get(
+            "diagnose", ()
+        )
     return tuple(dict.fromkeys([*names, *options.diagnose]))
 
 
@@ -350,76 +279,11 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
         )
     exported = environ.get(HOST_REPORT_DIR_VARIABLE) or environ.get(REPORT_DIR_VARIABLE)
     root = Path(options.report_dir or exported or DEFAULT_REPORT_DIR)
-    folder = _folder_name(job.job_id)
+    # `job_id`, a UUID, as it is. What is none leads to no other folder, and is no option.
+    folder = re.sub("[^A-Za-z0-9_]+", "-", job.job_id)[:100].strip("-") or "job"
     if root.name != folder:
         root /= folder
     return Path(job.checkout or Path.cwd(), root)
-
-
-def _folder_name(job_id: str) -> str:
-    """`job_id`, a UUID, as it is. What is none leads to no other folder, and is no option."""
-    return re.sub("[^A-Za-z0-9_]+", "-", job_id)[:100].strip("-") or "job"
-
-
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    return tuple(_text(name, item) for item in values)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise UsageError(
-            f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is not a string"
-        )
-    if not value.strip():
-        raise UsageError(
-            f"option `{name}` of the ci-doctor plugin is empty",
-            hint="leave it out, or give it a value",
-        )
-    return value
-
-
-def _switch(name: str, value: object) -> bool:
-    # Text in the flat variables, and if a pipeline interpolates a variable.
-    text = value if isinstance(value, str) else json.dumps(value)
-    if text not in ("true", "false"):
-        raise UsageError(
-            f"option `{name}` of the ci-doctor plugin: "
-            f"{json.dumps(value)} is neither true nor false"
-        )
-    return text == "true"
-
-
-def _profile(name: str, value: object) -> str:
-    # A YAML 1.1 writer or reader reads a bare `off` as false.
-    profile = "off" if value is False or value == "false" else _text(name, value)
-    if profile not in _PROFILES:
-        raise UsageError(
-            f"option `{name}` of the ci-doctor plugin: "
-            f"`{profile}` is none of {', '.join(_PROFILES)}"
-        )
-    return profile
-
-
-_OPTIONS: Mapping[str, Callable[[str, object], object]] = {
-    "projects": _texts,
-    "determinism": _profile,
-    "preload": _texts,
-    "pythons": _texts,
-    "venvs": _texts,
-    "setup-env": _switch,
-    "config": _text,
-    "allow-fallback": _switch,
-    "annotate": _switch,
-    "report-dir": _text,
-    "executable": _text,
-    # Read by lib/install.bash as well, which runs before there is a ci-doctor.
-    "install": _text,
-    "install-dir": _text,
-    "diagnose": _texts,
-    "exit-codes": _switch,
-    "cache": cache_option,
-}
 
 
 def _from_json(text: str) -> dict[str, object]:
@@ -449,7 +313,13 @@ def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
             values[name] = value
     for name, items in lists.items():
         values[name] = [items[index] for index in sorted(items)]
-    return nested(values)
+    # `cache-store` and the like are keys of `cache`.
+    inner = {
+        name.removeprefix("cache-"): values.pop(name)
+        for name in list(values)
+        if name.startswith("cache-")
+    }
+    return {**values, _CACHE: inner} if inner else values
 
 
 def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:

@@ -182,7 +182,10 @@ def uploads_of(directory: Path, job: JobEnvironment) -> tuple[Upload, list[str]]
             copied.add(directory / name)
     kept, left_out = _chosen(directory, copied)
     if left_out:
-        problems.append(_left_out(directory, left_out))
+        size = f"{BYTES_PER_FILE // 1024**2} MiB"
+        limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
+        listed = ", ".join(str(path.relative_to(directory)) for path in left_out[:10])
+        problems.append(f"not uploaded from {directory}: {listed} ({limits})")
     return _upload_files(directory, kept), problems
 
 
@@ -231,13 +234,6 @@ def _chosen(directory: Path, skipped: set[Path]) -> tuple[dict[Path, int], list[
     ordered = sorted(small, key=rank)
     kept = {path: small[path] for path in ordered[:FILES_PER_REPORT]}
     return kept, [*sorted(large), *ordered[FILES_PER_REPORT:]]
-
-
-def _left_out(directory: Path, files: list[Path]) -> str:
-    size = f"{BYTES_PER_FILE // 1024**2} MiB"
-    limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
-    listed = ", ".join(str(path.relative_to(directory)) for path in files[:10])
-    return f"not uploaded from {directory}: {listed} ({limits})"
 
 
 def _regular_files(directory: Path) -> Iterator[tuple[Path, int]]:

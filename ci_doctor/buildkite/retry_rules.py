@@ -123,7 +123,17 @@ def _yaml(facts: RetryRulesFacts) -> Iterator[str]:
         comments = [reasons[rule]] if rule in reasons else _about_infra(codes)
         for comment in comments:
             yield f"    # {comment}\n"
-        yield from _item(rule)
+        # A rule as an item of a list, each field on its line.
+        fields = {
+            "exit_status": rule.exit_status,
+            "signal_reason": rule.signal_reason,
+            "limit": rule.limit,
+        }
+        mark = "-"
+        for name, value in fields.items():
+            if value is not None:
+                yield f"    {mark} {name}: {value}\n"
+                mark = " "
     if facts.soft_fail:
         yield "soft_fail:\n  # nondeterministic: the environment differs from itself; the change is not at fault.\n"
     for soft in facts.soft_fail:
@@ -138,17 +148,3 @@ def _about_infra(codes: Mapping[str, int]) -> Iterator[str]:
         yield f"{code} is also the code of {owner}: that is retried, too."
     for name in _sharing(codes, Verdict.INFRA):
         yield f"{code} is also the code of {name}: that is retried, too."
-
-
-def _item(rule: RetryRule) -> Iterator[str]:
-    """A rule as an item of a list, each field on its line."""
-    fields = {
-        "exit_status": rule.exit_status,
-        "signal_reason": rule.signal_reason,
-        "limit": rule.limit,
-    }
-    mark = "-"
-    for name, value in fields.items():
-        if value is not None:
-            yield f"    {mark} {name}: {value}\n"
-            mark = " "

@@ -144,7 +144,10 @@ def _by_compiling(use: Use, before: int, cold: ColdCost | None) -> RestoreEffect
     inert = (
         _INERT_SHARE if use.warm is not None and use.warm.source == LOG else _INERT_SHARE_UNTIMED
     )
-    return _worse(_by_share(share, _PAID_SHARE, inert), _by_time(use.warm, cold))
+    one = _by_share(share, _PAID_SHARE, inert)
+    other = _by_time(use.warm, cold)
+    order = (RestoreEffect.PAID, RestoreEffect.PARTLY, RestoreEffect.INERT)
+    return max(one, other, key=order.index)
 
 
 def _with_saving(
@@ -178,11 +181,6 @@ def _by_share(share: float, paid: float, inert: float) -> RestoreEffect:
     if share <= paid:
         return RestoreEffect.PAID
     return RestoreEffect.PARTLY if share < inert else RestoreEffect.INERT
-
-
-def _worse(one: RestoreEffect, other: RestoreEffect) -> RestoreEffect:
-    order = (RestoreEffect.PAID, RestoreEffect.PARTLY, RestoreEffect.INERT)
-    return max(one, other, key=order.index)
 
 
 # --- why vLLM chose another directory: two of its cache_key_factors.json, compared ---

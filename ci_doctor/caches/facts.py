@@ -253,7 +253,13 @@ def vector_isa(
     if machine == "x86_64":
         return _x86(flags, capability)
     if machine == "aarch64":
-        return _arm(flags, capability, sve_bytes)
+        if capability == "default":
+            return NONE
+        if "bf16" not in flags or not {"sve", "sve2"} & set(flags):
+            return "asimd"
+        if sve_bytes is None:
+            raise UnknownIsaError("the length of an SVE register cannot be read")
+        return f"sve {sve_bytes * 8} bits" + (" +sve2" if "sve2" in flags else "")
     raise UnknownIsaError(f"the choice on {machine} is not known")
 
 
@@ -270,16 +276,6 @@ def _x86(flags: Collection[str], capability: str | None) -> str:
         f"+{extra}" for part in chosen.split() for extra in _EXTRAS.get(part, ()) if extra in flags
     ]
     return " ".join([chosen, *extras])
-
-
-def _arm(flags: Collection[str], capability: str | None, sve_bytes: int | None) -> str:
-    if capability == "default":
-        return NONE
-    if "bf16" not in flags or not {"sve", "sve2"} & set(flags):
-        return "asimd"
-    if sve_bytes is None:
-        raise UnknownIsaError("the length of an SVE register cannot be read")
-    return f"sve {sve_bytes * 8} bits" + (" +sve2" if "sve2" in flags else "")
 
 
 # --- the facts by which a cache's validity is decided, each at most once ---

@@ -111,7 +111,11 @@ def once(
         done = work()
         # On a full disk the next process does the work again.
         with contextlib.suppress(UsageError):
-            _keep(result, done)
+            expires_s = _uptime() + done.holds_s
+            kept = SharedResult(
+                boot=_boot(), expires_s=expires_s, content=msgspec.Raw(done.content)
+            )
+            write_atomically(result, msgspec.json.encode(kept), mode=0o600)
     return Agreed(content=done.content, is_shared=False)
 
 
@@ -131,12 +135,6 @@ def _earlier(path: Path, is_current: Callable[[bytes], bool]) -> bytes | None:
         return None
     content = bytes(kept.content)
     return content if is_current(content) else None
-
-
-def _keep(path: Path, done: WorkResult) -> None:
-    expires_s = _uptime() + done.holds_s
-    kept = SharedResult(boot=_boot(), expires_s=expires_s, content=msgspec.Raw(done.content))
-    write_atomically(path, msgspec.json.encode(kept), mode=0o600)
 
 
 def _boot() -> str:

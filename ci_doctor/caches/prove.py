@@ -152,6 +152,8 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
     if chosen is None and read == 0:
         chosen = chosen_beside(files, family, receipt)
     counts = _counted(receipt, read_counts(family, root))
+    # Whether the cold cost was measured on a CPU as this one.
+    saved = receipt.saved_soft.facts.get("cpu.model")
     use = Use(
         restored=sum(family.is_compiled(file.path) for file in receipt.files),
         compiled=len(compiled),
@@ -164,7 +166,7 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         is_disabled=words.is_disabled,
         is_counted=keeps_counts(family) and receipt.job == work.job,
         counts=counts,
-        is_same_cpu=_is_same_cpu(receipt),
+        is_same_cpu=saved is not None and saved == receipt.soft.facts.get("cpu.model"),
     )
     choice = causes_of_choice(chosen, family, receipt) if chosen is not None else ()
     return _fact(receipt, use, judge(use, receipt.cold), choice)
@@ -253,12 +255,6 @@ def _counted(receipt: Receipt, now: dict[str, int] | None) -> tuple[int, int] | 
     if before is None or now is None:
         return None
     return max(0, now[HITS] - before[HITS]), max(0, now[MISSES] - before[MISSES])
-
-
-def _is_same_cpu(receipt: Receipt) -> bool:
-    """Whether the cold cost was measured on a CPU as this one."""
-    saved = receipt.saved_soft.facts.get("cpu.model")
-    return saved is not None and saved == receipt.soft.facts.get("cpu.model")
 
 
 def _causes(receipt: Receipt) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.caches.compiled import forget_listings, read_counts
-from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.family import relocate
 from ci_doctor.caches.judge import Inert, Relocate, choose, differences_in_words, nearest, origin_at
 from ci_doctor.caches.leader import WorkResult, bounded, once
 from ci_doctor.caches.receipt import (
@@ -27,7 +27,6 @@ from ci_doctor.caches.trusted_store import Candidates, TrustedStore, read_candid
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoreCacheFacts, RestoredCache
-from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.objects import StoreError, StoreFailure, file_system_error
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.transfer import Deadline
@@ -64,7 +63,8 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
         except StoreError as error:
             if error.is_of_whole_store:
                 raise
-            results.append(_failed(cache, error))
+            result = "refused" if error.reason in _OF_ONE else "failed"
+            results.append(_without(cache, result, error.message))
     return tuple(results)
 
 
@@ -82,14 +82,55 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         candidate, decision = chosen
         manifest = left.pop(candidate.name)
         try:
-            tree = _install(work, cache, manifest, is_moved=isinstance(decision, Relocate))
+            is_moved = isinstance(decision, Relocate)
+            family = cache.family
+            rules = RestoreRules(
+                deadline=work.deadline,
+                rewrite=relocate(family, str(cache.directory)) if is_moved else None,
+                merge=family.merge,
+                markers=family.is_marker,
+                group=family.group_of,
+            )
+            tree = restore_tree(work.source.store, manifest, cache.directory, rules)
         except StoreError as error:
             if error.reason not in _OF_ONE:
                 raise
             # An older one may be whole.
             refused.append(error.message)
             continue
-        receipt = _receipt(work, cache, candidate.name, manifest, tree)
+        # As they are installed; a relocated one has other content than the manifest says.
+        rewrite = relocate(cache.family, str(cache.directory))
+        moved = rewrite is not None
+        receipt = Receipt(
+            family=cache.family.name,
+            root=str(cache.directory),
+            store=work.source.store.location,
+            manifest=candidate.name,
+            created_ms=manifest.created_ms,
+            installed_ns=time.time_ns(),
+            bytes=tree.bytes,
+            fetched_bytes=tree.fetched_bytes,
+            seconds=tree.seconds,
+            origin=manifest.origin,
+            cold=manifest.cold,
+            path=tier_of(cache.tiers.path),
+            saved_path=manifest.path,
+            soft=tier_of(cache.tiers.soft),
+            saved_soft=manifest.soft,
+            job=work.job,
+            counts=read_counts(cache.family, cache.directory),
+            installed=tree.files,
+            files=tuple(
+                InstalledFile(
+                    path=entry.path,
+                    bytes=entry.bytes,
+                    mtime_ns=entry.mtime_ns,
+                    # The content of a file that may be rewritten is not known before.
+                    digest="" if moved and cache.family.is_marker(entry.path) else entry.digest,
+                )
+                for entry in manifest.files
+            ),
+        )
         if not tree.files and _is_of_this(earlier, receipt):
             receipt = earlier
         else:
@@ -100,51 +141,11 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
     return _nothing(work, cache, candidates, refused)
 
 
-def _install(
-    work: RestoreWork, cache: IdentifiedCache, manifest: Manifest, *, is_moved: bool
-) -> RestoredTree:
-    family = cache.family
-    rules = RestoreRules(
-        deadline=work.deadline,
-        rewrite=relocate(family, str(cache.directory)) if is_moved else None,
-        merge=family.merge,
-        markers=family.is_marker,
-        group=family.group_of,
-    )
-    return restore_tree(work.source.store, manifest, cache.directory, rules)
-
-
 def _is_of_this(earlier: Receipt | None, receipt: Receipt) -> TypeGuard[Receipt]:
     """Whether this very job has restored the same before: then that receipt says what it was worth."""
     if earlier is None:
         return False
     return (earlier.manifest, earlier.job) == (receipt.manifest, receipt.job)
-
-
-def _receipt(
-    work: RestoreWork, cache: IdentifiedCache, name: str, manifest: Manifest, tree: RestoredTree
-) -> Receipt:
-    return Receipt(
-        family=cache.family.name,
-        root=str(cache.directory),
-        store=work.source.store.location,
-        manifest=name,
-        created_ms=manifest.created_ms,
-        installed_ns=time.time_ns(),
-        bytes=tree.bytes,
-        fetched_bytes=tree.fetched_bytes,
-        seconds=tree.seconds,
-        origin=manifest.origin,
-        cold=manifest.cold,
-        path=tier_of(cache.tiers.path),
-        saved_path=manifest.path,
-        soft=tier_of(cache.tiers.soft),
-        saved_soft=manifest.soft,
-        job=work.job,
-        counts=read_counts(cache.family, cache.directory),
-        installed=tree.files,
-        files=_files(manifest, cache.family, cache.directory),
-    )
 
 
 def _installed(work: RestoreWork, receipt: Receipt, tree: RestoredTree) -> RestoredCache:
@@ -165,22 +166,6 @@ def _installed(work: RestoreWork, receipt: Receipt, tree: RestoredTree) -> Resto
         fetched_bytes=tree.fetched_bytes,
         kept=tree.kept_existing,
         seconds=tree.seconds,
-    )
-
-
-def _files(manifest: Manifest, family: Family, root: Path) -> tuple[InstalledFile, ...]:
-    """As they are installed; a relocated one has other content than the manifest says."""
-    rewrite = relocate(family, str(root))
-    moved = rewrite is not None
-    return tuple(
-        InstalledFile(
-            path=entry.path,
-            bytes=entry.bytes,
-            mtime_ns=entry.mtime_ns,
-            # The content of a file that may be rewritten is not known before.
-            digest="" if moved and family.is_marker(entry.path) else entry.digest,
-        )
-        for entry in manifest.files
     )
 
 
@@ -205,11 +190,6 @@ def _nearest_of_others(work: RestoreWork, cache: IdentifiedCache) -> str:
     if near is None:
         return ""
     return f"; the nearest differs in {differences_in_words((*near.hard, *near.path))}"
-
-
-def _failed(cache: IdentifiedCache, error: StoreError) -> RestoredCache:
-    result = "refused" if error.reason in _OF_ONE else "failed"
-    return _without(cache, result, error.message)
 
 
 def _without(cache: IdentifiedCache, result: str, reason: str) -> RestoredCache:
@@ -241,7 +221,13 @@ def run_restore(
         return WorkResult(content=msgspec.json.encode(facts), holds_s=holds_s)
 
     def is_current(content: bytes) -> bool:
-        return _is_current(work.state, content)
+        # Whether what was restored still lies there: an agent may clean up between two jobs.
+        facts = msgspec.json.decode(content, type=decodable(RestoreCacheFacts))
+        return all(
+            _is_there(work.state, each.family, Path(each.directory))
+            for each in facts.caches
+            if each.result == "restored" and each.directory is not None
+        )
 
     try:
         leaders = work.state / "leaders"
@@ -299,16 +285,6 @@ def _key(work: RestoreWork) -> str:
         tiers = (tier_of(each).digest() for each in (cache.tiers.hard, cache.tiers.path))
         parts.append([cache.family.name, str(cache.directory), *tiers])
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
-
-
-def _is_current(state: Path, content: bytes) -> bool:
-    """Whether what was restored still lies there: an agent may clean up between two jobs."""
-    facts = msgspec.json.decode(content, type=decodable(RestoreCacheFacts))
-    return all(
-        _is_there(state, each.family, Path(each.directory))
-        for each in facts.caches
-        if each.result == "restored" and each.directory is not None
-    )
 
 
 def _is_there(state: Path, family: str, directory: Path) -> bool:

@@ -81,7 +81,23 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         group=cache.family.group_of,
         signer=work.signer,
     )
-    saved = save_tree(work.target.store, cache.directory, _header(work, cache, cold), rules)
+    now_ms = time.time_ns() // 1_000_000
+    saved = save_tree(
+        work.target.store,
+        cache.directory,
+        ManifestHeader(
+            family=cache.family.name,
+            hard=tier_of(cache.tiers.hard),
+            path=tier_of(cache.tiers.path),
+            soft=tier_of(cache.tiers.soft),
+            root=str(cache.directory),
+            created_ms=now_ms,
+            expires_ms=now_ms + round(work.expires_s * 1000),
+            origin=work.origin,
+            cold=cold,
+        ),
+        rules,
+    )
     return SavedCache(
         family=cache.family.name,
         directory=str(cache.directory),
@@ -94,21 +110,6 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         skipped=tuple(f"{path} {reason}" for path, reason in saved.skipped),
         cold_s=cold.seconds if cold is not None else None,
         cold_source=cold.source if cold is not None else None,
-    )
-
-
-def _header(work: SaveWork, cache: IdentifiedCache, cold: ColdCost | None) -> ManifestHeader:
-    now_ms = time.time_ns() // 1_000_000
-    return ManifestHeader(
-        family=cache.family.name,
-        hard=tier_of(cache.tiers.hard),
-        path=tier_of(cache.tiers.path),
-        soft=tier_of(cache.tiers.soft),
-        root=str(cache.directory),
-        created_ms=now_ms,
-        expires_ms=now_ms + round(work.expires_s * 1000),
-        origin=work.origin,
-        cold=cold,
     )
 
 

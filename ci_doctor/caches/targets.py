@@ -172,7 +172,13 @@ def targets_of(
     environ = _with_home(environ)
     named = tuple(dict.fromkeys(words))
     if not named:
-        return _all(own, environ)
+        families = (*all_families(), *(own_family(name, each) for name, each in own.items()))
+        targets = []
+        for family in families:
+            directory = directory_of(family, environ)
+            if directory is not None:
+                targets.append(CacheTarget(family=family, directory=directory.absolute()))
+        return tuple(targets)
     return tuple(_target(word, own, environ) for word in named)
 
 
@@ -260,16 +266,6 @@ def _family(name: str, own: Mapping[str, OwnFamily], *, has_directory: bool) -> 
         return own_family(name)
     hint = did_you_mean(name, (*FAMILIES, *own)) or f"a family of your own: {name}=DIR"
     raise UsageError(f"no cache family is called {name}", hint=hint)
-
-
-def _all(own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> tuple[CacheTarget, ...]:
-    families = (*all_families(), *(own_family(name, each) for name, each in own.items()))
-    targets = []
-    for family in families:
-        directory = directory_of(family, environ)
-        if directory is not None:
-            targets.append(CacheTarget(family=family, directory=directory.absolute()))
-    return tuple(targets)
 
 
 def _interpreter(python: str | None, environ: Mapping[str, str]) -> Interpreter | None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.caches.judge import CacheCandidate
 from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, tiers_in
-from ci_doctor.model.facts.cache import VerifiedCache
+from ci_doctor.model.facts.cache import VerifiedCache, VerifyCacheFacts
 from ci_doctor.store.manifest import (
     PACK_BYTES,
     VERSION,
@@ -135,19 +135,10 @@ def read_names(source: TrustedStore, names: Iterable[str], most: int | None = No
 # --- every manifest this job may read, and every pack that one of them names ---
 
 
-class VerifiedStore(Struct, frozen=True, kw_only=True):
-    """What was read, and a sentence for each object that is not what its name says."""
-
-    manifests: int
-    packs: int
-    bytes: int
-    damaged: tuple[str, ...]
-
-
 def verify_store(
     source: TrustedStore, families: tuple[str, ...], deadline: Deadline
-) -> VerifiedStore:
-    """Read all manifests of `families` and their packs. Raises StoreError if the store fails."""
+) -> VerifyCacheFacts:
+    """Read all manifests of `families` and their packs; of no installed cache. Raises StoreError if the store fails."""
     damaged: list[str] = []
     packs: dict[PackReference, None] = {}
     manifests = 0
@@ -170,7 +161,14 @@ def verify_store(
             if error.is_of_whole_store:
                 raise
             damaged.append(error.message)
-    return VerifiedStore(manifests=manifests, packs=len(packs), bytes=size, damaged=tuple(damaged))
+    return VerifyCacheFacts(
+        store=source.store.location,
+        caches=(),
+        manifests=manifests,
+        packs=len(packs),
+        bytes=size,
+        damaged=tuple(damaged),
+    )
 
 
 def _verified_bytes(source: TrustedStore, pack: PackReference) -> int:

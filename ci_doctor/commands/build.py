@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ci_doctor.commands.documented import Group, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.options import (
+    config_option,
+    load_configuration,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -17,7 +22,6 @@ if TYPE_CHECKING:
     from ci_doctor.build.current import BuildOutcome
     from ci_doctor.buildkite.agent import ApiTime
     from ci_doctor.model.outcome import Report
-    from ci_doctor.session.exit_policy import ExitPolicy
 
 
 @click.group(
@@ -113,12 +117,7 @@ def merge(
     require_one_source("build merge", paths, current=current)
     session.claim()
 
-    from ci_doctor.config.decoding import read_exit_codes
-    from ci_doctor.config.loading import load_config
-    from ci_doctor.session.exit_policy import ExitPolicy
-
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
-    session.policy = ExitPolicy(codes=codes)
+    load_configuration(session, config_path)
     build = merged_build(paths, expect)
     session.speak_of(build.about)
     return session.finish(build.outcome, on_stdout=True)
@@ -164,8 +163,13 @@ def publish(
     """
     from ci_doctor.build.current import publish_build
     from ci_doctor.buildkite.agent import ApiTime
+    from ci_doctor.model.verdict import Verdict
+    from ci_doctor.session.exit_policy import ExitPolicy
 
-    session.policy = _policy(config_path, exit_code=exit_code)
+    if exit_code:
+        load_configuration(session, config_path)
+    else:
+        session.policy = ExitPolicy(let_through=frozenset(Verdict))
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None
     api_time = ApiTime.of_job(os.environ)
     build = merged_build(paths, expect, own_job=own_job, api_time=api_time)
@@ -188,15 +192,3 @@ def _report(session: Session, build: "BuildOutcome") -> "Report":
         build.outcome, (), session.invocation, about=session.about, policy=session.policy
     )
     return session.redactor.report(report)
-
-
-def _policy(config_path: Path | None, *, exit_code: bool) -> "ExitPolicy":
-    from ci_doctor.config.decoding import read_exit_codes
-    from ci_doctor.config.loading import load_config
-    from ci_doctor.model.verdict import Verdict
-    from ci_doctor.session.exit_policy import ExitPolicy
-
-    if not exit_code:
-        return ExitPolicy(let_through=frozenset(Verdict))
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
-    return ExitPolicy(codes=codes)

@@ -15,8 +15,13 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.caches.targets import CacheTarget
     from ci_doctor.commands.cache_setting import CacheSetting
-    from ci_doctor.model.facts.cache import SaveCacheFacts, VerifyCacheFacts
-    from ci_doctor.store.objects import StoreError
+    from ci_doctor.model.about import About
+    from ci_doctor.model.facts.cache import (
+        CacheEffectFacts,
+        RestoreCacheFacts,
+        SaveCacheFacts,
+        VerifyCacheFacts,
+    )
 
 
 @click.group(
@@ -142,14 +147,22 @@ def restore(
     """
     session.claim()
     from ci_doctor.caches.outcomes import restore_outcome
+    from ci_doctor.commands.cache_setting import cache_setting
+
+    setting = cache_setting(config_path, flags)
+    facts = restored(setting, python)
+    return session.finish(restore_outcome(facts, strict=setting.settings.strict))
+
+
+def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCacheFacts":
+    """What was restored; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.restore import RestoreWork, run_restore
     from ci_doctor.caches.targets import identify, targets_of
-    from ci_doctor.commands.cache_setting import TransferProgress, cache_setting
+    from ci_doctor.commands.cache_setting import TransferProgress
     from ci_doctor.model.facts.cache import RestoreCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)
     try:
@@ -162,16 +175,15 @@ def restore(
             job=os.environ.get("BUILDKITE_JOB_ID"),
         )
         with TransferProgress(setting.deadline.left()) as progress:
-            facts = run_restore(work, setting.deadline, progress)
+            return run_restore(work, setting.deadline, progress)
     except StoreError as error:
-        facts = RestoreCacheFacts(
+        return RestoreCacheFacts(
             store=setting.address(),
             is_shared=False,
             caches=(),
             problem=error.message,
             failure=error.reason.value,
         )
-    return session.finish(restore_outcome(facts, strict=settings.strict))
 
 
 @cache.command(
@@ -213,21 +225,25 @@ def save(
     """
     session.claim()
     from ci_doctor.caches.outcomes import save_outcome
+    from ci_doctor.commands.cache_setting import cache_setting
+
+    setting = cache_setting(config_path, flags)
+    facts = saved(setting, session.about, log, python)
+    return session.finish(save_outcome(facts, strict=setting.settings.strict))
+
+
+def saved(
+    setting: "CacheSetting", about: "About", log: Path | None, python: str | None = None
+) -> "SaveCacheFacts":
+    """What was saved; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.save import SaveWork, run_save
     from ci_doctor.caches.targets import identify, targets_of
-    from ci_doctor.commands.cache_setting import (
-        TransferProgress,
-        cache_setting,
-        gpus_of,
-        logs_of,
-        origin_of,
-        signer_of,
-    )
+    from ci_doctor.commands.cache_setting import TransferProgress, logs_of, origin_of, signer_of
     from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.model.facts.cache import SaveCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)
     expires_s = seconds_above_zero(settings.expires, "expires")
@@ -241,29 +257,22 @@ def save(
             deadline=setting.deadline,
             state=machine_directory(os.environ),
             expires_s=expires_s,
-            origin=origin_of(session.about, os.environ),
+            origin=origin_of(about, os.environ),
             logs=logs_of(log, targets),
-            gpus=gpus_of(session.about),
+            gpus=len(about.gpus),
         )
         with TransferProgress(setting.deadline.left()) as progress:
-            facts = run_save(work, setting.deadline, progress)
+            return run_save(work, setting.deadline, progress)
     except StoreError as error:
-        facts = _problem(setting, error)
-    return session.finish(save_outcome(facts, strict=settings.strict))
-
-
-def _problem(setting: "CacheSetting", error: "StoreError") -> "SaveCacheFacts":
-    from ci_doctor.model.facts.cache import SaveCacheFacts
-
-    return SaveCacheFacts(
-        store=setting.address(),
-        scope=setting.scopes.write,
-        is_signed=setting.has_key,
-        is_accepted=True,
-        caches=(),
-        problem=error.message,
-        failure=error.reason.value,
-    )
+        return SaveCacheFacts(
+            store=setting.address(),
+            scope=setting.scopes.write,
+            is_signed=setting.has_key,
+            is_accepted=True,
+            caches=(),
+            problem=error.message,
+            failure=error.reason.value,
+        )
 
 
 @cache.command(
@@ -347,33 +356,46 @@ def verify(
     With --effect, from what was compiled after the restore, and how long that took.
     """
     session.claim()
-    from ci_doctor.caches.outcomes import effect_facts, effect_outcome, verify_outcome
-    from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.outcomes import effect_outcome, verify_outcome
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.targets import targets_of
-    from ci_doctor.commands.cache_setting import cache_setting, logs_of
+    from ci_doctor.commands.cache_setting import cache_setting
 
     del python  # the receipts have the identity
     setting = cache_setting(config_path, flags)
     settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
-    state = machine_directory(os.environ)
     if effect:
-        work = ProofWork(
-            targets=targets,
-            state=state,
-            job=os.environ.get("BUILDKITE_JOB_ID"),
-            logs=logs_of(log, targets),
-        )
-        facts = effect_facts(prove_all(work))
-        return session.finish(effect_outcome(facts, strict=settings.strict), on_stdout=True)
-    return session.finish(verify_outcome(_verified(setting, targets, state)), on_stdout=True)
+        outcome = effect_outcome(effects(setting, log), strict=settings.strict)
+        return session.finish(outcome, on_stdout=True)
+    targets = targets_of(settings.families, settings.own, os.environ)
+    verified = _verified(setting, targets, machine_directory(os.environ))
+    return session.finish(verify_outcome(verified), on_stdout=True)
+
+
+def effects(setting: "CacheSetting", log: Path | None) -> "CacheEffectFacts":
+    """Whether what was restored has paid. Raises UsageError, StoreError."""
+    from ci_doctor.caches.outcomes import effect_facts
+    from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.targets import targets_of
+    from ci_doctor.commands.cache_setting import logs_of
+
+    targets = targets_of(setting.settings.families, setting.settings.own, os.environ)
+    work = ProofWork(
+        targets=targets,
+        state=machine_directory(os.environ),
+        job=os.environ.get("BUILDKITE_JOB_ID"),
+        logs=logs_of(log, targets),
+    )
+    return effect_facts(prove_all(work))
 
 
 def _verified(
     setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
 ) -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
+    from msgspec.structs import replace
+
     from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.trusted_store import verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
@@ -389,14 +411,7 @@ def _verified(
         setting.deadline.left(),
         "verifying the store",
     )
-    return VerifyCacheFacts(
-        store=place,
-        caches=installed,
-        manifests=whole.manifests,
-        packs=whole.packs,
-        bytes=whole.bytes,
-        damaged=whole.damaged,
-    )
+    return replace(whole, store=place, caches=installed)
 
 
 @cache.command(
@@ -479,7 +494,6 @@ def gc(
     from ci_doctor.caches.outcomes import collect_outcome
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.model.facts.cache import CollectCacheFacts
     from ci_doctor.store.collect_garbage import GarbageRules, collect_garbage
     from ci_doctor.store.objects import StoreLimits
     from ci_doctor.system import clock
@@ -491,20 +505,10 @@ def gc(
         older_than_ms=round(seconds_above_zero(older_than or "30d", "--older-than") * 1000),
         now_ms=round(clock.epoch() * 1000),
     )
-    collected = bounded(
+    facts = bounded(
         lambda: collect_garbage(store, rules, StoreLimits(), dry_run=dry_run),
         setting.deadline.left(),
         "collecting garbage",
-    )
-    facts = CollectCacheFacts(
-        store=store.location,
-        is_dry_run=dry_run,
-        manifests=collected.manifests,
-        packs=collected.packs,
-        freed_bytes=collected.freed_bytes,
-        waiting=collected.waiting,
-        waiting_bytes=collected.waiting_bytes,
-        unreadable=collected.unreadable,
     )
     return session.finish(collect_outcome(facts), on_stdout=True)
 

@@ -118,11 +118,6 @@ def origin_of(about: About, environ: Mapping[str, str]) -> Origin:
     )
 
 
-def gpus_of(about: About) -> int:
-    """How many GPUs wait while this job compiles; 0 if none is known."""
-    return len(about.gpus)
-
-
 def signer_of(setting: CacheSetting) -> Signer | None:
     """The signer for what this job writes; None without a key. Raises UsageError."""
     namespace = namespace_of(setting.scopes.write)

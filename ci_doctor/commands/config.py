@@ -31,7 +31,7 @@ Values = dict[str, ConfigValue]
     cls=Group,
 )
 def config() -> None:
-    """Show every configuration value and where it came from; print a schema for editors."""
+    """Show every configuration value and its origin; print a schema, and the retry rules of a step."""
 
 
 @config.command(

@@ -2,7 +2,6 @@
 """`ci-doctor correctness`, and the commands below it."""
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ci_doctor.commands.options import (
     PATH,
     config_option,
     dry_run_option,
+    load_configuration,
     output_options,
     pass_session,
     run_output_options,
@@ -392,19 +392,15 @@ def compare(
 
     Each is a file, or a directory in which every *.jsonl or *.txt is one start.
     """
-    from ci_doctor.config.decoding import read_exit_codes
-    from ci_doctor.config.loading import load_config
     from ci_doctor.correctness.collected.compare import CompareRequest
     from ci_doctor.correctness.collected.compare import compare as compared
-    from ci_doctor.session.exit_policy import ExitPolicy
 
     # click compares it with both ends of the range, and NaN is beyond neither.
     if math.isnan(alpha):
         raise UsageError("invalid value for '--alpha': nan is not in the range 0<x<1")
     comparison = read_comparison(AnswerLevel(level), limit)
     session.claim()
-    codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
-    session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
+    load_configuration(session, config_path, fail_on_flaky=fail_on_flaky)
     request = CompareRequest(
         baseline=baseline,
         candidate=candidate,

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ci_doctor.commands.documented import VERDICT, DocumentedCommand, command, option
-from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
+from ci_doctor.commands.options import (
+    PATH,
+    config_option,
+    load_configuration,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
@@ -18,8 +24,6 @@ if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
     from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
     from ci_doctor.model.cause import Cause
-    from ci_doctor.model.verdict import Verdict
-    from ci_doctor.session.exit_policy import ExitPolicy
 
 
 def own_rule_files(config_path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -38,17 +42,6 @@ def rule_files(loaded: "Config", environ: Mapping[str, str]) -> tuple[Path, ...]
         loaded, "diagnose", DiagnoseSettings, environ=environ, flags={}
     )
     return tuple(path_in(loaded, origins["rules"], name) for name in settings.rules)
-
-
-def exit_policy(
-    loaded: "Config", environ: Mapping[str, str], unjudged_as: "Verdict | None"
-) -> "ExitPolicy":
-    """The repository's codes; `unjudged_as` as in ExitPolicy."""
-    from ci_doctor.config.decoding import read_exit_codes
-    from ci_doctor.session.exit_policy import ExitPolicy
-
-    codes, _ = read_exit_codes(loaded, environ)
-    return ExitPolicy(codes=codes, unjudged_as=unjudged_as)
 
 
 def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> int:
@@ -192,8 +185,6 @@ def diagnose(
     Give all logs of the job, because the time-out may stand in one and the traceback in another. A
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
-    from ci_doctor.config.loading import load_config
-
     given = {
         "--exit-code-by-class": by_class,
         "--baseline": bool(baseline),
@@ -204,8 +195,7 @@ def diagnose(
 
     from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
 
-    loaded = load_config(config_path, Path.cwd())
-    session.policy = exit_policy(loaded, os.environ, None)
+    loaded = load_configuration(session, config_path)
     request = DiagnoseRequest(
         logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ), status=status
     )
@@ -221,7 +211,8 @@ def diagnose(
         diagnosis = run(request, tell)
     # A command that ended with 0 has no failure to give a code for.
     if by_class and status != 0:
-        session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))
+        unjudged_as = verdict_by_class(diagnosis.cause)
+        load_configuration(session, config_path, unjudged_as=unjudged_as)
     outcome = with_history(session, loaded, outcome_of(diagnosis))
     return session.finish(outcome, on_stdout=True)
 

@@ -15,6 +15,7 @@ from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
     config_option,
+    load_configuration,
     output_options,
     pass_session,
 )
@@ -41,13 +42,9 @@ def read_doctor_settings(
     The session gets the repository's own exit codes. Raises ConfigError.
     """
     from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
-    from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
-    from ci_doctor.config.loading import load_config
-    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.config.decoding import decode_section, path_in
 
-    loaded = load_config(config_path, Path.cwd())
-    codes, _ = read_exit_codes(loaded, environ)
-    session.policy = ExitPolicy(codes=codes)
+    loaded = load_configuration(session, config_path)
     settings, origins = decode_section(
         loaded, "doctor", DoctorSettings, environ=environ, flags=flags
     )

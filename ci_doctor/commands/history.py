@@ -152,8 +152,7 @@ def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow
     group="Evidence",
     multiple=True,
     metavar="BUILD",
-    help="The artifacts of a build: in a job by buildkite-agent `current`, a number of this pipeline, "
-    "an address or an id. A number and an address need $BUILDKITE_API_TOKEN. Repeatable.",
+    help="The artifacts of a build, in a job by buildkite-agent: `current`, or the id of a build. Repeatable.",
 )
 @database_options
 @pass_session
@@ -196,12 +195,11 @@ def _downloaded(
     words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
 ) -> "BuildFiles":
     """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
-    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files
+    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files, named_build
 
     if not words:
         return BuildFiles()
     agent = agent_of_job(os.environ)
-    from ci_doctor.buildkite.rest import named_build
     from ci_doctor.system.files.own_directory import own_directory
 
     builds = [named_build(word, os.environ) for word in words]

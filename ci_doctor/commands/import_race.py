@@ -12,6 +12,7 @@ from ci_doctor.commands.options import (
     PATH,
     check_separator,
     config_option,
+    load_configuration,
     output_options,
     pass_session,
     stands_behind,
@@ -126,16 +127,12 @@ def import_race(
     session.claim()
 
     from ci_doctor.commands.run_record import record_environment
-    from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
-    from ci_doctor.config.loading import load_config
+    from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.imports.investigate import RaceRequest, not_run
     from ci_doctor.services.launch_plan import problem
-    from ci_doctor.session.exit_policy import ExitPolicy
 
-    loaded = load_config(config_path, Path.cwd())
-    codes, _ = read_exit_codes(loaded, os.environ)
-    session.policy = ExitPolicy(codes=codes)
+    loaded = load_configuration(session, config_path)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
     timeout_s = None

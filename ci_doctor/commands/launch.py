@@ -14,20 +14,20 @@ from ci_doctor.commands.options import (
     check_separator,
     config_option,
     dry_run_option,
+    load_configuration,
     pass_session,
     run_output_options,
 )
 from ci_doctor.commands.progress import ServiceOutput, ServiceSource
 from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
 from ci_doctor.commands.teller import Teller
-from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
-from ci_doctor.config.loading import Config, load_config
+from ci_doctor.config.decoding import seconds_above_zero
+from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.services.launch import client_problem, make_plan, run
 from ci_doctor.services.launch_plan import choose, with_leaks
 from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do
 from ci_doctor.services.spec import service_specs
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.printing import open_last_group
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.opening import open_closed_streams
@@ -131,7 +131,7 @@ def launch(
     check_separator(session.invocation, client)
     if not dry_run:
         session.claim(DEFAULT_DIRECTORY)
-    loaded = load_config(config_path, Path.cwd())
+    loaded = load_configuration(session, config_path)
     specs, names = choose(service_specs(loaded), services, ready, needs)
     if leaks is not None:
         specs = with_leaks(specs, leaks)
@@ -148,8 +148,6 @@ def launch(
         events=events,
     )
     plan = make_plan(request)
-    codes, _ = read_exit_codes(loaded, os.environ)
-    session.policy = ExitPolicy(codes=codes)
     # A service's variables may hold secrets that our own environment does not.
     for name in plan.order:
         session.hide(specs[name].env)

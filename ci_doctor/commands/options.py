@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that several commands share, each declared once, and the `--` in front of a command."""
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -12,6 +13,10 @@ from ci_doctor.commands.documented import GENERAL, INTERPRETERS, REPORT, command
 from ci_doctor.errors import UsageError
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 # A shell completes it; whoever reads it says what is wrong with it.
@@ -119,6 +124,21 @@ def config_option(function: F) -> F:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Configuration file. [default: ci-doctor.toml or pyproject.toml, here or above]",
     )(function)
+
+
+def load_configuration(session: Session, config_path: Path | None, **policy: Any) -> "Config":
+    """The configuration. Raises ConfigError.
+
+    The session gets the repository's own exit codes; `policy` is the rest of its ExitPolicy.
+    """
+    from ci_doctor.config.decoding import read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, os.environ)
+    session.policy = ExitPolicy(codes=codes, **policy)
+    return loaded
 
 
 def dry_run_option(function: F) -> F:

@@ -5,7 +5,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,7 +77,7 @@ def pre_command(context: click.Context, session: Session, /) -> int:
     if options.cache is not None:
         from ci_doctor.commands.plugin_caches import restore_caches
 
-        code = restore_caches(context, root, options.cache, options.config)
+        code = restore_caches(root, options.cache, options.config)
         if code:
             return code
     exports = _of_the_job(root, _exported(context))
@@ -123,10 +122,10 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
 
 def _setup_env(context: click.Context, session: Session, root: Path, words: list[str]) -> int:
-    from ci_doctor.buildkite.hook_record import keep_prepared, was_prepared
+    from ci_doctor.buildkite.hook_record import HookStep, done_with, keep_done
     from ci_doctor.environment.exports import holds_all
 
-    if was_prepared(root, words) and holds_all(os.environ):
+    if words in done_with(root, HookStep.PREPARED) and holds_all(os.environ):
         click.echo(
             "ci-doctor: prepared already: the step lists the plugin twice, and once is enough",
             err=True,
@@ -138,7 +137,7 @@ def _setup_env(context: click.Context, session: Session, root: Path, words: list
     with setup_env.make_context("setup-env", [*words], parent=context, obj=session) as inner:
         code = int(setup_env.invoke(inner) or 0)
     if code == 0:
-        keep_prepared(root, words)
+        keep_done(root, HookStep.PREPARED, words)
     return code
 
 
@@ -152,8 +151,7 @@ _CACHES_S = 280.0
 
 @plugin.command("post-command")
 @pass_session
-@click.pass_context
-def post_command(context: click.Context, session: Session, /) -> int:
+def post_command(session: Session, /) -> int:
     """Explain a failed command: prints the export of its new status, or nothing.
 
     Of one that succeeded, the caches are judged and saved. Exits with 0.
@@ -167,8 +165,7 @@ def post_command(context: click.Context, session: Session, /) -> int:
     if not end.command_status:
         from ci_doctor.commands.plugin_caches import judge_and_save_caches
 
-        save = partial(judge_and_save_caches, context)
-        harmlessly(save, _CACHES_S, "the caches are not saved")
+        harmlessly(judge_and_save_caches, _CACHES_S, "the caches are not saved")
         return 0
     from ci_doctor.commands.plugin_command import status_of
 

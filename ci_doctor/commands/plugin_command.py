@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.hook_record import (
+    HookStep,
     began_at,
     command_status,
-    has_diagnosis,
+    done_with,
     keep_command_status,
-    keep_diagnosed,
-    was_diagnosed,
+    keep_done,
 )
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, work_of
 from ci_doctor.buildkite.plugin import (
@@ -101,13 +101,13 @@ class _PluginJob(Struct, frozen=True, kw_only=True):
 
     def wants_diagnosis(self) -> bool:
         """Whether there may be more to say than is said already."""
-        if was_diagnosed(self.root, self.words):
+        if self.words in done_with(self.root, HookStep.DIAGNOSED):
             return False
         if self.named:
             return True
         status = self.end.command_status or 0
         is_explained = any(explains(report, status) for _, report in self.reports)
-        return not is_explained and not has_diagnosis(self.root)
+        return not is_explained and not done_with(self.root, HookStep.DIAGNOSED)
 
 
 def status_of(session: Session, end: JobEnd) -> int | None:
@@ -166,13 +166,13 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
         status=_status_of_command(job.end),
         rules=configured.rules,
         # What an earlier hook of ours has printed stands in the job's log by now.
-        wants_output=not has_diagnosis(job.root),
+        wants_output=not done_with(job.root, HookStep.DIAGNOSED),
     )
     explained = explain_command(request)
     for note in explained.notes:
         say_line(note)
     _report(session, job, explained, configured)
-    keep_diagnosed(job.root, job.words)
+    keep_done(job.root, HookStep.DIAGNOSED, job.words)
     return None if explained.facts is None else explained.facts.root_cause
 
 

@@ -18,7 +18,7 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.commands.setup_env import read_settings
+from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
@@ -107,7 +107,7 @@ def settings_of(
     """
     named = {"pythons": tuple(pythons), "venvs": tuple(venvs)}
     flags = {**named, "preload": tuple(rules)}
-    settings = read_settings(session, config_path, os.environ, flags, keeps_missing=True)
+    settings, _ = read_job_settings(session, config_path, os.environ, flags, keeps_missing=True)
     if pythons or venvs:
         return replace(settings, pythons=named["pythons"], venvs=named["venvs"])
     return settings

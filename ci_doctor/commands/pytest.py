@@ -12,6 +12,7 @@ from ci_doctor.commands.options import (
     PATH,
     check_separator,
     config_option,
+    load_configuration,
     output_options,
     pass_session,
 )
@@ -143,21 +144,17 @@ def pytest(
     session.claim()
 
     from ci_doctor.commands.run_record import record_environment
-    from ci_doctor.config.decoding import read_exit_codes, seconds_above_zero
-    from ci_doctor.config.loading import load_config
+    from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.pytest_runs.plan import chosen_interpreter
     from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
-    from ci_doctor.session.exit_policy import ExitPolicy
 
-    loaded = load_config(config_path, Path.cwd())
+    loaded = load_configuration(session, config_path, fail_on_flaky=fail_on_flaky)
     if new_tests > 1 and baseline is None:
         raise UsageError(
             "--new-tests needs to know which tests are new",
             hint="name the commit to compare with, such as --baseline origin/main",
         )
-    codes, _ = read_exit_codes(loaded, os.environ)
-    session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path, lambda: chosen_interpreter(python, os.environ))
     request = PytestRequest(

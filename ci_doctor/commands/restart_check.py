@@ -13,21 +13,21 @@ from ci_doctor.commands.options import (
     PATH,
     config_option,
     dry_run_option,
+    load_configuration,
     pass_session,
     run_output_options,
 )
 from ci_doctor.commands.progress import RestartSource
 from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
 from ci_doctor.commands.teller import Teller
-from ci_doctor.config.decoding import decode_section, path_in, read_exit_codes
-from ci_doctor.config.loading import Config, load_config
+from ci_doctor.config.decoding import decode_section, path_in
+from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import make_plan, run, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import service_specs
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -139,11 +139,11 @@ def restart_check(
     be ready again in time, and answer as fast as before.
     """
     if dry_run:
-        plan = _prepare(session, load_config(config_path, Path.cwd()), flags)
+        plan = _prepare(session, load_configuration(session, config_path), flags)
         return session.finish(would_do(plan), on_stdout=True)
     # Before the plan, which names the directory.
     session.claim(DEFAULT_DIRECTORY)
-    loaded = load_config(config_path, Path.cwd())
+    loaded = load_configuration(session, config_path)
     plan = _prepare(session, loaded, flags)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
@@ -155,8 +155,6 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )
-    codes, _ = read_exit_codes(loaded, os.environ)
-    session.policy = ExitPolicy(codes=codes)
     requests = None
     if settings.requests is not None:
         # Relative, as a person would write it in a message.

@@ -16,11 +16,11 @@ from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
     environment_options,
+    load_configuration,
     output_options,
     pass_session,
 )
-from ci_doctor.config.decoding import DEFAULT, decode_section, path_in, read_exit_codes
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.decoding import DEFAULT, decode_section, path_in
 from ci_doctor.environment.detection import has_project
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.environment.preparation import (
@@ -31,28 +31,8 @@ from ci_doctor.environment.preparation import (
     set_on_agent,
 )
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.writing import write_atomically
-
-
-def read_settings(
-    session: Session,
-    config_path: Path | None,
-    environ: Mapping[str, str],
-    flags: Mapping[str, Any],
-    *,
-    keeps_missing: bool = False,
-) -> SetupEnvSettings:
-    """The settings, with the paths of a file made relative to the working directory.
-
-    Without a Python project there, and without a word about projects, none is left, unless
-    `keeps_missing`. The session gets the repository's own exit codes. Raises ConfigError.
-    """
-    settings, _ = read_job_settings(
-        session, config_path, environ, flags, keeps_missing=keeps_missing
-    )
-    return settings
 
 
 def read_job_settings(
@@ -63,10 +43,13 @@ def read_job_settings(
     *,
     keeps_missing: bool = False,
 ) -> tuple[SetupEnvSettings, str]:
-    """The same with the value of CI_DOCTOR_PREPARED, which later commands of the job compare."""
-    loaded = load_config(config_path, Path.cwd())
-    codes, _ = read_exit_codes(loaded, environ)
-    session.policy = ExitPolicy(codes=codes)
+    """The settings, with the paths of a file made relative to the working directory.
+
+    Without a Python project there, and without a word about projects, none is left, unless
+    `keeps_missing`. With them comes the value of CI_DOCTOR_PREPARED, which later commands of the job
+    compare. The session gets the repository's own exit codes. Raises ConfigError.
+    """
+    loaded = load_configuration(session, config_path)
     settings, origins = decode_section(
         loaded, "setup-env", SetupEnvSettings, environ=environ, flags=flags
     )

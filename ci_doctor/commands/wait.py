@@ -7,18 +7,21 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.options import (
+    config_option,
+    load_configuration,
+    output_options,
+    pass_session,
+)
 from ci_doctor.commands.progress import WaitSource
 from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
 from ci_doctor.commands.teller import Teller
-from ci_doctor.config.decoding import read_exit_codes, seconds_of
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.decoding import seconds_of
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.ready import ReadinessProbe, parse_ready
 from ci_doctor.services.wait import WaitProgress, WaitRequest, run
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -107,9 +110,7 @@ def wait(
     even if another process started it. It starts and kills nothing.
     """
     session.claim()
-    loaded = load_config(config_path, Path.cwd())
-    codes, _ = read_exit_codes(loaded, os.environ)
-    session.policy = ExitPolicy(codes=codes)
+    loaded = load_configuration(session, config_path)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
     request = WaitRequest(

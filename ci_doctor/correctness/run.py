@@ -27,17 +27,9 @@ from ci_doctor.correctness.report.findings import all_left, failure_findings, fi
 from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
 from ci_doctor.correctness.report.start_evidence import (
     arm_findings,
-    control_facts,
-    control_tables,
-    device_facts,
     device_findings,
-    device_tables,
     drift_findings,
-    proof_facts,
-    proof_tables,
-    shared_facts,
     shared_flaw,
-    shared_tables,
     unended_flaw,
 )
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, unusable
@@ -119,7 +111,7 @@ def conclude(
 ) -> Outcome:
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
     context, plan = prepared.context, prepared.plan
-    starts, compared, directory = experiment.starts, experiment.compared, plan.directory
+    directory = plan.directory
     pairs = differences(experiment, decision, plan.ids)
     facts = figures.facts(experiment, decision, pairs)
     made = [result.start.name for result in experiment.results if result.counts]
@@ -130,10 +122,7 @@ def conclude(
         tables=(
             *picture.tables(facts, decision, pairs, context, is_exact=is_exact),
             *picture.order_tables(made, plan.rules),
-            *device_tables(compared),
-            *proof_tables(compared),
-            *shared_tables(compared),
-            *control_tables(starts, wanted=plan.control),
+            *picture.start_tables(facts, control=plan.control),
         ),
         facts=facts,
         attempts=figures.attempts(experiment, directory),
@@ -142,7 +131,7 @@ def conclude(
     if experiment.ending.is_signal:
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
         failure = Failure(
-            message=f"interrupted by {experiment.ending} after {len(starts)} starts; "
+            message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
             "every process was stopped",
             hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
             "finished starts",
@@ -172,10 +161,6 @@ def conclude(
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
         left_behind=left,
-        proof=proof_facts(compared),
-        shared=shared_facts(compared),
-        control=control_facts(starts),
-        devices=device_facts(compared),
         levels=levels,
     )
     archived = (*prepared.archive.notes(), *archive_notes) if prepared.archive else ()

@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
 from ci_doctor.environment.determinism_table import BY_NAME
-from ci_doctor.identity.identity import differences
+from ci_doctor.identity.identity import differences, is_fact
 from ci_doctor.identity.libraries import matters
-from ci_doctor.identity.variables import is_fact
 from ci_doctor.model.facts.drift import (
     ChangeArea,
     ChangeKind,

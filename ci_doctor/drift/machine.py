@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.identity.hardware import hardware
 from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.read import hardware
 from ci_doctor.machine.cgroups import (
     UnknownCgroupError,
     memory_levels,

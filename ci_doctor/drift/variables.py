@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ci_doctor.environment.determinism_table import BY_NAME
-from ci_doctor.identity.variables import PREFIXES
+from ci_doctor.identity.identity import PREFIXES
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.system.secrets.spans import PLACEHOLDER
 

@@ -361,6 +361,7 @@ def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryRepo
     grid = _grid(connection, window)
     cells = _cells(connection, window, branch, grid, [each.test for each in chosen])
     names = names_of(connection, [each.test for each in chosen])
+    places = {grid.place(each.hour * HOUR_MS) for each in columns if each.is_infra}
     return HistoryReportFacts(
         since=utc_text(window.since_ms),
         until=utc_text(window.until_ms),
@@ -370,7 +371,7 @@ def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryRepo
             _row(each, names[each.test], mixed, cells[each.test]) for each in chosen
         ),
         begins=tuple(utc_text(grid.begin_ms + at * grid.width_ms) for at in range(grid.count)),
-        infra=_infra_places(columns, grid),
+        infra=tuple(sorted(place for place in places if 0 <= place < grid.count)),
         columns=column_facts(columns),
         failing_tests=len(failing),
         outside_tests=sum(not each.failed for each in failing),
@@ -451,11 +452,6 @@ def _row(sums: WindowSums, name: tuple[str, str], mixed: Counter[int], cells: st
         mixed_commits=mixed[sums.test],
         cells=cells,
     )
-
-
-def _infra_places(columns: Iterable[FailureColumn], grid: _Grid) -> tuple[int, ...]:
-    places = {grid.place(each.hour * HOUR_MS) for each in columns if each.is_infra}
-    return tuple(sorted(place for place in places if 0 <= place < grid.count))
 
 
 # --- how often a cause was seen, since when, and where last ---

@@ -5,6 +5,7 @@ import errno
 import glob
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +15,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.artifacts import TOO_OLD, ArtifactDownload, BuildAgent, DownloadLimits
-from ci_doctor.buildkite.rest import NamedBuild
+from ci_doctor.buildkite.artifacts import ArtifactDownload, BuildAgent, DownloadLimits
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     EvidenceFile,
@@ -165,6 +165,41 @@ def _problem(error: Exception) -> str:
 LIMITS: Final = DownloadLimits(file_bytes=MOST_BYTES)
 
 
+_BUILD_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class NamedBuild(Struct, frozen=True, kw_only=True):
+    """A build. id: None for that of this job. What is unknown of the rest is None."""
+
+    label: str
+    id: str | None = None
+    pipeline: str | None = None
+    number: int | None = None
+    commit: str | None = None
+    branch: str | None = None
+
+
+def named_build(word: str, environ: Mapping[str, str]) -> NamedBuild:
+    """The build that `word` means: `current`, or an id. Raises UsageError for another word."""
+    number = environ.get("BUILDKITE_BUILD_NUMBER", "")
+    if word in ("current", number, environ.get("BUILDKITE_BUILD_ID")):
+        commit = environ.get("BUILDKITE_COMMIT")
+        return NamedBuild(
+            label=f"build {number}" if number.isdecimal() else "this build",
+            pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
+            number=int(number) if number.isdecimal() else None,
+            # `HEAD` stands for one that no agent has checked out yet.
+            commit=None if commit in ("", "HEAD") else commit,
+            branch=environ.get("BUILDKITE_BRANCH") or None,
+        )
+    if _BUILD_ID.fullmatch(word):
+        return NamedBuild(label=word, id=word)
+    raise UsageError(
+        f"--build {word}: it is no build",
+        hint="`current`, or the id of a build: buildkite-agent knows builds by their ids alone",
+    )
+
+
 class BuildFiles(Struct, frozen=True, kw_only=True):
     """Files of builds on this machine, and what could not be downloaded of them."""
 
@@ -218,9 +253,7 @@ def _downloaded(
     download = ArtifactDownload(agent, folder, limits, build=build.id)
     for ending in ENDINGS:
         # Without a search nothing bounds what comes.
-        if download.fetch(f"*{ending}").message == TOO_OLD:
-            download.problems.append(TOO_OLD)
-            break
+        download.fetch(f"*{ending}")
     return download
 
 
@@ -349,13 +382,10 @@ class _Reader:
             self._count += 1
             self._tell(f"read {self._count:,} of {len(self._files):,} files")
             if isinstance(read, PlacedFile):
-                yield self._without_secrets(read)
+                known = None if read.known is None else job_without_secrets(read.known, self._hide)
+                yield replace(read, parsed=without_secrets(read.parsed, self._hide), known=known)
             elif read is not None:
                 self.unreadable.append(read)
-
-    def _without_secrets(self, file: PlacedFile) -> PlacedFile:
-        known = None if file.known is None else job_without_secrets(file.known, self._hide)
-        return replace(file, parsed=without_secrets(file.parsed, self._hide), known=known)
 
 
 def batches(evidence: Iterable[EvidenceFile]) -> Iterator[list[EvidenceFile]]:

@@ -89,7 +89,11 @@ def flaky_outcome(facts: FlakyFacts) -> Outcome:
     """It judges nothing: the verdict is None whatever is flaky."""
     tables = []
     if facts.flaky:
-        tables.append(_flaky_table(facts))
+        rows = [_row(test) for test in facts.flaky[:_MOST_ROWS]]
+        if len(facts.flaky) > _MOST_ROWS:
+            rows.append(row(f"… {len(facts.flaky) - _MOST_ROWS:,} more are in report.json"))
+        columns = ("fails (95 %)", "failed", "commits", "changes", "infra")
+        tables.append(Table(title="Flaky tests", columns=columns, rows=tuple(rows)))
     if facts.columns:
         tables.append(_columns(facts.columns))
     return Outcome(
@@ -123,14 +127,6 @@ def _flaky_summary(facts: FlakyFacts) -> str:
         f"{amount(len(facts.flaky), 'test')} of {facts.tests:,} flaky, {proven:,} of them proven, "
         f"in {amount(facts.attempts, 'attempt')} {since}"
     )
-
-
-def _flaky_table(facts: FlakyFacts) -> Table:
-    rows = [_row(test) for test in facts.flaky[:_MOST_ROWS]]
-    if len(facts.flaky) > _MOST_ROWS:
-        rows.append(row(f"… {len(facts.flaky) - _MOST_ROWS:,} more are in report.json"))
-    columns = ("fails (95 %)", "failed", "commits", "changes", "infra")
-    return Table(title="Flaky tests", columns=columns, rows=tuple(rows))
 
 
 def _row(test: FlakyTestFacts) -> Row:
@@ -337,11 +333,20 @@ def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
         for each in ingested.moved
     ]
     is_empty = not ingested.files and not ingested.known_files
+    rows = [
+        row("new files", facts.files),
+        row("attempts", facts.attempts),
+        row("files that were there", facts.known_files),
+        row("files that say what another one says", len(facts.left_out)),
+        row("files that could not be read", len(facts.unreadable)),
+        row("XML files of something else", _names(facts.other_xml)),
+        row("jobs known better than before", len(facts.late_jobs)),
+    ]
     return Outcome(
         verdict=Verdict.VOID if is_empty else None,
         summary=_stored_summary(ingested, database, is_empty=is_empty),
         findings=tuple(findings),
-        tables=(_stored_table(facts),),
+        tables=(Table(title="Evidence", rows=tuple(rows)),),
         facts=facts,
     )
 
@@ -357,19 +362,6 @@ def _stored_summary(ingested: Ingested, database: str, *, is_empty: bool) -> str
     if ingested.known_files:
         known = f"; already known: {amount(ingested.known_files, 'file')}"
     return f"wrote {came} to {database}{known}"
-
-
-def _stored_table(facts: IngestFacts) -> Table:
-    rows = [
-        row("new files", facts.files),
-        row("attempts", facts.attempts),
-        row("files that were there", facts.known_files),
-        row("files that say what another one says", len(facts.left_out)),
-        row("files that could not be read", len(facts.unreadable)),
-        row("XML files of something else", _names(facts.other_xml)),
-        row("jobs known better than before", len(facts.late_jobs)),
-    ]
-    return Table(title="Evidence", rows=tuple(rows))
 
 
 def _names(places: Mapping[str, str]) -> str:

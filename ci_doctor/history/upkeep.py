@@ -44,8 +44,8 @@ def scripts() -> "ScriptDirectory":
     """All migrations. Only a database of another version needs them, and they cost 0.2 s."""
     from alembic.script import ScriptDirectory
 
-    folder = Path(__file__).with_name("migrations")
-    return ScriptDirectory(str(folder), version_locations=[str(folder / "versions")])
+    folder = str(Path(__file__).with_name("migrations"))
+    return ScriptDirectory(folder, version_locations=[folder])
 
 
 def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
@@ -204,7 +204,11 @@ def prune(engine: sa.Engine, first_day: int) -> int:
         # A job over midnight has attempts left; its sums hold those before midnight, too.
         left = sa.select(ATTEMPT.c.job_id).where(ATTEMPT.c.job_id.in_(old_jobs)).distinct()
         kept = [number for (number,) in connection.execute(left)]
-        _sum_jobs_again(connection, kept)
+        for job in kept:
+            query = sa.select(_count(0), _count(1, 2), _count(4)).where(ATTEMPT.c.job_id == job)
+            passed, failed, infra = connection.execute(query).one()
+            values = {"passed": passed, "failed": failed, "infra": infra}
+            connection.execute(sa.update(JOB).where(JOB.c.id == job).values(values))
         gone = sa.delete(JOB).where(JOB.c.started_ms < before_ms)
         if kept:
             gone = gone.where(JOB.c.id.not_in(kept))
@@ -240,14 +244,6 @@ def _sum_commits_again(connection: sa.Connection, before_ms: int) -> None:
     )
     names = ["commit_id", "test_id", "step", "passed", "failed", "infra", "last_ms"]
     connection.execute(sa.insert(TEST_COMMIT).from_select(names, left))
-
-
-def _sum_jobs_again(connection: sa.Connection, jobs: list[int]) -> None:
-    for job in jobs:
-        query = sa.select(_count(0), _count(1, 2), _count(4)).where(ATTEMPT.c.job_id == job)
-        passed, failed, infra = connection.execute(query).one()
-        values = {"passed": passed, "failed": failed, "infra": infra}
-        connection.execute(sa.update(JOB).where(JOB.c.id == job).values(values))
 
 
 def _give_back_space(engine: sa.Engine) -> None:

@@ -30,10 +30,8 @@ from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
     EvidenceFile,
-    JobEvidence,
     parts_of,
 )
-from ci_doctor.model.cause import Cause
 
 # --- the attempts of a batch -> rows of attempts, and what they add to the sums ---
 
@@ -413,7 +411,11 @@ class EvidenceWriter:
                     if attempt.cause is not None:
                         cause = causes[attempt.cause.fingerprint,]
                     sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
-        _insert_sums(connection, sums)
+        insert_rows(connection, insert_into(connection, ATTEMPT), sums.attempt_rows())
+        by_day = adding(connection, TEST_DAY, (*_SUMS, "duration_ms"))
+        insert_rows(connection, by_day, sums.day_rows())
+        by_commit = adding(connection, TEST_COMMIT, _SUMS, ("last_ms",))
+        insert_rows(connection, by_commit, sums.commit_rows())
         tidy_sums(connection, *taken)
         return tuple(each.after["key"] for each in late)
 
@@ -424,7 +426,9 @@ class EvidenceWriter:
         for file in files:
             for cause in (file.job.cause, *(each.cause for each in file.attempts)):
                 if cause is not None:
-                    rest.setdefault((cause.fingerprint,), _cause_row(cause))
+                    rest.setdefault(
+                        (cause.fingerprint,), {"title": cause.title, "class": cause.class_}
+                    )
         return self._causes.of(connection, rest, rest)
 
     def _write_jobs(
@@ -459,7 +463,17 @@ class EvidenceWriter:
         rows: dict[str, Row] = {}
         parts = [part for file in files for part in parts_of(file)]
         for job, attempts in sorted(parts, key=lambda part: part[0].key or ""):
-            row = _job_row(job)
+            row = {
+                "key": job.key or "",
+                "pipeline": job.pipeline,
+                "build": job.build,
+                "step": job.step,
+                "agent": job.agent,
+                "queue": job.queue,
+                "gpus": job.gpus,
+                "started_ms": job.started_ms or 0,
+                "duration_ms": job.duration_ms,
+            }
             row["commit_id"] = commits[job.commit,] if job.commit else None
             row["branch_id"] = branches[job.branch,] if job.branch else None
             row["cause_id"] = causes[job.cause.fingerprint,] if job.cause else None
@@ -504,24 +518,6 @@ def _single_keys(names: Iterable[str | None]) -> set[tuple[str, ...]]:
     return {(name,) for name in names if name}
 
 
-def _cause_row(cause: Cause) -> Row:
-    return {"title": cause.title, "class": cause.class_}
-
-
-def _job_row(job: JobEvidence) -> Row:
-    return {
-        "key": job.key or "",
-        "pipeline": job.pipeline,
-        "build": job.build,
-        "step": job.step,
-        "agent": job.agent,
-        "queue": job.queue,
-        "gpus": job.gpus,
-        "started_ms": job.started_ms or 0,
-        "duration_ms": job.duration_ms,
-    }
-
-
 def _together(first: Row, second: Row) -> Row:
     """Two rows of one job, as the database would put them together."""
     both = dict(first)
@@ -555,11 +551,3 @@ def _job_upsert(connection: sa.Connection) -> Any:
     statement = statement.on_conflict_do_update(index_elements=[JOB.c.key], set_=values)
     columns = ("id", "key", *CONTEXT, *_SUMS)
     return statement.returning(*(JOB.c[name] for name in columns))
-
-
-def _insert_sums(connection: sa.Connection, sums: BatchSums) -> None:
-    insert_rows(connection, insert_into(connection, ATTEMPT), sums.attempt_rows())
-    by_day = adding(connection, TEST_DAY, (*_SUMS, "duration_ms"))
-    insert_rows(connection, by_day, sums.day_rows())
-    by_commit = adding(connection, TEST_COMMIT, _SUMS, ("last_ms",))
-    insert_rows(connection, by_commit, sums.commit_rows())

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Identities: the facts that decide whether a thing made elsewhere may be used here."""
+"""Pure. Identities: the facts that decide whether a thing made elsewhere may be used here, and which variables are such facts."""
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct, field
+
+from ci_doctor.environment.determinism import AS_REQUESTED, effective
+from ci_doctor.environment.determinism_table import BY_NAME
+
+# --- identities: the facts that decide whether a thing made elsewhere may be used here ---
 
 # Stands for a value in a text if one side has no such fact.
 ABSENT = "absent"
@@ -112,3 +118,47 @@ def _text_of(name: str, identity: Identity) -> str | None:
     if name in identity.unknown:
         return f"unknown: {identity.unknown[name]}"
     return identity.facts.get(name)
+
+
+# --- which variables of a server's environment are facts of its identity, and their effect ---
+
+# Of engines, of torch and Triton, of the CPU, of the GPU and of ROCm.
+PREFIXES = (
+    *("VLLM_", "SGLANG_", "SGL_", "LMCACHE_", "FLASHINFER_", "DG_", "TF_", "JAX_", "XLA_"),
+    *("TRITON_", "TORCH", "PYTORCH_", "ATEN_", "NVTE_"),
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "PYTHONHASHSEED"),
+    *("CUBLAS", "CUDNN_", "NCCL_", "NVIDIA_TF32", "CUDA_LAUNCH_BLOCKING", "HCCL_"),
+    *("HIPBLAS", "ROCBLAS_", "RCCL_", "MIOPEN_"),
+)
+# Places, addresses, logging and secrets: none of these decides a bit of an answer.
+_LEFT_OUT = re.compile(
+    r"(?:^|_)(?:DIR|DIRECTORY|ROOT|PATH|BASE|HOME|CACHE|HOST|PORT|IP|URL|ADDR|KEY|TOKEN|SECRET"
+    r"|PASSWORD|LOG|LOGGING|LOGS|TIMEOUT|TRACE|TRACES|USAGE|STATS|PROFILER|IFNAME|DEBUG|WARN"
+    r"|FILE|UUID|ID)(?:_|$)"
+)
+
+
+def variables(environ: Mapping[str, str]) -> Identity:
+    """`env.NAME` for what may decide bits, with a note if the effective value is known to differ.
+
+    A variable that does nothing is noted only. What a process sets itself cannot be observed from
+    outside.
+    """
+    facts: dict[str, str] = {}
+    noted: dict[str, str] = {}
+    for name, value in environ.items():
+        if not is_fact(name):
+            continue
+        row = BY_NAME.get(name)
+        effect = effective(row, environ) if row else AS_REQUESTED
+        text = value if effect == AS_REQUESTED else f"{value} ({effect})"
+        if row is not None and row.no_effect:
+            noted[f"env.{name}"] = text
+        else:
+            facts[f"env.{name}"] = text
+    return Identity.of(facts, {}, noted)
+
+
+def is_fact(name: str) -> bool:
+    """Whether a variable with this name may decide bits."""
+    return (name in BY_NAME or name.startswith(PREFIXES)) and not _LEFT_OUT.search(name)

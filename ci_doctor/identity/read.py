@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the machine: the identity of a server before it is started.
-
-Nothing is started, imported or downloaded.
-"""
+"""Acts on processes and reads the machine: the identity of a server before it is started."""
 
 import errno
 import hashlib
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -14,13 +12,218 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.identity.hardware import hardware
-from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.identity import Identity, variables
 from ci_doctor.identity.libraries import libraries
-from ci_doctor.identity.served_model import models
-from ci_doctor.identity.variables import variables
+from ci_doctor.machine.gpus import PROC, gpu_view
+from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.nvidia_smi import Gpu
 from ci_doctor.system.secrets.redaction import Redactor
+
+# --- which GPUs and which CPU will answer, as facts of an identity ---
+
+# The CPU features for which libraries keep kernels of their own, under the names of x86 and of ARM.
+FLAGS = (
+    *("fma", "f16c", "avx", "avx2", "avx_vnni"),
+    *(f"avx512{name}" for name in ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")),
+    *("amx_tile", "amx_int8", "amx_bf16"),
+    *("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2"),
+)
+
+
+def hardware(environ: Mapping[str, str], proc: Path = PROC) -> Identity:
+    """GPUs that CUDA_VISIBLE_DEVICES in `environ` leaves visible, driver, CPU and cores.
+
+    Kernel and libc are noted only.
+    """
+    return _cpu(proc).also(_gpus(environ, proc))
+
+
+def _cpu(proc: Path) -> Identity:
+    facts = {
+        "cpu.architecture": os.uname().machine,
+        # Those that this process may use: a container's share, and not the machine's.
+        "cpu.cores": str(len(os.sched_getaffinity(0))),
+    }
+    unknown = {}
+    block = first_cpu(proc)
+    # ARM has no `model name`: two numbers stand for it.
+    numbers = " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
+    model = block.get("model name") or numbers
+    if model:
+        facts["cpu.model"] = model
+    else:
+        unknown["cpu.model"] = f"{proc}/cpuinfo does not name it"
+    flags = (block.get("flags") or block.get("Features") or "").split()
+    if flags:
+        relevant = [flag for flag in FLAGS if flag in flags]
+        facts["cpu.flags"] = " ".join(relevant) or "none of those that matter"
+    else:
+        unknown["cpu.flags"] = f"{proc}/cpuinfo does not name any"
+    return Identity.of(facts, unknown, {"kernel": os.uname().release, "libc": libc_version() or ""})
+
+
+def _gpus(environ: Mapping[str, str], proc: Path) -> Identity:
+    """The GPUs that a program sees, in its order. A MIG device is that slice, and not its GPU."""
+    view = gpu_view(environ, proc)
+    if view is None:
+        return Identity.of({"gpu": "none"})
+    facts: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    if view.driver:
+        facts["driver"] = view.driver
+    else:
+        unknown["driver"] = "its version cannot be read"
+    visible = view.visible()
+    if not visible.count:
+        facts["gpu"] = "none visible"
+    for number, gpu in enumerate(visible.gpus):
+        for key, value in _fields(gpu).items():
+            if value is None:
+                unknown[f"gpu{number}.{key}"] = "the NVIDIA driver does not report it"
+            else:
+                facts[f"gpu{number}.{key}"] = value
+    for number, part in enumerate(visible.parts, start=len(visible.gpus)):
+        facts[f"gpu{number}.uuid"] = part
+        unknown[f"gpu{number}.name"] = "the NVIDIA driver does not list this MIG device"
+    return Identity.of(facts, unknown)
+
+
+def _fields(gpu: Gpu) -> dict[str, str | None]:
+    mig = None
+    if gpu.is_part:
+        mig = "slice"
+    elif gpu.mig is not None:
+        mig = "on" if gpu.is_partitioned else "off"
+    return {
+        "name": gpu.name,
+        "uuid": gpu.uuid,
+        "capability": gpu.capability,
+        # Stands for the number of SMs: each generation has a fixed number of cores in one. NVIDIA's
+        # library alone counts them, and not those of a slice, which its name tells.
+        "cores": None if gpu.cores is None else str(gpu.cores),
+        "mig": mig,
+    }
+
+
+# --- which model a command serves, and which revision of it lies here ---
+# Nothing is downloaded.
+
+_OPTIONS = (
+    "--model",
+    "--model-path",
+    "--model_path",
+    "--model_name_or_path",
+    "--model-name-or-path",
+)
+_HASH = re.compile(r"[0-9a-f]{40}")
+# Files up to this size count by content: the settings of a model. Its weights count by name and
+# size.
+_SMALL_FILE = 1 << 20
+
+
+def model_of(words: Sequence[str]) -> str | None:
+    """The model of a command line: `--model X`, `--model-path X`, `vllm serve X`; else None."""
+    named = _option(words, _OPTIONS)
+    if named is not None:
+        return named
+    for index, word in enumerate(words[:-1]):
+        # After an option there may be its value, so the model is uncertain.
+        if word == "serve" and not words[index + 1].startswith("-"):
+            return words[index + 1]
+    return None
+
+
+def models(
+    words: Sequence[str], environ: Mapping[str, str], cwd: Path, requests: Iterable[str]
+) -> Identity:
+    """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
+    names = sorted(set(requests))
+    requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
+    return requested.also(_served(words, environ, cwd))
+
+
+def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Identity:
+    name = model_of(words)
+    if name is None:
+        return Identity.of({}, {"model": "the command names none"})
+    if (cwd / name).is_dir():
+        return _local(name, cwd / name)
+    revision = _option(words, ("--revision", "--model-revision")) or "main"
+    commit = revision if _HASH.fullmatch(revision) else _cached(name, revision, environ)
+    if commit:
+        return Identity.of({"model": name, "model.revision": commit})
+    reason = f"the local Hugging Face cache holds no {revision} of it"
+    return Identity.of({"model": name}, {"model.revision": reason})
+
+
+def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """The value of the first of `words` that is one of the options `names`."""
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option not in names:
+            continue
+        if equals:
+            return value
+        return words[index + 1] if index + 1 < len(words) else None
+    return None
+
+
+def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
+    """The commit of a branch or tag in the cache: models--ORG--NAME/refs/REVISION."""
+    folder = f"models--{name.replace('/', '--')}"
+    for hub in _hubs(environ):
+        try:
+            commit = (hub / folder / "refs" / revision).read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if _HASH.fullmatch(commit):
+            return commit
+    return None
+
+
+def _hubs(environ: Mapping[str, str]) -> list[Path]:
+    """https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environ.get(variable):
+            return [Path(environ[variable])]
+    if environ.get("HF_HOME"):
+        return [Path(environ["HF_HOME"]) / "hub"]
+    caches = environ.get("XDG_CACHE_HOME")
+    if not caches and environ.get("HOME"):
+        caches = f"{environ['HOME']}/.cache"
+    return [Path(caches) / "huggingface" / "hub"] if caches else []
+
+
+def _local(name: str, directory: Path) -> Identity:
+    """A directory: small files by content, weights by name and size; one of the cache by commit."""
+    # The cache's own layout: models--ORG--NAME/snapshots/COMMIT.
+    if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
+        repository = directory.parent.parent.name
+        return Identity.of({"model": repository, "model.revision": directory.name})
+    try:
+        digest = _digest(directory)
+    except OSError as error:
+        reason = f"{directory} cannot be read: {error.strerror}"
+        return Identity.of({"model": name}, {"model.revision": reason})
+    revision = f"files {digest[:12]}, weights by name and size"
+    return Identity.of({"model": name, "model.revision": revision})
+
+
+def _digest(directory: Path) -> str:
+    content = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
+        if size <= _SMALL_FILE:
+            content.update(path.read_bytes())
+    return content.hexdigest()
+
+
+# --- the identity of a server before it is started ---
+# Nothing is started, imported or downloaded.
 
 # A file on the command line is a script or a configuration; a larger file counts by its size.
 _SMALL = 4 << 20

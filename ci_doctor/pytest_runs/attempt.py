@@ -280,10 +280,20 @@ def session_of(
     """The run of pytest that wrote these records and ended so."""
     code, signal = _status(end.returncode)
     rare = _without_tests(read)
-    attempts = _attempts(read, rare, end)
+    # All attempts, those without a result too, in the order of their ends.
+    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
+    lost = [*_unfinished(read, rare, end, workers)]
+    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
+    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
+    attempts = (*lost, *_with_result(read, end, workers))
     if end.is_cut:
         # What was running then has not failed.
         attempts = tuple(each for each in attempts if each.duration_s is not None)
+    # By process id, each test once, in the order of the first starts.
+    order: dict[int, dict[str, None]] = {}
+    for record in read.records:
+        if isinstance(record, TestStartRecord):
+            order.setdefault(record.p, {})[record.id] = None
     session = PytestSession(
         kind=kind,
         chosen=chosen,
@@ -292,7 +302,7 @@ def session_of(
         exit_code=code,
         signal=signal,
         collected=collected,
-        order=_order(read),
+        order={pid: tuple(names) for pid, names in order.items()},
         duration_s=end.duration_s,
         log=end.log,
         last_lines=end.last_lines,
@@ -368,24 +378,6 @@ def _loaded(read: ReadRecords) -> tuple[str, ...]:
     return tuple(files)
 
 
-def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
-    """By process id, each test once, in the order of the first starts."""
-    order: dict[int, dict[str, None]] = {}
-    for record in read.records:
-        if isinstance(record, TestStartRecord):
-            order.setdefault(record.p, {})[record.id] = None
-    return {pid: tuple(names) for pid, names in order.items()}
-
-
-def _attempts(read: ReadRecords, rare: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
-    """All attempts, those without a result too, in the order of their ends."""
-    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
-    lost = [*_unfinished(read, rare, end, workers)]
-    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
-    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
-    return (*lost, *_with_result(read, end, workers))
-
-
 def _with_result(
     read: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
 ) -> Iterator[TestAttempt]:
@@ -395,7 +387,22 @@ def _with_result(
             starts[record.p, record.n, record.id] = record.t
     for record in read.records:
         if isinstance(record, TestRecord):
-            attempt = _ended(record, workers.get(record.p), starts)
+            worker = workers.get(record.p)
+            attempt = TestAttempt(
+                test=record.id,
+                outcome=outcome_of(tuple([phase[:2] for phase in record.phases])),
+                pid=record.p,
+                index=record.n,
+                worker=worker,
+                duration_s=round(_seconds(record, starts), 6),
+                started_at=record.at,
+                phases=record.phases,
+                message=record.message,
+                file=record.file,
+                line=record.line,
+                traceback=record.traceback,
+                output=record.output,
+            )
             yield _within(attempt, end.limit_s)
 
 
@@ -436,26 +443,6 @@ def _without_result(read: ReadRecords) -> list[TestStartRecord]:
         elif isinstance(record, TestRecord):
             open_starts.pop((record.p, record.n), None)
     return list(open_starts.values())
-
-
-def _ended(
-    record: TestRecord, worker: str | None, starts: Mapping[tuple[int, int, str], float]
-) -> TestAttempt:
-    return TestAttempt(
-        test=record.id,
-        outcome=outcome_of(tuple([phase[:2] for phase in record.phases])),
-        pid=record.p,
-        index=record.n,
-        worker=worker,
-        duration_s=round(_seconds(record, starts), 6),
-        started_at=record.at,
-        phases=record.phases,
-        message=record.message,
-        file=record.file,
-        line=record.line,
-        traceback=record.traceback,
-        output=record.output,
-    )
 
 
 def _seconds(record: TestRecord, starts: Mapping[tuple[int, int, str], float]) -> float:

@@ -27,7 +27,7 @@ from ci_doctor.pytest_runs.explanation import (
     explanation_facts,
 )
 from ci_doctor.pytest_runs.judging import TrialCounts
-from ci_doctor.pytest_runs.plan import PytestPlan, with_options
+from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.reruns import SuiteFailure
 from ci_doctor.pytest_runs.result import ExplainedTest
@@ -48,9 +48,6 @@ from ci_doctor.system import clock
 # --- the shell command that makes a trial again by hand ---
 
 PLUGIN = "_ci_doctor_trial"
-# The folder holds nothing but the plugin and its parts.
-PLUGIN_FOLDER = Path(__file__).with_name("injected")
-
 
 # Options of a whole suite: its workers, its reports, when it stops. The value may be the next word.
 _OF_SUITES = (
@@ -153,7 +150,7 @@ def shell_command(
         words = [python, "-m", "pytest", "-p", "no:randomly", *_unshuffled(arguments)]
         words += [here(each) for each in (*trial.before, trial.target)]
     else:
-        assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
+        assignments.append(f"PYTHONPATH={shlex.quote(str(FOLDER))}")
         assignments.append(f"CI_DOCTOR_TRIAL={shlex.quote(plugin_form(trial))}")
         files = [*trial.before, *trial.collect, trial.target]
         paths = dict.fromkeys(path_of(each.partition("::")[0]) for each in files)
@@ -187,18 +184,15 @@ def undo(record: Path) -> None:
     except FileNotFoundError:
         return
     for name in written.made:
-        _remove(Path(name))
+        path = Path(name)
+        with contextlib.suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
     for name, copy in written.changed.items():
         with contextlib.suppress(OSError):
             Path(name).write_bytes(Path(copy).read_bytes())
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 # --- makes trials, each in a fresh process, and undoes them ---
@@ -262,7 +256,7 @@ class TrialRunner:
 
     def _environment(self, trial: FlakyTrial, record: Path, temporary: Path) -> dict[str, str]:
         environ = dict(self._environ)
-        paths = [str(PLUGIN_FOLDER), environ.get("PYTHONPATH", "")]
+        paths = [str(FOLDER), environ.get("PYTHONPATH", "")]
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         environ["TMPDIR"] = str(temporary)
         # The user's own coverage stays as it is.
@@ -337,28 +331,24 @@ def suspects_of(
     flaky: list[Suspect] = []
     failing: list[Suspect] = []
     for failure in failures:
-        suspect = _suspect(failure, sessions)
+        has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
+        reruns = [each for each in sessions if not each.kind.is_of_suite]
+        before = failure.before
+        if not has_ever_passed and reruns:
+            before = _collected_before(failure.test, sessions[0])
+        suspect = Suspect(
+            test=failure.test,
+            before=before,
+            error=_error(failure),
+            hash_seed=_number(sessions[0].hash_seed),
+            seed=sessions[0].seed,
+            always_failed=not has_ever_passed and bool(reruns),
+        )
         if not suspect.always_failed:
             flaky.append(suspect)
         elif suspect.before and suspect.before != failure.before:
             failing.append(suspect)
     return (*flaky, *failing)
-
-
-def _suspect(failure: SuiteFailure, sessions: Sequence[PytestSession]) -> Suspect:
-    has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
-    reruns = [each for each in sessions if not each.kind.is_of_suite]
-    before = failure.before
-    if not has_ever_passed and reruns:
-        before = _collected_before(failure.test, sessions[0])
-    return Suspect(
-        test=failure.test,
-        before=before,
-        error=_error(failure),
-        hash_seed=_number(sessions[0].hash_seed),
-        seed=sessions[0].seed,
-        always_failed=not has_ever_passed and bool(reruns),
-    )
 
 
 def _passes_in(session: PytestSession, test: str) -> bool:

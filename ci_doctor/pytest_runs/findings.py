@@ -358,7 +358,8 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
         yield NEW_TESTS.finding(
             f"{len(result.new)} tests are new", evidence=(Evidence(excerpt=names),)
         )
-    if _all_skipped(result):
+    attempts = [attempt for session in result.suite for attempt in session.attempts]
+    if bool(attempts) and all(attempt.outcome is PytestOutcome.SKIPPED for attempt in attempts):
         yield ALL_SKIPPED.finding(f"all {len(result.judged)} tests were skipped")
     for session in result.sessions:
         if session.left_over:
@@ -388,8 +389,3 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
         yield QUARANTINE_LONG.finding(
             f"the entry of {entry.test} holds until {entry.until} (owner: {entry.owner})"
         )
-
-
-def _all_skipped(result: PytestResult) -> bool:
-    attempts = [attempt for session in result.suite for attempt in session.attempts]
-    return bool(attempts) and all(attempt.outcome is PytestOutcome.SKIPPED for attempt in attempts)

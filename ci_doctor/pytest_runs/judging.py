@@ -155,7 +155,10 @@ def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> Test
         # By far the most of them.
         return TestJudgement(test=test, verdict=Verdict.PASS, why="passed", runs=runs)
     verdict, why, order_dependent = _verdict(test, runs, known)
-    passes_at_base = _at_base(_attempts(runs, RunKind.BASELINE))
+    # Whether it passed at the base each time; None if it was skipped there, or did not run.
+    attempts = _attempts(runs, RunKind.BASELINE)
+    decided = [each for each in attempts if each.outcome is not PytestOutcome.SKIPPED]
+    passes_at_base = all(each.has_passed for each in decided) if decided else None
     if verdict in {Verdict.FAILED, Verdict.INFRA} and passes_at_base:
         verdict, why = Verdict.REGRESSION, f"{why}; it passes at the base"
     return TestJudgement(
@@ -169,12 +172,6 @@ def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> Test
         is_new=test in known.new,
         cause=known.causes.get(test),
     )
-
-
-def _at_base(attempts: Sequence[TestAttempt]) -> bool | None:
-    """Whether it passed at the base each time; None if it was skipped there, or did not run."""
-    decided = [each for each in attempts if each.outcome is not PytestOutcome.SKIPPED]
-    return all(each.has_passed for each in decided) if decided else None
 
 
 def _verdict(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From a result to the outcome that is reported: its facts, its test cases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -140,7 +140,9 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
         message = f"quarantined until {entry.until} ({entry.owner}): {judged.why}"
     attempts: tuple[CaseAttempt, ...] = ()
     if len(judged.runs) > 1 and is_worth_telling(judged):
-        attempts = tuple(_case_attempt(run) for run in judged.runs if _counts(run))
+        # One at the base is of other code.
+        own = (run for run in judged.runs if run.kind is not RunKind.BASELINE)
+        attempts = tuple(map(_case_attempt, own))
     return Case(
         group=group,
         name=name,
@@ -150,11 +152,6 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
         duration_s=None if last is None else last.duration_s,
         attempts=attempts,
     )
-
-
-def _counts(run: RunAttempt) -> bool:
-    """Whether it is an execution of this code: one at the base is of other code."""
-    return run.kind is not RunKind.BASELINE
 
 
 def _detail(judged: TestJudgement) -> str | None:
@@ -203,6 +200,12 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
     verdict, summary = concluded(run_verdict(result), summary, findings)
     # As without ci-doctor: `--fail-on-flaky` of pytest-rerunfailures.
     is_seven = result.fails_on_flaky and verdict is Verdict.FLAKY
+    sessions = _shown(result)
+    attachments = []
+    for session in sessions:
+        path = relative_log(session.log, directory)
+        if path is not None:
+            attachments.append(Attachment(path=path, title=f"the output of the run {session.kind}"))
     return Outcome(
         verdict=verdict,
         summary=summary,
@@ -211,7 +214,7 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
         facts=facts,
         cases=tuple(case_of(judged, result) for judged in result.judged),
         attempts=tuple(_session_attempt(each, directory) for each in _shown(result)),
-        attachments=_attachments(_shown(result), directory),
+        attachments=tuple(attachments),
     )
 
 
@@ -280,14 +283,3 @@ def _session_attempt(session: PytestSession, directory: Path | None) -> Attempt:
         duration_s=round(session.duration_s, 3),
         log=relative_log(session.log, directory),
     )
-
-
-def _attachments(
-    sessions: Sequence[PytestSession], directory: Path | None
-) -> tuple[Attachment, ...]:
-    attachments = []
-    for session in sessions:
-        path = relative_log(session.log, directory)
-        if path is not None:
-            attachments.append(Attachment(path=path, title=f"the output of the run {session.kind}"))
-    return tuple(attachments)

@@ -78,7 +78,8 @@ def run(
         finally:
             runner.close()
             if directory is not None:
-                _redact(logs, redactor, tell)
+                for warning in redact_files(sorted(logs.glob("*.log")), redactor):
+                    tell(f"warning: {warning}")
     outcome = outcome_of(result, request.directory, directory)
     if result.interrupted is not None:
         return interrupted_outcome(outcome, result.interrupted)
@@ -90,11 +91,6 @@ def _base(request: PytestRequest) -> BaseCommit | None:
     if request.baseline is None:
         return None
     return base_commit(request.directory, request.baseline)
-
-
-def _redact(logs: Path, redactor: "Redactor", tell: Callable[[str], None]) -> None:
-    for warning in redact_files(sorted(logs.glob("*.log")), redactor):
-        tell(f"warning: {warning}")
 
 
 def _reruns_in_process(request: PytestRequest) -> bool:

@@ -224,7 +224,20 @@ def find_causes(
 
 
 def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
-    content = _text(failed).encode("utf-8", "replace")
+    attempt = failed.attempt
+    # The lines that pytest marks as the error: source code may hold the words of one that never came.
+    traceback = attempt.traceback or ""
+    marked = [line[1:].strip() for line in traceback.splitlines() if line.startswith("E ")]
+    parts = [
+        attempt.output or "",
+        "\n".join(marked) if marked else traceback,
+        attempt.message or "",
+    ]
+    # What a process printed before it died is in its log alone.
+    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and failed.log:
+        parts.insert(0, _end_of(Path(failed.log)))
+    text = "\n".join(part for part in parts if part) + "\n"
+    content = text.encode("utf-8", "replace")
     # In memory, since the disk may be what is full.
     with FileIO(os.memfd_create("failure"), "r+b") as file:
         file.write(content)
@@ -256,24 +269,6 @@ def _is_full(place: Path) -> bool:
 def _with_parents(place: Path) -> Iterator[Path]:
     yield place
     yield from place.parents
-
-
-def _text(failed: FailedRun) -> str:
-    attempt = failed.attempt
-    parts = [attempt.output or "", _errors_in(attempt.traceback or ""), attempt.message or ""]
-    # What a process printed before it died is in its log alone.
-    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and failed.log:
-        parts.insert(0, _end_of(Path(failed.log)))
-    return "\n".join(part for part in parts if part) + "\n"
-
-
-def _errors_in(traceback: str) -> str:
-    """The lines of a traceback that pytest marks as the error: the others are source code.
-
-    A source line may hold the words of an error that never came.
-    """
-    marked = [line[1:].strip() for line in traceback.splitlines() if line.startswith("E ")]
-    return "\n".join(marked) if marked else traceback
 
 
 def _shortened(text: str) -> str:

@@ -70,8 +70,31 @@ def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCond
     )
     yield from _hash_seeds(control, range(1, FIRST_SEEDS + 1))
     yield from _seeds(control, range(1, FIRST_SEEDS + 1))
-    yield from _zones(control)
-    yield from _refused(control, result)
+    for zone in ZONES:
+        yield ChangedCondition(
+            kind=FlakyKind.TIME_ZONE,
+            trial=msgspec.structs.replace(control, zone=zone),
+            culprit=f"TZ={zone}",
+            usual="the time zone of this machine",
+        )
+    # What the target uses and may not get: fixed ports, services outside.
+    own = [each for each in result.bound if each.test == control.target]
+    for host, port in dict.fromkeys((each.host, each.port) for each in own):
+        yield ChangedCondition(
+            kind=FlakyKind.PORT,
+            trial=msgspec.structs.replace(control, occupy=((host, port),)),
+            culprit=f"port {port}",
+            usual=f"port {port}, if it is free",
+        )
+    if result.connected:
+        hosts = ", ".join(dict.fromkeys(result.connected))
+        yield ChangedCondition(
+            kind=FlakyKind.NETWORK,
+            trial=msgspec.structs.replace(control, is_offline=True),
+            culprit=hosts,
+            usual=hosts,
+            is_certain=False,
+        )
     yield from _timing(control, result)
     yield from _seeds(control, range(FIRST_SEEDS + 1, MORE_SEEDS + 1))
     yield from _hash_seeds(control, range(FIRST_SEEDS + 1, MORE_SEEDS + 1))
@@ -97,37 +120,6 @@ def _seeds(control: FlakyTrial, seeds: range) -> Iterator[ChangedCondition]:
                 culprit=f"seed {seed}",
                 usual=f"seed {control.seed}",
             )
-
-
-def _zones(control: FlakyTrial) -> Iterator[ChangedCondition]:
-    for zone in ZONES:
-        yield ChangedCondition(
-            kind=FlakyKind.TIME_ZONE,
-            trial=msgspec.structs.replace(control, zone=zone),
-            culprit=f"TZ={zone}",
-            usual="the time zone of this machine",
-        )
-
-
-def _refused(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCondition]:
-    """What the target uses and may not get: fixed ports, services outside."""
-    own = [each for each in result.bound if each.test == control.target]
-    for host, port in dict.fromkeys((each.host, each.port) for each in own):
-        yield ChangedCondition(
-            kind=FlakyKind.PORT,
-            trial=msgspec.structs.replace(control, occupy=((host, port),)),
-            culprit=f"port {port}",
-            usual=f"port {port}, if it is free",
-        )
-    if result.connected:
-        hosts = ", ".join(dict.fromkeys(result.connected))
-        yield ChangedCondition(
-            kind=FlakyKind.NETWORK,
-            trial=msgspec.structs.replace(control, is_offline=True),
-            culprit=hosts,
-            usual=hosts,
-            is_certain=False,
-        )
 
 
 def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCondition]:

@@ -19,12 +19,13 @@ class Renderer(NamedTuple):
     `file` is its name in a report's directory; None if it is only printed. `needs` names the facts
     of which one must be there, or there is nothing to show in this form; empty if it shows any
     report. `shows`: the same as a question about the whole report. `single`: a document that holds
-    one report, so that several cannot be printed one after another. `module` is imported when it is
-    used: a page costs the import of jinja2.
+    one report, so that several cannot be printed one after another. `function` of `module` makes it;
+    the module is imported then: a page costs the import of jinja2.
     """
 
     name: str
     module: str
+    function: str = "render"
     file: str | None = None
     needs: tuple[str, ...] = ()
     single: bool = False
@@ -32,7 +33,7 @@ class Renderer(NamedTuple):
 
     def render(self, report: "Report") -> str:
         """`report` in this form, with the renderer's own defaults; ends with a newline."""
-        text: str = import_module(self.module).render(report)
+        text: str = getattr(import_module(self.module), self.function)(report)
         return text
 
     def is_for(self, report: "Report") -> bool:
@@ -59,7 +60,11 @@ RENDERERS = (
     Renderer("markdown", "ci_doctor.render.markdown", file="report.md"),
     Renderer("junit", "ci_doctor.render.junit", file="junit.xml"),
     Renderer(
-        "attempts", "ci_doctor.render.junit_attempts", file="attempts.xml", shows=has_attempts
+        "attempts",
+        "ci_doctor.render.junit",
+        function="attempts",
+        file="attempts.xml",
+        shows=has_attempts,
     ),
     Renderer(
         "sarif",

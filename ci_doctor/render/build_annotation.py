@@ -104,7 +104,11 @@ def _advice(cause: CauseFacts) -> str:
 
 
 def _among_passes(facts: BuildFacts, cancelled: Sequence[str]) -> str:
-    hidden = [step.name for step in facts.build_steps if _hid_a_failure(step)]
+    hidden = [
+        step.name
+        for step in facts.build_steps
+        if any(attempt.retry is RetryWorth.HID_A_FAILURE for attempt in step.attempts)
+    ]
     if hidden:
         return f"Look at {_listed(hidden)}: the retry passed, and nothing says that the failure lay outside the change."
     if facts.duplicates:
@@ -117,10 +121,6 @@ def _among_passes(facts: BuildFacts, cancelled: Sequence[str]) -> str:
     if all(map(is_fine, facts.build_steps)) and facts.build_steps:
         return "Nothing is left to do."
     return "Look at the steps below: they did not pass."
-
-
-def _hid_a_failure(step: StepFacts) -> bool:
-    return any(attempt.retry is RetryWorth.HID_A_FAILURE for attempt in step.attempts)
 
 
 def _first(

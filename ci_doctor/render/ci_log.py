@@ -115,7 +115,7 @@ def annotation(kind: str, message: str, **properties: str | int | None) -> str:
     pairs = []
     for name, value in properties.items():
         if value is not None:
-            escaped = _github_property(printable(str(value)))
+            escaped = _github_data(printable(str(value))).replace(":", "%3A").replace(",", "%2C")
             pairs.append(f"{name}={escaped}")
     listed = ",".join(pairs)
     head = f"{kind} {listed}" if listed else kind
@@ -169,7 +169,3 @@ def _gitlab_name(group: LogSection) -> str:
 
 def _github_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _github_property(text: str) -> str:
-    return _github_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -42,7 +42,7 @@ class OomWatch:
         )
 
 
-# A process without a pidfd is checked by each scan instead (descendants.py).
+# A process without a pidfd is checked by each scan instead (DescendantWatch).
 _PIDFDS = 1000
 # Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
 _SPARE_PIDFDS = 8

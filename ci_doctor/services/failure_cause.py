@@ -153,7 +153,7 @@ def older_listener(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | N
     """The process that listens on the port of `probe`, if it cannot belong to the service `pid`.
 
     None if a process of `tree` listens there, or if the listener is younger than `pid`. This is the
-    rule for a service that ci-doctor started: `wait.external_tree.foreign_listener` also reports
+    rule for a service that ci-doctor started: `external_watch.foreign_listener` also reports
     a younger listener.
     """
     if not probe.is_network or not is_local(probe.host):

@@ -177,11 +177,14 @@ class LeakLedger:
                     owners = self._memory.setdefault((path, now.files[path]), {})
                     owners.setdefault(service, f"held by {process}")
 
-    def unused_memory(self, service: str) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
-        """Shared memory with a name that takes 1 MiB or more and that no process uses now.
+    def unused_memory(
+        self, service: str, living: Iterable[Kin]
+    ) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
+        """Shared memory with a name that takes 1 MiB or more and that nobody uses now.
 
-        That is what processes of `service` held, and what is new and was made or named by one of
-        them; then what is new and of an unknown owner, as bytes by path.
+        That is what processes of `service` held and none of the `living` of its group holds, and
+        what is new, was made or named by one of them and is held by no process of the machine; then
+        what is new and of an unknown owner, as bytes by path.
         """
         now = snapshot([SHARED_MEMORY])
         new = self._new(now)
@@ -190,19 +193,29 @@ class LeakLedger:
             if path in new or (path, now.files[path]) in self._memory:
                 sizes[path] = taken_by(path)
         sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
+        held = {path for path in sizes if (path, now.files[path]) in self._memory}
         left, unknown = [], {}
-        # What nobody can tell of is not held against anybody.
-        with contextlib.suppress(OSError):
-            for path in sorted(sizes.keys() - in_use(sizes)):
-                owners = self._memory.get((path, now.files[path]))
-                owners = owners or dict(self._witnesses.by_name(path))
-                if service in owners:
-                    why = {service: owners[service]}
-                    left.append(_thing(_kind(path, 0), path, why, sizes[path]))
-                elif not owners and _is_own(path):
-                    unknown[path] = sizes[path]
+        for path in sorted(sizes.keys() - self._used(held, sizes.keys() - held, living)):
+            owners = self._memory.get((path, now.files[path]))
+            owners = owners or dict(self._witnesses.by_name(path))
+            if service in owners:
+                why = {service: owners[service]}
+                left.append(_thing(_kind(path, 0), path, why, sizes[path]))
+            elif not owners and _is_own(path):
+                unknown[path] = sizes[path]
         left.extend(self._unused_segments(now, service))
         return tuple(left), unknown
+
+    def _used(self, held: set[str], others: set[str], living: Iterable[Kin]) -> set[str]:
+        used = set(others)  # what nobody can tell of is not held against anybody
+        with contextlib.suppress(OSError):
+            used = set(in_use(others))
+        # The maps of every living process are read only if there is something to find.
+        for kin in living if held else ():
+            with contextlib.suppress(OSError):
+                holds = holding(kin.pid, held, Tables(sockets={}, ports={}))
+                used |= holds.paths if holds is not None else set()
+        return used
 
     def _unused_segments(self, now: PlacesSnapshot, service: str) -> Iterator[LeftThing]:
         for key, segment in now.objects.items():

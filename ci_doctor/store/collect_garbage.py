@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ci_doctor.decodable import decodable
+from ci_doctor.model.facts.cache import CollectCacheFacts
 from ci_doctor.store.manifest import (
     PackName,
     decode,
@@ -97,22 +98,6 @@ class GarbageRules(msgspec.Struct, frozen=True, kw_only=True):
     grace_ms: int = GRACE_MS
 
 
-class CollectedGarbage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed, or would be in a dry run.
-
-    `waiting` are packs that no manifest needs now, and that a collection after the grace removes.
-    `unreadable` are manifests that were kept and cannot be read: all packs that they may need stay.
-    """
-
-    manifests: tuple[str, ...]
-    packs: tuple[str, ...]
-    leftovers: tuple[str, ...]
-    freed_bytes: int
-    waiting: int
-    waiting_bytes: int
-    unreadable: tuple[str, ...]
-
-
 class _References(msgspec.Struct, frozen=True, kw_only=True):
     packs: frozenset[PackName]
     protected_scopes: frozenset[str]
@@ -137,17 +122,28 @@ class _GarbagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def collect_garbage(
     store: ObjectStore, rules: GarbageRules, limits: StoreLimits, *, dry_run: bool
-) -> CollectedGarbage:
+) -> CollectCacheFacts:
     """Remove what the rules do not keep. Raises StoreError if the store fails; nothing is undone then."""
     objects = {entry.name: entry for entry in store.names("v1/")}
     records = GarbageRecords(store, now_ms=rules.now_ms, grace_ms=rules.grace_ms)
-    plan = _plan(store, objects, records, rules, limits)
+    old = select_manifests(objects.values(), rules)
+    references = _references(store, objects.keys() - set(old), limits)
+    unneeded = _unneeded(objects.values(), references, rules)
+    plan = _GarbagePlan(
+        manifests=tuple(old),
+        packs=tuple(sorted(unneeded.keys() & records.doomed())),
+        leftovers=tuple(_leftovers(objects.values(), rules)),
+        unneeded=unneeded,
+        unreadable=references.unreadable,
+    )
     packs = plan.packs if dry_run else _remove(store, plan, objects, limits)
     waiting = [entry for name, entry in plan.unneeded.items() if name not in set(packs)]
     if not dry_run:
         records.write(waiting)
     removed = [*plan.manifests, *packs, *plan.leftovers]
-    return CollectedGarbage(
+    return CollectCacheFacts(
+        store=store.location,
+        is_dry_run=dry_run,
         manifests=plan.manifests,
         packs=packs,
         leftovers=plan.leftovers,
@@ -155,25 +151,6 @@ def collect_garbage(
         waiting=len(waiting),
         waiting_bytes=sum(entry.bytes for entry in waiting),
         unreadable=plan.unreadable,
-    )
-
-
-def _plan(
-    store: ObjectStore,
-    objects: dict[str, StoredObject],
-    records: GarbageRecords,
-    rules: GarbageRules,
-    limits: StoreLimits,
-) -> _GarbagePlan:
-    old = select_manifests(objects.values(), rules)
-    references = _references(store, objects.keys() - set(old), limits)
-    unneeded = _unneeded(objects.values(), references, rules)
-    return _GarbagePlan(
-        manifests=tuple(old),
-        packs=tuple(sorted(unneeded.keys() & records.doomed())),
-        leftovers=tuple(_leftovers(objects.values(), rules)),
-        unneeded=unneeded,
-        unreadable=references.unreadable,
     )
 
 

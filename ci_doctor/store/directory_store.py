@@ -205,22 +205,18 @@ def _create(path: Path, parts: tuple[bytes, ...]) -> bool:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        return _publish(temporary, path)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # Two writers may both believe to be the first. Their bytes are the same: a name holds a digest.
+            temporary.replace(path)
+        return True
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _publish(temporary: Path, path: Path) -> bool:
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        # Two writers may both believe to be the first. Their bytes are the same: a name holds a digest.
-        temporary.replace(path)
-    return True
 
 
 def _walk(folder: Path, beginning: str = "") -> Iterator[StoredObject]:

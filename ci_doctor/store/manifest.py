@@ -465,7 +465,11 @@ def check_manifest(manifest: Manifest, limits: StoreLimits) -> None:
     each piece lies in a frame that lies in a pack.
     """
     _check_counts(manifest, limits)
-    _check_packs(manifest)
+    for pack in manifest.packs:
+        if not is_segment(pack.scope) or _DIGEST.fullmatch(pack.digest) is None:
+            raise DamagedError("the manifest refers to a pack that has no proper name")
+        if not 0 < pack.bytes <= PACK_BYTES:
+            raise LimitError(f"a pack of {pack.bytes} bytes, more than {PACK_BYTES}")
     for frame in manifest.frames:
         _check_frame(frame, manifest)
     check_paths([entry.path for entry in manifest.files], limits)
@@ -474,7 +478,14 @@ def check_manifest(manifest: Manifest, limits: StoreLimits) -> None:
         _check_entry(entry, frames, limits)
     _check_ratio(manifest, limits)
     if manifest.cold is not None:
-        _check_cost(manifest.cold)
+        # Raise DamagedError for a cost that no job has, such as one without end.
+        is_cost = 0 <= manifest.cold.seconds <= _MOST_S
+        if (
+            not is_cost
+            or not 0 <= manifest.cold.compiled <= _MOST
+            or not 0 <= manifest.cold.gpus <= _MOST_GPUS
+        ):
+            raise DamagedError("the manifest names a cost that no job has")
 
 
 def _check_counts(manifest: Manifest, limits: StoreLimits) -> None:
@@ -501,21 +512,6 @@ def _check_ratio(manifest: Manifest, limits: StoreLimits) -> None:
     # An honest tree may be of zeros; what fills no disk is no bomb.
     if content > max(limits.ratio * stored, limits.plain_bytes):
         raise LimitError(f"{content} bytes of files for {stored} stored: above 1:{limits.ratio}")
-
-
-def _check_cost(cold: ColdCost) -> None:
-    """Raise DamagedError for a cost that no job has, such as one without end."""
-    is_cost = 0 <= cold.seconds <= _MOST_S
-    if not is_cost or not 0 <= cold.compiled <= _MOST or not 0 <= cold.gpus <= _MOST_GPUS:
-        raise DamagedError("the manifest names a cost that no job has")
-
-
-def _check_packs(manifest: Manifest) -> None:
-    for pack in manifest.packs:
-        if not is_segment(pack.scope) or _DIGEST.fullmatch(pack.digest) is None:
-            raise DamagedError("the manifest refers to a pack that has no proper name")
-        if not 0 < pack.bytes <= PACK_BYTES:
-            raise LimitError(f"a pack of {pack.bytes} bytes, more than {PACK_BYTES}")
 
 
 def _check_frame(frame: StoredFrame, manifest: Manifest) -> None:

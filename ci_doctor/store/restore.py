@@ -424,8 +424,17 @@ def _staged(
 ) -> Iterator[tuple[Stage, int]]:
     """The verified files of `entries` in a directory of ours in `folder`, and the bytes fetched."""
     entries = tuple(entries)
-    _remove_leftovers(folder)
-    _check_space(folder, sum(entry.bytes for entry in entries))
+    for path in abandoned_directories(folder, time.time(), _LEFTOVER_AGE_S):
+        if f".{_PURPOSE}." in path.name:
+            with contextlib.suppress(OSError, UsageError):
+                remove_abandoned(path)
+    needed = sum(entry.bytes for entry in entries)
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if system.f_blocks and needed > free:
+        message = f"{folder} has {free} bytes free, and the files need {needed}"
+        hint = "free space there, or choose another directory"
+        raise StoreError(StoreFailure.FULL, message, hint=hint)
     with own_directory(_PURPOSE, folder) as name:
         stage = Stage(Path(name))
         try:
@@ -455,22 +464,6 @@ def _opened(target: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    system = os.statvfs(folder)
-    free = system.f_bavail * system.f_frsize
-    if system.f_blocks and needed > free:
-        message = f"{folder} has {free} bytes free, and the files need {needed}"
-        hint = "free space there, or choose another directory"
-        raise StoreError(StoreFailure.FULL, message, hint=hint)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in abandoned_directories(folder, time.time(), _LEFTOVER_AGE_S):
-        if f".{_PURPOSE}." in path.name:
-            with contextlib.suppress(OSError, UsageError):
-                remove_abandoned(path)
 
 
 def _result(

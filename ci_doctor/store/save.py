@@ -94,7 +94,18 @@ def save_tree(
     except OSError as error:
         raise file_system_error("read", tree, error) from error
     try:
-        return _save(store, root, header, rules)
+        gathered = _gather(store, root, rules)
+        manifest = assemble(header, gathered.parts)
+        name, stored, created = _publish(store, manifest, rules)
+        return SavedTree(
+            manifest_name=name,
+            files=len(manifest.files),
+            bytes=manifest.bytes(),
+            new_bytes=gathered.new_bytes,
+            stored_bytes=gathered.stored_bytes + stored,
+            skipped=tuple(sorted(gathered.skipped.items())),
+            created=created,
+        )
     except OSError as error:
         raise file_system_error("save", tree, error) from error
     finally:
@@ -108,21 +119,6 @@ class _TreeContent(msgspec.Struct, frozen=True, kw_only=True):
     skipped: dict[str, str]
     new_bytes: int
     stored_bytes: int
-
-
-def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRules) -> SavedTree:
-    gathered = _gather(store, root, rules)
-    manifest = assemble(header, gathered.parts)
-    name, stored, created = _publish(store, manifest, rules)
-    return SavedTree(
-        manifest_name=name,
-        files=len(manifest.files),
-        bytes=manifest.bytes(),
-        new_bytes=gathered.new_bytes,
-        stored_bytes=gathered.stored_bytes + stored,
-        skipped=tuple(sorted(gathered.skipped.items())),
-        created=created,
-    )
 
 
 def _gather(store: ObjectStore, root: int, rules: SaveRules) -> _TreeContent:

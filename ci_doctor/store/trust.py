@@ -552,7 +552,11 @@ def read_manifest(
     manifest = decode(content, limits)
     check_manifest(manifest, limits)
     _check_place(name, digest, manifest)
-    _check_expiry(manifest, rules.now_ms)
+    if manifest.expires_ms <= rules.now_ms:
+        hours = (rules.now_ms - manifest.expires_ms) // 3_600_000
+        raise UntrustedError(
+            Distrust.EXPIRED, f"it expired {hours} hours ago", hint="save the cache again"
+        )
     return CandidateManifest(name=name, scope=parsed.scope, manifest=manifest, vouched=vouched)
 
 
@@ -568,11 +572,3 @@ def _check_place(name: str, digest: str, manifest: Manifest) -> None:
     if foreign:
         message = f"it refers to packs of {', '.join(sorted(foreign))}, which {scope} may not use"
         raise UntrustedError(Distrust.REPLAYED, message)
-
-
-def _check_expiry(manifest: Manifest, now_ms: int) -> None:
-    if manifest.expires_ms <= now_ms:
-        hours = (now_ms - manifest.expires_ms) // 3_600_000
-        raise UntrustedError(
-            Distrust.EXPIRED, f"it expired {hours} hours ago", hint="save the cache again"
-        )

@@ -98,25 +98,15 @@ def _gather(
                 elif path.count("/") >= MOST_COMPONENTS:
                     tree.append((path, f"lies below more than {MOST_COMPONENTS} directories"))
                 else:
-                    _gather_below(entry.name, folder, path, exclude, tree)
+                    descriptor = os.open(entry.name, _DIRECTORY, dir_fd=folder)
+                    try:
+                        _gather(descriptor, f"{path}/", exclude, tree)
+                    finally:
+                        os.close(descriptor)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 tree.append((path, f"cannot be read: {error.strerror}"))
-
-
-def _gather_below(
-    name: str,
-    folder: int,
-    path: str,
-    exclude: Callable[[str], bool],
-    entries: list[tuple[str, TreeFile | str]],
-) -> None:
-    descriptor = os.open(name, _DIRECTORY, dir_fd=folder)
-    try:
-        _gather(descriptor, f"{path}/", exclude, entries)
-    finally:
-        os.close(descriptor)
 
 
 def _file(path: str, status: os.stat_result) -> TreeFile | str:

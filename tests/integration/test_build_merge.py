@@ -153,7 +153,7 @@ def test_artifacts_that_cannot_be_read_make_no_green_build(tmp_path: Path) -> No
 
     assert ran.code == 86, ran
     rules = {finding["rule"] for finding in json.loads(ran.out)["findings"]}
-    assert "build/incomplete" in rules
+    assert "build/unreadable" in rules
 
 
 @pytest.mark.parametrize("words", [(), ("in", "--current"), ("nope",), ("--current",)])

@@ -133,7 +133,7 @@ def test_outside_a_job_it_needs_paths(tmp_path: Path) -> None:
     assert "not a Buildkite job" in ran.err
 
 
-def test_an_agent_that_cannot_search_publishes_what_may_be_missing(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_search_publishes_that_nothing_was_read(tmp_path: Path) -> None:
     log = a_build(tmp_path, version="3.22.0")
 
     ran = publish(tmp_path)

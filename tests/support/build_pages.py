@@ -209,9 +209,6 @@ def _facts(
 ) -> BuildFacts:
     jobs = [attempt for step in steps for attempt in step.attempts]
     ends = sorted(job.ended_at or "" for job in jobs)
-    last = max(jobs, key=lambda job: job.ended_at or "")
-    first = min(jobs, key=lambda job: job.ended_at or "~")
-    critical = [job.job for job in (first, last) if job.job]
     return BuildFacts(
         pipeline="serving",
         build=812,
@@ -222,7 +219,6 @@ def _facts(
         ended_at=ends[-1],
         build_steps=steps,
         causes=_priced(causes, steps),
-        critical_path=tuple(critical),
         knows_queue=knows_queue,
     )
 

@@ -8,8 +8,13 @@ import pytest
 
 from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.config.loading import SECTIONS
-from ci_doctor.config.reference import description, reference_text
-from ci_doctor.configuration import SETTINGS, configuration_schema, key_description
+from ci_doctor.configuration import (
+    SETTINGS,
+    configuration_schema,
+    description,
+    key_description,
+    reference_text,
+)
 from ci_doctor.services.spec import ServiceSpec
 
 TYPES: dict[str, type[msgspec.Struct]] = {

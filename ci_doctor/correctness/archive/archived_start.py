@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +29,6 @@ from ci_doctor.correctness.settings import AnswerLevel, Arm, ExperimentPlan
 from ci_doctor.correctness.tally import PassDigests, outcome
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.libraries import commit_of
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.model.service import StopResult
@@ -45,35 +44,30 @@ class BuildOrigin(Struct, frozen=True, kw_only=True):
 
     `id` is common to the starts of one build and to no others: Buildkite's id of the build, or host
     and run elsewhere. Jobs of one build and their retries are one build. `commit` is the build's,
-    and `baseline_commit` that of the repository in which the baseline's server ran; both are full
-    hexadecimal digits, or None if unknown.
+    in full hexadecimal digits, or None if unknown.
     """
 
     id: str
     number: int | None = None
     job: str | None = None
     commit: str | None = None
-    baseline_commit: str | None = None
 
 
-def build_origin(
-    job: JobEnvironment | None, run: str, commit: str | None, baseline_commit: str | None
-) -> BuildOrigin:
+def build_origin(job: JobEnvironment | None, run: str, commit: str | None) -> BuildOrigin:
     """The origin of starts that this `job` made.
 
     `run` identifies a run outside Buildkite. `commit` is the one that is checked out; the job's own
     goes before it.
     """
     checked_out = _hexadecimal(commit)
-    job_fields: dict[str, Any] = {"id": run, "commit": checked_out}
-    if job is not None:
-        job_fields = {
-            "id": job.build_id or job.job_id,
-            "number": job.build_number,
-            "job": job.job_id,
-            "commit": _hexadecimal(job.commit) or checked_out,
-        }
-    return BuildOrigin(baseline_commit=_hexadecimal(baseline_commit), **job_fields)
+    if job is None:
+        return BuildOrigin(id=run, commit=checked_out)
+    return BuildOrigin(
+        id=job.build_id or job.job_id,
+        number=job.build_number,
+        job=job.job_id,
+        commit=_hexadecimal(job.commit) or checked_out,
+    )
 
 
 def _hexadecimal(commit: str | None) -> str | None:
@@ -109,11 +103,7 @@ def origin_of_run(plan: ExperimentPlan, commit: str | None) -> BuildOrigin | Non
         started_at = read_run(plan.directory).started_at
     except UsageError:
         return None
-    # The commit of the repository in which the baseline's answering service runs.
-    arm = plan.arms[Arm.BASELINE]
-    place = plan.services_directory / (arm.specs[arm.names[-1]].cwd or "")
-    run = f"{os.uname().nodename} {started_at}"
-    return build_origin(job, run, commit, commit_of(place.absolute()))
+    return build_origin(job, f"{os.uname().nodename} {started_at}", commit)
 
 
 # --- the file of one archived start ---

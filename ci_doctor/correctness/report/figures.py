@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
+from msgspec.structs import replace
+
 from ci_doctor.correctness.report.differences import ALIGNED, counted_results, positions_of
 from ci_doctor.correctness.report.start_evidence import archive_use
 from ci_doctor.correctness.report.suspects import (
@@ -28,6 +30,7 @@ from ci_doctor.model.facts.correctness import (
     AnswerFacts,
     AnswerMatrix,
     CorrectnessFacts,
+    DeviceFacts,
     DivergencePositions,
     FactDifference,
     Hardness,
@@ -128,12 +131,29 @@ def facts(
 
     A caller that knows more replaces `identity` and sets what is None here.
     """
+    compared = experiment.compared
     return CorrectnessFacts(
         **answer_facts(experiment, decision, differences, list(decision.kinds)),
         rare_bug_bound=decision.bound,
         bounds=decision.bounds[:_MOST_BOUNDS],
         identity=_identity(experiment),
         ending=str(experiment.ending),
+        proof=tuple(
+            replace(reading, start=each.start.name) for each in compared for reading in each.proof
+        ),
+        shared=tuple(
+            replace(each.shared, start=each.start.name)
+            for each in compared
+            if each.shared.count or each.shared.read or each.shared.unseen
+        ),
+        control=tuple(
+            replace(each.control, start=each.name) for each in experiment.starts if each.control
+        ),
+        devices=tuple(
+            DeviceFacts(start=each.name, devices=each.devices)
+            for each in experiment.starts
+            if each.devices
+        ),
     )
 
 

@@ -11,8 +11,10 @@ from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
+    CorrectnessFacts,
     Hardness,
     RequestBound,
+    SharedUse,
     StartColumn,
 )
 from ci_doctor.model.table import Row, Table, row, text_table
@@ -294,6 +296,51 @@ def order_tables(names: Sequence[str], rules: Rules) -> Iterator[Table]:
             f"{' '.join(names)}, drawn with seed {rules.seed}: --seed {rules.seed} draws it again"
         )
         yield Table(title="Order", rows=(Row(label=line),), is_aside=True)
+
+
+# Of the files that changed, so many are named; the facts have more.
+_FILES = 3
+_NO_CONTROL = "off (control = false): nothing shows that the servers read their prompts"
+
+
+def start_tables(facts: CorrectnessFacts, *, control: bool) -> Iterator[Table]:
+    """What starts show beside their answers: devices, proof, shared files, the `control` if wanted."""
+    places: dict[str, list[str]] = {}
+    for each in facts.devices:
+        places.setdefault(each.devices, []).append(each.start)
+    if places:
+        rows = tuple(row(place, " ".join(names)) for place, names in sorted(places.items()))
+        yield Table(title="Devices", columns=("starts",), rows=rows, is_aside=True)
+    if facts.proof:
+        rows = tuple(
+            row(each.start, each.service, each.subject, each.in_words()) for each in facts.proof
+        )
+        yield Table(title="Proof", columns=("service", "proof", "read"), rows=rows)
+    if files := tuple(_shared_rows(facts.shared)):
+        yield Table(title="Shared files", columns=("files",), rows=files)
+    if not control:
+        yield text_table("Control", (_NO_CONTROL,))
+    elif facts.control:
+        rows = tuple(row(each.start, each.in_words()) for each in facts.control)
+        yield Table(title="Control", columns=("what it showed",), rows=rows)
+
+
+def _shared_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:
+    """What starts read of the other arm, and one line for all that changed."""
+    unseen: dict[str, list[str]] = {}
+    for use in uses:
+        for read in use.read:
+            yield row(use.start, f"read {read.path}, which changed while {read.writer} ran")
+        if use.unseen:
+            unseen.setdefault(use.unseen, []).append(use.start)
+    for reason, names in unseen.items():
+        yield row(" ".join(names), f"may have read more: {reason}")
+    paths = list(dict.fromkeys(path for use in uses for path in use.written))
+    # A start names some of its files.
+    count = max([len(paths), *(use.count for use in uses)])
+    if count:
+        more = f", and {count - _FILES} more" if count > _FILES else ""
+        yield row("all", f"changed while starts ran: {', '.join(paths[:_FILES])}{more}")
 
 
 def _risk_tables(bounds: Sequence[RequestBound]) -> Iterator[Table]:

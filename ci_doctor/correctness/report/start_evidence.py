@@ -4,7 +4,6 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import StartResult
@@ -15,40 +14,14 @@ from ci_doctor.correctness.verdict.schedule import together
 from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
 from ci_doctor.model.facts.correctness import (
     ArchiveUseFacts,
-    ControlOutcome,
     ControlResult,
-    DeviceFacts,
     IdentityFacts,
-    ProofReading,
-    SharedUse,
 )
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, listed, probability
 
-# --- what proves that an arm's path ran, and what it shared with the other, for people and programs ---
-
-# Of the files that changed, so many are named; the facts have more.
-_NAMED = 3
-
-
-def proof_tables(results: Sequence[StartResult]) -> Iterator[Table]:
-    """The readings of every start; no table if no proof was asked for."""
-    rows = [
-        row(result.start.name, reading.service, reading.subject, reading.in_words())
-        for result in results
-        for reading in result.proof
-    ]
-    if rows:
-        yield Table(title="Proof", columns=("service", "proof", "read"), rows=tuple(rows))
-
-
-def proof_facts(results: Sequence[StartResult]) -> tuple[ProofReading, ...]:
-    """The readings of every start, each with its name."""
-    return tuple(
-        replace(reading, start=result.start.name) for result in results for reading in result.proof
-    )
+# --- why equal answers may show nothing ---
 
 
 def shared_flaw(results: Sequence[StartResult]) -> str | None:
@@ -97,54 +70,7 @@ def unended_flaw(results: Sequence[StartResult]) -> str | None:
     return None
 
 
-def shared_tables(results: Sequence[StartResult]) -> Iterator[Table]:
-    """What starts read of the other arm, and one line for all that changed; no table without any."""
-    rows = [
-        row(result.start.name, f"read {read.path}, which changed while {read.writer} ran")
-        for result in results
-        for read in result.shared.read
-    ]
-    unseen: dict[str, list[str]] = {}
-    for result in results:
-        if result.shared.unseen:
-            unseen.setdefault(result.shared.unseen, []).append(result.start.name)
-    rows += [row(" ".join(names), f"may have read more: {why}") for why, names in unseen.items()]
-    paths = tuple(dict.fromkeys(path for each in results for path in each.shared.written))
-    # A start names some of its files.
-    count = max([len(paths), *(each.shared.count for each in results)])
-    if count:
-        named = ", ".join(paths[:_NAMED])
-        more = f", and {count - _NAMED} more" if count > _NAMED else ""
-        rows.append(row("all", f"changed while starts ran: {named}{more}"))
-    if rows:
-        yield Table(title="Shared files", columns=("files",), rows=tuple(rows))
-
-
-def shared_facts(results: Sequence[StartResult]) -> tuple[SharedUse, ...]:
-    """What each start did with files that both arms reach, if it did anything."""
-    uses = [replace(result.shared, start=result.start.name) for result in results]
-    return tuple(use for use in uses if use.count or use.read or use.unseen)
-
-
-# --- what the controls showed, for people and for programs ---
-
-_OFF = "off (control = false): nothing shows that the servers read their prompts"
-
-
-def control_tables(starts: Sequence[ArmStart], *, wanted: bool) -> Iterator[Table]:
-    """The controls of all starts; one line if none was `wanted`."""
-    rows = [row(start.name, start.control.in_words()) for start in starts if start.control]
-    if not wanted:
-        yield text_table("Control", (_OFF,))
-    elif rows:
-        yield Table(title="Control", columns=("what it showed",), rows=tuple(rows))
-
-
-def control_facts(starts: Sequence[ArmStart]) -> tuple[ControlOutcome, ...]:
-    """The controls of all starts, each with the name of its start."""
-    return tuple(
-        replace(start.control, start=start.name) for start in starts if start.control is not None
-    )
+# --- what the controls showed ---
 
 
 def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
@@ -181,23 +107,6 @@ class DeviceSplit(Struct, frozen=True, kw_only=True):
     requests: tuple[str, ...]
     is_steady: bool
     chance: float
-
-
-def device_tables(results: Sequence[StartResult]) -> Iterator[Table]:
-    """The starts of each device; no table if none was drawn."""
-    by_place: dict[str, list[str]] = {}
-    for result in results:
-        if result.start.devices:
-            by_place.setdefault(result.start.devices, []).append(result.start.name)
-    rows = tuple(row(place, " ".join(names)) for place, names in sorted(by_place.items()))
-    if rows:
-        yield Table(title="Devices", columns=("starts",), rows=rows, is_aside=True)
-
-
-def device_facts(results: Sequence[StartResult]) -> tuple[DeviceFacts, ...]:
-    """The devices of each start for which they were drawn."""
-    placed = (result for result in results if result.start.devices)
-    return tuple(DeviceFacts(start=each.start.name, devices=each.start.devices) for each in placed)
 
 
 def device_findings(

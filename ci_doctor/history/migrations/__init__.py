@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of the schema, as Alembic reads them from `versions/`."""
+"""The steps of the schema, as Alembic reads them."""

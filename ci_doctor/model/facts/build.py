@@ -93,8 +93,7 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
     those that a retry or the pipeline has let pass, and cancelled jobs; the dearest first among
     equals. cause_rule: of the findings that say the same. missing: names of expected steps, and of
     known jobs, without a report. duplicates: names of steps of which two reports claim the same
-    attempt. critical_path: the ids of the jobs whose times make up the build's, in order.
-    began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.
+    attempt. began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.
     """
 
     pipeline: str | None = None
@@ -109,5 +108,4 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
     cause_rule: str = ""
     missing: tuple[str, ...] = ()
     duplicates: tuple[str, ...] = ()
-    critical_path: tuple[str, ...] = ()
     knows_queue: bool = False

@@ -202,14 +202,15 @@ class ExplainCacheFacts(Facts, frozen=True, kw_only=True):
 class CollectCacheFacts(Facts, frozen=True, kw_only=True):
     """What `gc` removed, or would remove, by name.
 
-    waiting: packs that no manifest needs, and that a later run removes. unreadable: manifests that
-    cannot be read; what they may need stays.
+    leftovers: what broken saves have left. waiting: packs that no manifest needs, and that a later run
+    removes. unreadable: manifests that cannot be read; what they may need stays.
     """
 
     store: str
     is_dry_run: bool
     manifests: tuple[str, ...]
     packs: tuple[str, ...]
+    leftovers: tuple[str, ...]
     freed_bytes: int
     waiting: int
     waiting_bytes: int

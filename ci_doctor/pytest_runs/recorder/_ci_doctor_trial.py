@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on other interpreters: a pytest plugin that runs the tests of one trial in its order.
 
-CI_DOCTOR_TRIAL holds the trial as JSON, with the fields of `FlakyTrial` in explain/trial.py. The plugin
+CI_DOCTOR_TRIAL holds the trial as JSON, with the fields of `FlakyTrial` in ../trial.py. The plugin
 makes the conditions that an environment cannot make, and writes what the target did to `result`.
 It needs the standard library and pytest from 7.0 on.
 """

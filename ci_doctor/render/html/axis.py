@@ -80,7 +80,11 @@ def build_axis(facts: BuildFacts) -> Axis | None:
     if not known_spans:
         return None
     middle = median_low(span.begin for span in known_spans)
-    spans = [span for span in known_spans if _is_near(span, middle)]
+    spans = [
+        span
+        for span in known_spans
+        if (middle - _LONGEST_BUILD <= span.queued and span.end <= middle + _LONGEST_BUILD)
+    ]
     if not spans:
         spans = known_spans
     begin = min(span.queued for span in spans)
@@ -98,10 +102,6 @@ def build_axis(facts: BuildFacts) -> Axis | None:
         ticks=ticks,
         grid=percent(100 * step / seconds),
     )
-
-
-def _is_near(span: JobSpan, middle: float) -> bool:
-    return middle - _LONGEST_BUILD <= span.queued and span.end <= middle + _LONGEST_BUILD
 
 
 def _spans(facts: BuildFacts) -> Iterator[JobSpan]:

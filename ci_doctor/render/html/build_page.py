@@ -62,7 +62,6 @@ def build_facts(facts: Mapping[str, Any]) -> BuildFacts | None:
         cause_rule=part(facts, "cause_rule", str) or "",
         missing=part(facts, "missing", _Texts) or (),
         duplicates=part(facts, "duplicates", _Texts) or (),
-        critical_path=part(facts, "critical_path", _Texts) or (),
         knows_queue=part(facts, "knows_queue", bool) or False,
     )
 
@@ -239,7 +238,6 @@ class PageAttempt(Struct, frozen=True, kw_only=True):
     cause: int | None
     retry: str | None
     retry_hid: bool
-    is_critical: bool
     url: str | None
     reports: tuple[str, ...]
     bar: AttemptBar | None
@@ -252,7 +250,6 @@ class PageStep(Struct, frozen=True, kw_only=True):
     rank: int
     is_fine: bool
     is_retried: bool
-    is_critical: bool
     attempts: tuple[PageAttempt, ...]
 
 
@@ -266,7 +263,6 @@ class PageSteps(Struct, frozen=True, kw_only=True):
     left_out: int
     failures: int
     retried: int
-    critical: int
     key: tuple[tuple[str, str], ...]
     knows_queue: bool
 
@@ -282,7 +278,6 @@ def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) 
         left_out=len(facts.build_steps) - len(rows),
         failures=sum(not row.is_fine for row in rows),
         retried=sum(row.is_retried for row in rows),
-        critical=sum(row.is_critical for row in rows),
         key=_key(shown),
         knows_queue=facts.knows_queue,
     )
@@ -314,9 +309,6 @@ class _Drawer:
         self._axis = axis
         self._causes = causes
         self._titles = {cause.fingerprint: cause.title for cause in facts.causes}
-        # Of one step it would be all.
-        path = facts.critical_path if len(facts.build_steps) > 1 else ()
-        self._critical = frozenset(path)
         self._build_url = safe_address(facts.build_url)
 
     def step(self, step: StepFacts, rank: int) -> PageStep:
@@ -326,7 +318,6 @@ class _Drawer:
             rank=rank,
             is_fine=is_fine(step),
             is_retried=len(attempts) > 1,
-            is_critical=any(attempt.is_critical for attempt in attempts),
             attempts=attempts,
         )
 
@@ -356,7 +347,6 @@ class _Drawer:
             cause=self._causes.get(attempt.cause or ""),
             retry=retry,
             retry_hid=attempt.retry is RetryWorth.HID_A_FAILURE,
-            is_critical=attempt.job is not None and attempt.job in self._critical,
             url=self._url(attempt),
             reports=attempt.reports,
             bar=bar,

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from msgspec import Struct
 
 from ci_doctor.model.facts.correctness import AlignedAnswers, LogProbRow, TokenNumber
-from ci_doctor.render.html.texts import clipped, clipped_before
+from ci_doctor.render.html.templating import clipped, clipped_before
 
 _LOOSE_SPACES = re.compile(r"(?<= ) | (?= )|^ | $", re.MULTILINE)
 _WORDS = re.compile(r"\s+|\w+|.", re.DOTALL)

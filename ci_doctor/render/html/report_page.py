@@ -22,8 +22,7 @@ from ci_doctor.render.headline import links, worst_first
 from ci_doctor.render.html import matrix
 from ci_doctor.render.html.matrix import Histogram, histogram
 from ci_doctor.render.html.pairs import MEANINGS, PagePair, pair
-from ci_doctor.render.html.templating import page, part, sheet
-from ci_doctor.render.html.texts import value
+from ci_doctor.render.html.templating import page, part, sheet, value
 from ci_doctor.render.safe_text import cleaned
 
 _EXACT = "byte for byte"

@@ -1,25 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Templates -> text: how values are shown in them, and what every page has."""
 
+import json
+import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.outcome import Report
 from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone
-from ci_doctor.render.html import texts
 from ci_doctor.render.markup import is_plain_path
 from ci_doctor.render.safe_text import one_line, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
+_MOST_OF_A_VALUE = 300
+
+
+class Words(Struct, frozen=True):
+    """A piece of a sentence, `code` if it stood in backticks."""
+
+    text: str
+    code: bool
+
+
+def prose(sentence: str) -> Iterator[Words]:
+    """`sentence` in pieces: what stands in backticks is code."""
+    # split() with a group returns what is between the matches and the groups in turn.
+    for number, text in enumerate(_QUOTED.split(sentence)):
+        is_code = number % 2 == 1
+        if text:
+            yield Words(text, code=is_code)
+
+
+def clipped(text: str, most: int) -> str:
+    """`text`, or its first `most` characters and how many are missing."""
+    missing = len(text) - most
+    if missing <= 0:
+        return text
+    return f"{text[:most]}… ({missing:,} more characters)"
+
+
+def clipped_before(text: str, most: int) -> str:
+    """`text`, or its last `most` characters and how many are missing."""
+    missing = len(text) - most
+    if missing <= 0:
+        return text
+    return f"({missing:,} characters before) …{text[-most:]}"
+
+
+def closed(sentence: str) -> str:
+    """`sentence` with a capital and a full stop."""
+    text = sentence.strip()
+    if not text:
+        return text
+    # Not capitalize(), which makes the rest of the sentence small: names keep their letters.
+    capital = text[0].upper() + text[1:]
+    if capital[-1] in ".!?":
+        return capital
+    return f"{capital}."
+
+
+def day(instant: str) -> str:
+    """`2026-11-03 09:30:00 UTC`; text of any other form as it is."""
+    match = _INSTANT.fullmatch(instant)
+    if match is None:
+        return instant
+    return f"{match[1]} {match[2]} UTC"
+
+
+def value(fact: Any) -> str:
+    """The value of a fact in one line: text as it is, `unknown` for None, anything else as JSON."""
+    if fact is None:
+        return "unknown"
+    if not isinstance(fact, str):
+        fact = json.dumps(fact, ensure_ascii=False, sort_keys=True)
+    return clipped(fact, _MOST_OF_A_VALUE)
 
 
 Part = TypeVar("Part")
@@ -110,22 +177,22 @@ def _environment() -> "Environment":
         "line": _clipped_excerpt,
         "short": _clipped_name,
         "block": _clipped_block,
-        "prose": texts.prose,
-        "day": texts.day,
-        "closed": texts.closed,
+        "prose": prose,
+        "day": day,
+        "closed": closed,
         "address": _address,
-        "value": texts.value,
+        "value": value,
     }
     environment.globals["amount"] = formatting.amount
     return environment
 
 
 def _clipped_line(text: str) -> str:
-    return texts.clipped(one_line(text), _LINE)
+    return clipped(one_line(text), _LINE)
 
 
 def _clipped_excerpt(text: str) -> str:
-    return texts.clipped(one_line(text), _EXCERPT_OF_MANY)
+    return clipped(one_line(text), _EXCERPT_OF_MANY)
 
 
 def _clipped_name(text: str, most: int = _NAME) -> str:
@@ -134,7 +201,7 @@ def _clipped_name(text: str, most: int = _NAME) -> str:
 
 
 def _clipped_block(text: str) -> str:
-    return texts.clipped(text.strip("\n"), _EXCERPT)
+    return clipped(text.strip("\n"), _EXCERPT)
 
 
 def _harmless(value: Any) -> Any:

@@ -10,12 +10,8 @@ import yaml
 from ci_doctor.buildkite.plugin import (
     CacheOption,
     PluginOptions,
-    cache_option,
-    effect_arguments,
     read_plugin_options,
     report_root,
-    restore_arguments,
-    save_arguments,
     setup_env_arguments,
 )
 from ci_doctor.errors import UsageError
@@ -256,50 +252,23 @@ def test_the_reports_of_a_job_lie_in_one_folder_whatever_its_id_is(
     assert report_root(PluginOptions(), {**environ, "CI_DOCTOR_REPORT_DIR": str(root)}) == root
 
 
-FULL_CACHE_OPTION = CacheOption(
-    store="s3://b",
-    families=("triton", "mine=/c"),
-    trust="signed",
-    key="key",
-    allowed_signers="signers",
-    budget="30s",
-    strict=True,
-)
-SHARED = ["--config", "c.toml", "--store", "s3://b", "--family", "triton", "--family", "mine=/c"]
-REST = ["--allowed-signers", "signers", "--budget", "30s"]
-
-
-def test_each_command_gets_the_options_that_it_has() -> None:
-    assert restore_arguments(FULL_CACHE_OPTION, "c.toml") == [
-        *SHARED,
-        *REST,
-        "--trust",
-        "signed",
-        "--strict",
-    ]
-    assert save_arguments(FULL_CACHE_OPTION, "c.toml") == [*SHARED, *REST, "--key", "key"]
-    assert effect_arguments(FULL_CACHE_OPTION, None) == [
-        "--effect",
-        "--family",
-        "triton",
-        "--family",
-        "mine=/c",
-    ]
+def cached(value: object) -> dict[str, str]:
+    return plugin_variables("ci-doctor", {"cache": value})
 
 
 @pytest.mark.parametrize(("value", "read"), [(True, CacheOption()), ("true", CacheOption())])
 def test_true_takes_all_from_the_configuration(value: object, read: CacheOption) -> None:
-    assert cache_option("cache", value) == read
+    assert read_plugin_options(cached(value)).cache == read
 
 
 def test_false_is_no_cache() -> None:
-    assert cache_option("cache", False) is None
+    assert read_plugin_options(cached(False)).cache is None
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"stor": "x"}, "no key `stor`"),
+        ({"stor": "x"}, "no option `cache: stor`"),
         ({"store": ""}, "is no text"),
         ({"strict": "perhaps"}, "neither true nor false"),
         (["triton"], "neither true, false nor a mapping"),
@@ -307,8 +276,8 @@ def test_false_is_no_cache() -> None:
 )
 def test_what_is_no_option_is_refused(value: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        cache_option("cache", value)
+        read_plugin_options(cached(value))
 
 
 def test_a_budget_may_be_a_number() -> None:
-    assert cache_option("cache", {"budget": 30}) == CacheOption(budget="30")
+    assert read_plugin_options(cached({"budget": 30})).cache == CacheOption(budget="30")

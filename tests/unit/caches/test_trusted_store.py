@@ -13,12 +13,11 @@ from ci_doctor.caches.receipt import keep_receipt
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.caches.trusted_store import (
     TrustedStore,
-    VerifiedStore,
     read_names,
     verify_installed,
     verify_store,
 )
-from ci_doctor.model.facts.cache import VerifiedCache
+from ci_doctor.model.facts.cache import VerifiedCache, VerifyCacheFacts
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import (
     PACK_BYTES,
@@ -142,7 +141,7 @@ class Saved:
         self.store.create(manifest_name("local", manifest, digest), content)
         self.pack = self.store.directory / names[0]
 
-    def verify(self) -> VerifiedStore:
+    def verify(self) -> VerifyCacheFacts:
         rules = TrustRules(policy=TrustPolicy.LOCAL, allowed=None, now_ms=NOW)
         source = TrustedStore(store=self.store, scopes=("local",), rules=rules)
         return verify_store(source, ("triton",), Deadline(60))
@@ -154,9 +153,10 @@ def saved(tmp_path: Path) -> Saved:
 
 
 def test_a_whole_store_has_nothing_damaged(saved: Saved) -> None:
-    whole = VerifiedStore(manifests=1, packs=2, bytes=sum(map(len, CONTENTS)), damaged=())
+    whole = saved.verify()
 
-    assert saved.verify() == whole
+    assert (whole.manifests, whole.packs, whole.damaged) == (1, 2, ())
+    assert whole.bytes == sum(map(len, CONTENTS))
 
 
 def pipe(pack: Path) -> None:

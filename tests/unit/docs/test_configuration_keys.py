@@ -9,8 +9,7 @@ import pytest
 
 from ci_doctor.config.decoding import ExitCodes, decode_section
 from ci_doctor.config.loading import Config
-from ci_doctor.config.reference import reference_text
-from ci_doctor.configuration import SETTINGS
+from ci_doctor.configuration import SETTINGS, reference_text
 from docs.site.reference_pages import configuration_keys
 
 TYPES: dict[str, type[msgspec.Struct]] = {**SETTINGS, "exit-codes": ExitCodes}

@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.buildkite.artifacts import DownloadLimits
-from ci_doctor.buildkite.rest import NamedBuild
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
-from ci_doctor.history.ingest import LIMITS, BuildFiles, agent_of_job, build_files
+from ci_doctor.history.ingest import (
+    LIMITS,
+    BuildFiles,
+    NamedBuild,
+    agent_of_job,
+    build_files,
+    named_build,
+)
 from tests.support import stand_in_agent
 from tests.support.stand_in_api import BUILD_ID
 
@@ -101,3 +107,29 @@ def test_what_the_agent_cannot_do_is_a_part_of_the_result(
 def test_without_an_agent_there_are_no_artifacts() -> None:
     with pytest.raises(UsageError, match="no Buildkite job"):
         agent_of_job({"PATH": ""})
+
+
+THIS_JOB = {
+    "BUILDKITE_PIPELINE_SLUG": "serving",
+    "BUILDKITE_BUILD_NUMBER": "900",
+    "BUILDKITE_BUILD_ID": "0193a000-0000-4000-8000-000000000900",
+    "BUILDKITE_COMMIT": "abc",
+    "BUILDKITE_BRANCH": "main",
+}
+
+
+@pytest.mark.parametrize("word", ["current", "900", THIS_JOB["BUILDKITE_BUILD_ID"]])
+def test_the_build_of_this_job_is_known_by_its_variables(word: str) -> None:
+    assert named_build(word, THIS_JOB) == NamedBuild(
+        label="build 900", pipeline="serving", number=900, commit="abc", branch="main"
+    )
+
+
+def test_another_build_is_known_by_its_id() -> None:
+    assert named_build(BUILD_ID, THIS_JOB) == NamedBuild(label=BUILD_ID, id=BUILD_ID)
+
+
+@pytest.mark.parametrize("word", ["", "latest", "812", "../812"])
+def test_what_is_no_build_is_a_usage_error(word: str) -> None:
+    with pytest.raises(UsageError, match="it is no build"):
+        named_build(word, THIS_JOB)

@@ -11,7 +11,6 @@ import pytest
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import (
     PLUGIN,
-    PLUGIN_FOLDER,
     culprits_of,
     explained,
     options_for_tests,
@@ -22,7 +21,7 @@ from ci_doctor.pytest_runs.explaining import (
     undo,
 )
 from ci_doctor.pytest_runs.explanation import ExplainedSuspect, Explanation, FlakyKind
-from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, Suspect, TrialResult
 
@@ -182,7 +181,8 @@ def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
 
     words = shlex.split(shell_command(trial, "python", ["-m", "not slow"]))
 
-    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={PLUGIN_FOLDER}"]
+    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={FOLDER}"]
+    assert (FOLDER / f"{PLUGIN}.py").is_file()
     assert json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL=")) == {
         "seed": 3,
         "tests": ["a.py::t"],

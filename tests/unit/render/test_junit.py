@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import junit, junit_attempts, renderer
+from ci_doctor.render import junit, renderer
 from ci_doctor.render.junit import JunitForm
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.junit_readers import (
@@ -165,7 +165,7 @@ TWO_CASES = a_report(Verdict.FLAKY, cases=(FLAKY, ONCE))
 
 
 def executions(report: Report) -> list[tuple[str, str, str]]:
-    return bktec(junit_attempts.render(report))
+    return bktec(junit.attempts(report))
 
 
 def test_each_execution_is_a_test_case_of_the_same_name() -> None:
@@ -177,7 +177,7 @@ def test_each_execution_is_a_test_case_of_the_same_name() -> None:
 
 
 def test_an_execution_keeps_its_words_its_time_and_its_job() -> None:
-    first, second, _ = ET.fromstring(junit_attempts.render(TWO_CASES)).iter("testcase")
+    first, second, _ = ET.fromstring(junit.attempts(TWO_CASES)).iter("testcase")
 
     assert first.attrib["time"] == "1.500"
     assert first.find("failure") is not None
@@ -210,7 +210,7 @@ def test_starts_are_cases_of_their_own() -> None:
         ("ci-doctor.launch.attempts", "vllm 1", "error"),
         ("ci-doctor.launch.attempts", "vllm 2", "passed"),
     ]
-    first, _ = ET.fromstring(junit_attempts.render(report)).iter("testcase")
+    first, _ = ET.fromstring(junit.attempts(report)).iter("testcase")
     error = first.find("error")
     assert error is not None
     assert error.attrib["message"] == "died before ready"
@@ -244,7 +244,7 @@ def test_of_too_many_the_cases_that_failed_are_kept_whole() -> None:
         ("tests.test_cache", "test_kv", "failure"),
         ("tests.test_cache", "test_kv", "passed"),
     ]
-    (suite,) = ET.fromstring(junit_attempts.render(report))
+    (suite,) = ET.fromstring(junit.attempts(report))
     assert suite.findtext("system-out") == "left out 1 execution; see report.json"
     assert suite.attrib["tests"] == "5000"
 
@@ -256,7 +256,7 @@ def test_readers_of_final_results_do_not_take_the_file_in() -> None:
 
 def test_a_real_reader_reads_both(tmp_path: Path) -> None:
     for name, document in (
-        ("attempts.xml", junit_attempts.render(TWO_CASES)),
+        ("attempts.xml", junit.attempts(TWO_CASES)),
         ("junit.xml", junit.render(TWO_CASES, form=JunitForm.REQUESTS)),
     ):
         (tmp_path / name).write_text(document)
@@ -274,7 +274,7 @@ def test_any_report_makes_a_document_for_all_readers(report: Report) -> None:
     for document in (
         junit.render(report),
         junit.render(report, form=JunitForm.REQUESTS),
-        junit_attempts.render(report),
+        junit.attempts(report),
     ):
         assert len(bktec(document)) <= 5000
         assert not_xml(document) == []

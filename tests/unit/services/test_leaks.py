@@ -63,7 +63,7 @@ def ledger() -> LeakLedger:
 
 
 def left_of(ledger: LeakLedger, service: str) -> list[str]:
-    return [thing.name for thing in ledger.unused_memory(service)[0]]
+    return [thing.name for thing in ledger.unused_memory(service, ourselves())[0]]
 
 
 def ourselves() -> tuple[Kin, ...]:
@@ -82,7 +82,7 @@ def test_memory_that_was_held_is_left_once_nobody_uses_it(
         assert left_of(seen, service) == []
         if memory is not None:
             memory.close()
-    ((left,), _) = seen.unused_memory(service)
+    ((left,), _) = seen.unused_memory(service, ourselves())
     assert (left.kind, left.name, left.size) == (LeftKind.SHARED_MEMORY, str(shared), SIZE)
     assert left_of(seen, "kv" if service == "api" else "api") == []
     # Made anew, it is another one's.
@@ -98,7 +98,7 @@ def test_what_was_there_before_and_what_is_tiny_is_not_left(shared: Path) -> Non
     try:
         tiny.write_bytes(b"x")
         seen.belong("api", [os.getpid()])
-        left, unknown = seen.unused_memory("api")
+        left, unknown = seen.unused_memory("api", ourselves())
         assert str(shared) not in {*unknown, *(each.name for each in left)}
         assert str(tiny) not in {*unknown, *(each.name for each in left)}
     finally:
@@ -110,10 +110,10 @@ def test_a_new_file_that_nobody_has_open_is_left_if_it_names_a_process(shared: P
     closed = shared.with_name(f"{shared.name}-{os.getpid()}")
     try:
         closed.write_bytes(b"x" * SIZE)
-        assert seen.unused_memory("api")[1][str(closed)] == SIZE
+        assert seen.unused_memory("api", ourselves())[1][str(closed)] == SIZE
         seen.belong("api", [os.getpid()])
         assert left_of(seen, "api") == [str(closed)]
-        assert str(closed) not in seen.unused_memory("api")[1]
+        assert str(closed) not in seen.unused_memory("api", ourselves())[1]
         with closed.open("rb"):
             assert left_of(seen, "api") == []
     finally:
@@ -136,7 +136,7 @@ def test_a_segment_that_nobody_is_attached_to_is_left() -> None:
     try:
         assert left_of(seen, "api") == []
         seen.belong("api", [maker.pid])
-        ((left,), _) = seen.unused_memory("api")
+        ((left,), _) = seen.unused_memory("api", ourselves())
         assert (left.name, left.size) == (str(number), SIZE)
     finally:
         subprocess.run(["ipcrm", "-m", str(number)], check=True)

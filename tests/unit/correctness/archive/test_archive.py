@@ -587,32 +587,27 @@ def test_a_build_is_named_so_that_a_person_finds_it() -> None:
 
 
 COMMIT = "a" * 40
-BASE = "b" * 40
 
 
 def test_jobs_of_one_build_and_their_retries_are_one_build() -> None:
     origins = []
     for job in ("0190-j", "0190-k"):
         environment = JobEnvironment(job_id=job, build_id="0190-b", build_number=42, commit=COMMIT)
-        origins.append(build_origin(environment, "host 1", None, BASE))
-    assert origins[0] == BuildOrigin(
-        id="0190-b", number=42, job="0190-j", commit=COMMIT, baseline_commit=BASE
-    )
+        origins.append(build_origin(environment, "host 1", None))
+    assert origins[0] == BuildOrigin(id="0190-b", number=42, job="0190-j", commit=COMMIT)
     assert origins[1].id == origins[0].id
 
 
 def test_outside_buildkite_the_run_is_the_build() -> None:
-    assert build_origin(None, "host 1", COMMIT, COMMIT) == BuildOrigin(
-        id="host 1", commit=COMMIT, baseline_commit=COMMIT
-    )
+    assert build_origin(None, "host 1", COMMIT) == BuildOrigin(id="host 1", commit=COMMIT)
 
 
 @pytest.mark.parametrize("commit", ["HEAD", "main", "", None, "a" * 12, "../" + "a" * 40])
 def test_what_is_no_commit_is_unknown(commit: str | None) -> None:
     job = JobEnvironment(job_id="0190-j", commit=commit)
-    assert build_origin(job, "host 1", COMMIT, None).commit == COMMIT
-    origin = build_origin(job, "host 1", commit, commit)
-    assert (origin.id, origin.commit, origin.baseline_commit) == ("0190-j", None, None)
+    assert build_origin(job, "host 1", COMMIT).commit == COMMIT
+    origin = build_origin(job, "host 1", commit)
+    assert (origin.id, origin.commit) == ("0190-j", None)
 
 
 TEXT = """
@@ -642,21 +637,16 @@ def test_a_run_elsewhere_is_its_host_and_its_beginning(tmp_path: Path) -> None:
     origin = origin_of_run(plan, COMMIT)
     assert origin is not None
     assert origin.id == f"{os.uname().nodename} {read_run(plan.directory).started_at}"
-    assert (origin.commit, origin.baseline_commit) == (COMMIT, None)
+    assert origin.commit == COMMIT
 
 
-def test_a_job_is_its_build_and_the_baselines_repository_has_a_commit_of_its_own(
-    tmp_path: Path,
-) -> None:
-    head = tmp_path / "base" / ".git" / "HEAD"
-    head.parent.mkdir(parents=True)
-    head.write_text(BASE + "\n")
+def test_a_job_is_its_build(tmp_path: Path) -> None:
     plan = replace(plan_of(tmp_path), environment=JOB)
     write_run(plan.directory, identify(plan))
     origin = origin_of_run(plan, COMMIT)
     assert origin is not None
     assert (origin.id, origin.job) == ("0190-b", "0190-j")
-    assert (origin.commit, origin.baseline_commit) == (COMMIT, BASE)
+    assert origin.commit == COMMIT
 
 
 def test_a_run_that_nothing_describes_is_unknown_and_no_error(tmp_path: Path) -> None:

@@ -6,12 +6,20 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import facts
-from ci_doctor.correctness.report.picture import order_tables, tables
+from ci_doctor.correctness.report.picture import order_tables, start_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.facts.correctness import PermutationTest, RequestBound
+from ci_doctor.model.facts.correctness import (
+    ControlOutcome,
+    ControlResult,
+    PermutationTest,
+    ProofReading,
+    RequestBound,
+    SharedRead,
+    SharedUse,
+)
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import Verdict
@@ -252,3 +260,26 @@ def test_passes_that_the_gate_holds_for_the_same_are_counted_byte_for_byte() -> 
     assert "passes     requests that differ inside a start, byte for byte: B1 1" in lines_of(
         picture(made)
     )
+
+
+def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
+    one, other = result("A1", "x"), result("B1", "x")
+    one = replace(one, start=replace(one.start, devices="1"))
+    read = SharedRead(path="/tmp/cache", writer="A1")
+    use = SharedUse(written=("/tmp/cache",), count=5, read=(read,), unseen="too many")
+    proof = ProofReading(service="vllm", met=True, metric="hits", before=0, after=3)
+    control = ControlOutcome(result=ControlResult.CHANGED, request="r0")
+    start = replace(other.start, devices="0", control=control)
+    made = experiment(one, replace(other, shared=use, proof=(proof,), start=start))
+    told = facts(made, decided(made, 1), ())
+    tables = tuple(start_tables(told, control=True))
+    assert titled(tables, "Devices")[1:] == ["0 B1", "1 A1"]
+    assert titled(tables, "Proof")[1:] == ["B1 vllm hits 0 -> 3, rose by 3 (> 0)"]
+    assert titled(tables, "Shared files")[1:] == [
+        "B1 read /tmp/cache, which changed while A1 ran",
+        "B1 may have read more: too many",
+        "all changed while starts ran: /tmp/cache, and 2 more",
+    ]
+    assert titled(tables, "Control")[1:] == ["B1 r0 with a changed prompt got another answer"]
+    (off,) = start_tables(facts(SAME, decided(SAME, 1), ()), control=False)
+    assert lines_of(off)[0].startswith("off (control = false)")

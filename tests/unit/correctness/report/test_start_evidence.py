@@ -8,7 +8,6 @@ from ci_doctor.correctness.report.start_evidence import (
     archive_use,
     device_findings,
     device_split,
-    device_tables,
     drift_findings,
 )
 from ci_doctor.correctness.results import StartResult
@@ -81,13 +80,6 @@ def test_few_starts_only_may_follow_it() -> None:
         assert all(
             each.severity is Severity.NOTE and "may follow" in each.summary for each in findings
         )
-
-
-def test_the_table_names_the_starts_of_each_device() -> None:
-    (table,) = device_tables(made(2, BY_DEVICE))
-    assert sorted(row.label for row in table.rows) == ["0", "1"]
-    plain = ArmStart(arm=Arm.BASELINE, number=1)
-    assert list(device_tables([result(plain)])) == []
 
 
 def starts(archived: Sequence[tuple[str | None, str]], today: str) -> list[ArmStart]:

@@ -254,13 +254,6 @@ def test_steps_know_their_place_by_begin_those_without_a_time_come_last() -> Non
     assert [row.rank for row in _rows(*steps).rows] == [1, 2, 0]
 
 
-def test_the_critical_path_is_marked_and_counted() -> None:
-    rows = _rows(a_step("s"), a_step("t", a_job(job="other")), critical_path=(JOB,))
-
-    assert [row.is_critical for row in rows.rows] == [True, False]
-    assert rows.critical == 1
-
-
 def test_failures_are_steps_whose_last_attempt_did_not_pass() -> None:
     hidden = a_step("h", a_job(verdict="failed"), a_job(attempt=1))
     failed = a_step("f", a_job(verdict="failed"))
@@ -347,7 +340,6 @@ BUILDS = st.builds(
     causes=st.lists(CAUSES, max_size=2).map(tuple),
     missing=TEXTS,
     duplicates=TEXTS,
-    critical_path=TEXTS,
     knows_queue=st.booleans(),
 )
 

@@ -14,7 +14,7 @@ from ci_doctor.render.html.pairs import (
     runs,
     segment_runs,
 )
-from ci_doctor.render.html.texts import clipped, day, prose, value
+from ci_doctor.render.html.templating import clipped, day, prose, value
 from tests.unit.render.strategies import TEXT, patient
 
 
