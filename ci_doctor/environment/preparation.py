@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -14,10 +15,8 @@ from ci_doctor.config.decoding import decode_section, variable_name
 from ci_doctor.config.loading import Config
 from ci_doctor.environment import determinism, exports, rules
 from ci_doctor.environment.detection import read_project
-from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import IfMissing, SetupEnvSettings, Verify
-from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
 from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
@@ -28,6 +27,10 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import EVALUATION, PREPARED
 from ci_doctor.render.formatting import amount
 
+if TYPE_CHECKING:
+    # Loaded where pins are decided: a command that measures prepares nothing.
+    from ci_doctor.environment.pins import Pins
+
 # Acts on files and processes: what a job's environment needs, with pins that builds have tried.
 
 
@@ -35,7 +38,7 @@ class Pinning(Struct, frozen=True, kw_only=True):
     """`pins` of the projects `labels`, all `findings`, and how each pin was proven: lines, facts."""
 
     labels: tuple[str, ...]
-    pins: Pins
+    pins: "Pins"
     findings: tuple[Finding, ...]
     proof_lines: tuple[str, ...] = ()
     proofs: tuple[ProofFact, ...] = ()
@@ -135,6 +138,9 @@ def pin_projects(
 
     Raises UsageError if git is needed and missing.
     """
+    from ci_doctor.environment.pins import decide_pins
+    from ci_doctor.environment.versions import compute_version
+
     verify = settings.verify
     fallback = settings.allow_fallback
     labels = tuple(project.label for project in projects)
@@ -178,7 +184,7 @@ def pin_projects(
     )
 
 
-def _proofs(pins: Pins, proofs: Sequence[ProofFact]) -> tuple[ProofFact, ...]:
+def _proofs(pins: "Pins", proofs: Sequence[ProofFact]) -> tuple[ProofFact, ...]:
     """`proofs`, and an entry for each pin that no build was asked to prove.
 
     A build shows that it takes the pin, and not that an uncertain version is the right one.

@@ -22,6 +22,11 @@ def excerpt_of(line: str, most: int = LONGEST_EXCERPT) -> str:
     return f"{text[:end].rstrip()} {_MORE}".lstrip()
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a table that is written as a text."""
+    return frozenset(text.split())
+
+
 # A rule of lint: what it means, with examples on which it must and must not report.
 
 

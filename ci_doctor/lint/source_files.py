@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.lint_rule import Place, Unreadable, Violation
+from ci_doctor.lint.lint_rule import Place, Unreadable, Violation, word_set
 from ci_doctor.system.files.opening import read_regular
 
 
@@ -76,46 +76,10 @@ _SHEBANG: Final = re.compile(r"#![ \t]*(?P<path>\S+)[ \t]*(?P<rest>[^\n]*)")
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH, "ash": Shell.SH}
 _OTHER_SHELLS: Final = frozenset({"zsh", "ksh", "ksh93", "mksh"})
 # Read for what they say of variables and values, which rules over several files compare.
-_EVIDENCE: Final = frozenset(
-    [
-        ".bazel",
-        ".c",
-        ".cc",
-        ".cfg",
-        ".cmake",
-        ".conf",
-        ".cpp",
-        ".cu",
-        ".cuh",
-        ".cxx",
-        ".env",
-        ".go",
-        ".gradle",
-        ".groovy",
-        ".h",
-        ".hip",
-        ".hpp",
-        ".in",
-        ".ini",
-        ".ipynb",
-        ".j2",
-        ".java",
-        ".jinja",
-        ".js",
-        ".json",
-        ".kt",
-        ".mjs",
-        ".mk",
-        ".ps1",
-        ".pyi",
-        ".pyx",
-        ".rb",
-        ".rs",
-        ".swift",
-        ".tmpl",
-        ".ts",
-        ".txt",
-    ]
+_EVIDENCE: Final = word_set(
+    ".bazel .c .cc .cfg .cmake .conf .cpp .cu .cuh .cxx .env .go .gradle .groovy .h .hip .hpp .in "
+    ".ini .ipynb .j2 .java .jinja .js .json .kt .mjs .mk .ps1 .pyi .pyx .rb .rs .swift .tmpl .ts "
+    ".txt"
 )
 _EVIDENCE_NAMES: Final = frozenset({"Jenkinsfile", "Justfile", "Makefile", "justfile", "makefile"})
 # Programs that a build tool writes into each repository, and nobody there mends.

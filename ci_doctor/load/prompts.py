@@ -269,6 +269,33 @@ def with_prompt(request: Request, change: Callable[[Cut], Cut]) -> Request:
     return replace(request, body={**request.body, key: changed})
 
 
+def contents_of(request: Request) -> list[Cut]:
+    """All texts or token ids of a prompt, message by message; empty if a message holds something else."""
+    messages = request.body.get("messages")
+    if isinstance(messages, list) and all(isinstance(each, dict) for each in messages):
+        texts = [each["content"] for each in messages if each.get("content") is not None]
+        return texts if all(isinstance(each, str) for each in texts) else []
+    prompt_cut = _cut_of(request.body)
+    return [prompt_cut[1]] if prompt_cut is not None else []
+
+
+def with_contents(request: Request, change: Callable[[Cut, int], Cut]) -> Request:
+    """The request with what `change` makes of each content, given the length of those before it."""
+    changed: list[Cut] = []
+    begin = 0
+    for each in contents_of(request):
+        changed.append(change(each, begin))
+        begin += len(each)
+    if "messages" not in request.body:
+        return with_prompt(request, lambda _cut: changed[0])
+    rest = iter(changed)
+    messages = [
+        each if each.get("content") is None else {**each, "content": next(rest)}
+        for each in request.body["messages"]
+    ]
+    return replace(request, body={**request.body, "messages": messages})
+
+
 def halved(count: int, most: int) -> Iterator[int]:
     """At most `most` lengths below `count`, each half of the one before, down to 1."""
     for _ in range(most):

@@ -8,61 +8,42 @@ observation is out, whatever else speaks for it.
 """
 
 import itertools
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.trials import TrialSend
-from ci_doctor.load.prompts import PROMPT_KEYS, halved, parameters_of, prompt_length, prompt_of
-from ci_doctor.load.requests import Request
+from ci_doctor.correctness.localise.traits import (
+    CHARACTERS,
+    MARKS,
+    MOST_NAMES,
+    CausePart,
+    SendTable,
+    common,
+    parameters,
+    targets,
+    thresholds,
+    visible,
+)
 
-# Predicates of numbers, of so many requests and words at most: a start tells no more of more.
-_MOST_NAMES = 48
-_MOST_WORDS = 60
 _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
-# Servers keep what they have read of a prompt in blocks of so many tokens.
-_BLOCKS = (8, 16, 32, 64, 128, 256)
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
 _CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
 _SURE = 0.75
+# What costs more is nothing but the start of a search for two conditions at once.
+_CHEAP = 3
 # A request that is sent so often in groups and never differs is not one of those that do.
 _OFTEN = 4
-_WORD = re.compile(r"\w{3,}")
-_CHARACTERS = (
-    (re.compile(r"[^\x00-\x7f]"), "a character that is not ASCII", 2.5),
-    (re.compile(r"\d"), "a digit", 4.5),
-    (re.compile(r"\n"), "a new line", 4.5),
-    (re.compile(r"[^\w\s]"), "a sign", 4.5),
-    (re.compile(r"[A-Z]"), "a capital", 4.5),
-)
-
-Lane = Sequence[TrialSend]
-
-
-class CausePart(Struct, frozen=True):
-    """A target or a context: in words, how much it claims (`cost`), and its sends as bits.
-
-    Parts of one `family` differ in a number alone. `trait`: it claims something of what the requests
-    hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
-    exact time.
-    """
-
-    family: str
-    words: str
-    cost: float
-    mask: int
-    trait: bool = False
-    unsure: int = 0
+# So many requests after one of some kind are told from all later ones.
+_LONGEST_SPAN = 6
+_KINDS = {kind for _, kind, _ in CHARACTERS}
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -84,7 +65,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     @property
     def traits(self) -> int:
         """How many traits of requests it claims."""
-        return self.target.trait + self.context.trait
+        return len(self.target.both) or self.target.trait + self.context.trait
 
     @property
     def family(self) -> tuple[str, str]:
@@ -92,213 +73,38 @@ class Cause(Struct, frozen=True, kw_only=True):
         return self.target.family, self.context.family
 
     def in_words(self) -> str:
-        """`each request differs from the 10th of a start on`."""
-        verb = "differs" if self.target.words.startswith("each ") else "differ"
+        """`any request differs from the 10th of a start on`."""
+        verb = "differs" if self.target.words.startswith("any ") else "differ"
         context = f" {self.context.words}" if self.context.words else ""
-        return f"{self.target.words} {verb}{context}"
+        parts = [part for each in (self.target, self.context) for part in each.both or (each,)]
+        equal = [part.below for part in parts if part.is_open]
+        numbers = f" ({' and '.join(f'{each:g}' for each in equal)}: equal)" if equal else ""
+        return f"{self.target.words} {verb}{context}{numbers}"
 
 
-class SendTable:
-    """All sends of some starts, one start after the other, each with a bit of its own.
-
-    `plain` are the names of requests that are sent as they are, and not as changed copies.
-    """
-
-    def __init__(
-        self, lanes: Sequence[Lane], requests: Mapping[str, Request], plain: Collection[str]
-    ) -> None:
-        self.lanes = lanes
-        self.plain = plain
-        self.requests = requests
-        self.prompts = {name: prompt_of(each) for name, each in requests.items()}
-        self.sends = [send for lane in lanes for send in lane]
-        self.places = [place for lane in lanes for place in range(len(lane))]
-        # The name of each send that differs, the first one first.
-        self.wrong_names = list(dict.fromkeys(each.name for each in self.sends if each.wrong))
-        self._bits: dict[str, int] = defaultdict(int)
-        for place, each in enumerate(self.sends):
-            self._bits[each.name] |= 1 << place
-        # The bits of each start, and of each block under way together.
-        ends = itertools.accumulate(map(len, lanes), initial=0)
-        self.lane_bits = [
-            ((1 << len(lane)) - 1) << begin for begin, lane in zip(ends, lanes, strict=False)
-        ]
-        self.together = list(_together(lanes))
-
-    def mask(self, holds: Iterable[bool]) -> int:
-        """The bits of the sends for which it holds."""
-        return sum(1 << place for place, each in enumerate(holds) if each)
-
-    def named(self, names: Iterable[str]) -> int:
-        """The bits of the sends of these requests."""
-        bits = 0
-        for name in names:
-            bits |= self._bits.get(name, 0)
-        return bits
-
-
-def _together(lanes: Sequence[Lane]) -> Iterator[int]:
-    """The bits of each group of sends that were under way at once."""
-    place = 0
-    for lane in lanes:
-        for _, group in itertools.groupby(lane, key=lambda each: each.block):
-            block = list(group)
-            if block[0].at_once > 1:
-                yield ((1 << len(block)) - 1) << place
-            place += len(block)
-
-
-def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> Iterator[CausePart]:
-    """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
-    bits: dict[float, int] = defaultdict(int)
-    for place, value in enumerate(values):
-        bits[value] |= 1 << place
-    mask = (1 << len(values)) - 1
-    for below, value in itertools.pairwise(sorted(bits)):
-        mask &= ~bits[below]
-        yield CausePart(family, text.format(f"{abs(value):g}"), cost, mask)
-
-
-def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
-    """Which requests may be meant: all, those of one kind, or some of the `names`."""
-    traits = [*_of_bodies(table), *_of_prompts(table, names[:_MOST_NAMES])]
-    traits += _of_two_keys(table, names)
-    answers = [each.answer_tokens for each in table.sends]
-    traits += thresholds(answers, "answer", "requests with {} tokens of answer or more", 4.5)
-    every = CausePart("any", "each request", 0, table.mask(True for _ in table.sends))
-    named = _named_ones(table, names[:_MOST_NAMES])
-    return [every, *named, *(replace(each, trait=True) for each in traits)]
-
-
-def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    prompts, requests = table.prompts, table.requests
-    for name in names:
-        same_prompt = [each for each, text in prompts.items() if text == prompts[name]]
-        words = f"requests with the prompt of {name}"
-        yield CausePart(f"prompt of {name}", words, 4, table.named(same_prompt))
-        body = requests[name].body
-        same_body = [each for each, other in requests.items() if other.body == body]
-        words = f"requests with the prompt and the parameters of {name}"
-        yield CausePart(f"all of {name}", words, 5, table.named(same_body))
-    plain = [name for name in names if name in table.plain]
-    if len(plain) < 2:
-        return
-    listed = ", ".join(plain)
-    texts = {prompts[name] for name in plain}
-    same_prompts = [each for each, text in prompts.items() if text in texts]
-    yield CausePart("some", f"the prompts of {listed}", 6 + len(plain), table.named(same_prompts))
-    bodies = [requests[name].body for name in plain]
-    same_bodies = [each for each, other in requests.items() if other.body in bodies]
-    yield CausePart(
-        "some bodies", f"the requests {listed}", 6.5 + len(plain), table.named(same_bodies)
-    )
-
-
-def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    prompts = table.prompts
-    lengths = [_length(table.requests[each.name]) for each in table.sends]
-    yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
-    shorter = [-each for each in lengths]
-    yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
-    tokens = [each.prompt_tokens for each in table.sends]
-    for unit, sizes in (("tokens", tokens), ("characters", lengths)):
-        for block in _BLOCKS:
-            mask = table.mask(size > 0 and size % block == 0 for size in sizes)
+def _pairs_of_traits(parts: Sequence[CausePart]) -> Iterator[CausePart]:
+    """Requests that are of two kinds at once."""
+    for one, other in itertools.combinations([each for each in parts if each.trait], 2):
+        mask = one.mask & other.mask
+        if mask not in {one.mask, other.mask}:
+            text = f"of the {one.words}, the {other.words}"
+            if one.family.startswith("has ") and other.family.startswith("has "):
+                text = f"{one.words} and {other.words.removeprefix('requests with ')}"
+            family = f"{one.family} and {other.family}"
             yield CausePart(
-                f"{unit} in blocks", f"prompts of a multiple of {block} {unit}", 3.8, mask
+                family, text, one.cost + other.cost - 0.8, mask, trait=True, both=(one, other)
             )
-    for pattern, kind, cost in _CHARACTERS:
-        mask = table.named(each for each, text in prompts.items() if pattern.search(text))
-        yield CausePart(kind, f"prompts with {kind}", cost, mask)
-    yield from _of_beginnings(table, names)
-    for end in sorted({prompts[name][-1:] for name in names} - {""}):
-        mask = table.named(each for each, text in prompts.items() if text.endswith(end))
-        yield CausePart(f"ends with {end}", f"prompts that end with `{end}`", 4.3, mask)
-    # A fault of a word, or of a sign, shows in all that differ.
-    signs = _in_all([set(prompts[name]) for name in names])
-    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
-        mask = table.named(each for each, text in prompts.items() if sign in text)
-        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask)
-    words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
-    for word in sorted(_in_all([words[name] for name in names]))[:_MOST_WORDS]:
-        mask = table.named(each for each in prompts if word in words[each])
-        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask)
 
 
-def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    prompts = table.prompts
-    known = set()
-    # A beginning is that of a request of the run, if one has it.
-    for name in sorted(names, key=lambda each: each not in table.plain):
-        shared = {_common(prompts[name], prompts[each]) for each in names if each in table.plain}
-        for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32, *shared} - {0}):
-            begin = prompts[name][:size]
-            if len(begin) < len(prompts[name]) and begin not in known:
-                known.add(begin)
-                mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
-                text = f"prompts with the first {size} characters of {name}"
-                yield CausePart(f"begins as {name}", text, 5.5, mask)
-
-
-def _in_all(sets: Sequence[set[str]]) -> set[str]:
-    return set.intersection(*sets) if sets else set()
-
-
-def _length(request: Request) -> int:
-    length = prompt_length(request)
-    return length.count if length else len(prompt_of(request))
-
-
-def parameters(request: Request) -> dict[str, Any]:
-    """What a body says beside the prompt, as texts and numbers."""
-    given = {}
-    for key, value in parameters_of(request).items():
-        if key not in PROMPT_KEYS:
-            is_plain = isinstance(value, (int, float, str))
-            given[key] = value if is_plain else repr(value)
-    return given
-
-
-def _of_bodies(table: SendTable) -> Iterator[CausePart]:
-    given = {name: parameters(each) for name, each in table.requests.items()}
-    # In the order in which they were sent: of causes that cost as much, the first one is named.
-    used = list(dict.fromkeys(each.name for each in table.sends))
-    for key in sorted({key for name in used for key in given[name]}):
-        has = {name: values[key] for name, values in given.items() if key in values}
-        yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has))
-        lacking = table.named(given.keys() - has.keys())
-        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
-        values = list(dict.fromkeys(has[name] for name in used if name in has))
-        for value in values[:_MOST_NAMES]:
-            equal = [name for name in has if has[name] == value]
-            text = f"requests with `{key}` {str(value)[:60]}"
-            yield CausePart(f"{key}={value}", text, 3.5, table.named(equal))
-        yield from _of_numbers(table, key, has, values)
-
-
-def _of_numbers(
-    table: SendTable, key: str, has: Mapping[str, Any], values: Sequence[Any]
-) -> Iterator[CausePart]:
-    """From each number of a parameter on, and up to it; `has` are the values by request."""
-    numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
-    steps = sorted(each for each in values if type(each) in {int, float})
-    for lower, upper in itertools.pairwise(steps):
-        least = [name for name, value in numbers.items() if value >= upper]
-        text = f"requests with `{key}` {upper:g} or more"
-        yield CausePart(f"{key} or more", text, 3.2, table.named(least))
-        most = [name for name, value in numbers.items() if value <= lower]
-        text = f"requests with `{key}` {lower:g} or less"
-        yield CausePart(f"{key} or less", text, 3.2, table.named(most))
-
-
-def _of_two_keys(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    """Requests that have both of two keys, of those that all the `names` have."""
-    given = {name: parameters(each) for name, each in table.requests.items()}
-    keys = sorted(_in_all([set(given[name]) for name in names]))
-    for one, other in itertools.combinations(keys, 2):
-        both = [name for name, has in given.items() if one in has and other in has]
-        text = f"requests with `{one}` and `{other}`"
-        yield CausePart(f"has {one} and {other}", text, 5.2, table.named(both))
+def _pairs_of_contexts(parts: Sequence[CausePart]) -> Iterator[CausePart]:
+    """Two things that must hold of what came before, none of them a trait."""
+    simple = [each for each in parts if not each.trait and not each.unsure and each.cost <= _CHEAP]
+    for one, other in itertools.combinations(simple, 2):
+        mask = one.mask & other.mask
+        if one.family != other.family and mask not in {one.mask, other.mask}:
+            text = f"{one.words} and {other.words}"
+            family = f"{one.family} and {other.family}"
+            yield CausePart(family, text, one.cost + other.cost + 0.8, mask, both=(one, other))
 
 
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -310,24 +116,38 @@ def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart
     yield from _of_order(table)
     yield from _of_sums(table)
     yield from _of_memory(table)
+    twins = 0
+    for block in table.together:
+        names = {table.sends[at].name for at in _places_in(block)}
+        for prompt, count in Counter(table.prompts[each] for each in names).items():
+            same = [each for each in names if table.prompts[each] == prompt]
+            twins |= block & table.named(same) if count > 1 else 0
+    yield CausePart("beside the same", "at once with a request that has the same prompt", 2, twins)
     yield from _of_earlier(table, kinds)
 
 
 def _of_order(table: SendTable) -> Iterator[CausePart]:
-    places = [place + 1 for place in table.places]
-    yield CausePart("first", "as the first of a start", 1, table.mask(each == 1 for each in places))
-    for least in range(2, max(places, default=0) + 1):
+    at: dict[int, int] = defaultdict(int)
+    for send, place in enumerate(table.places):
+        at[place + 1] |= 1 << send
+    yield CausePart("first", "as the first of a start", 1, at[1])
+    after, until = table.later, at[1]
+    for least in range(2, len(at) + 1):
         text = f"{ordinal(least)} request of a start"
-        mask = table.mask(each >= least for each in places)
-        yield CausePart("from", f"from the {text} on", 1.5, mask)
-        mask = table.mask(each == least for each in places)
-        yield CausePart("only", f"as the {text}", 2.5, mask)
-        mask = table.mask(each <= least for each in places)
-        yield CausePart("until", f"up to the {text}", 5, mask)
+        until |= at[least]
+        yield CausePart("from", f"from the {text} on", 1.5, after)
+        yield CausePart("only", f"as the {text}", 2.5, at[least])
+        yield CausePart("until", f"up to the {text}", 5, until)
+        after &= ~at[least]
+    wrong = [place for place, bits in at.items() if bits & table.wrong]
+    if wrong and min(wrong) < max(wrong):
+        first, last = min(wrong), max(wrong)
+        text = f"as the {ordinal(first)} to the {ordinal(last)} request of a start"
+        yield CausePart("window", text, 3, sum(at[each] for each in range(first, last + 1)))
     for period in range(2, _LONGEST_PERIOD + 1):
         for first in range(1, period + 1):
             listed = ", ".join(str(first + turn * period) for turn in range(3))
-            mask = table.mask(each % period == first % period for each in places)
+            mask = sum(at[each] for each in range(first, len(at) + 1, period))
             text = f"as every {ordinal(period)} request of a start ({listed}, …)"
             yield CausePart("every", text, 2.5, mask)
 
@@ -341,7 +161,7 @@ def ordinal(number: int) -> str:
 
 def _of_sums(table: SendTable) -> Iterator[CausePart]:
     length = {name: len(text) for name, text in table.prompts.items()}
-    sums: tuple[tuple[str, str, float, Callable[[TrialSend], float]], ...] = (
+    sums: tuple[tuple[str, str, float, Callable[[Any], float]], ...] = (
         ("answer tokens", "once a start has answered {} tokens", 2.4, lambda each: each.answer_tokens),
         ("tokens", "once a start has served {} tokens, prompts and answers", 2.5, lambda each: each.prompt_tokens + each.answer_tokens),
         ("prompt tokens", "once a start has got {} tokens of prompts", 2.6, lambda each: each.prompt_tokens),
@@ -387,6 +207,7 @@ _MEMORY: tuple[tuple[str, str, float], ...] = (
     ("distinct", "once a start has got {} different prompts", 3),
     ("since", "if {} or more others came since the same prompt", 3.5),
     ("prefix", "after a prompt that shares its first {} characters", 2),
+    ("begun", "after a shorter prompt with which its own begins", 2.5),
     ("other prefix", "after another prompt that shares its first {} characters", 2.2),
     ("prefix in a row", "right after another prompt that shares its first {} characters", 2.4),
     ("shorter prefix", "after another, shorter prompt that shares its first {} characters", 2.6),
@@ -400,6 +221,11 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
     """What a server that remembers prompts may know of one."""
     rows: list[tuple[float, ...]] = []
     for lane in table.lanes:
+        names = tuple(each.name for each in lane)
+        if names in table.remembered:
+            rows += table.remembered[names]
+            continue
+        begin = len(rows)
         texts = [table.prompts[each.name] for each in lane]
         bodies = [table.requests[each.name].body for each in lane]
         for place, text in enumerate(texts):
@@ -410,6 +236,7 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
                 if one == text
             ]
             rows.append(_remembered(text, before, alike))
+        table.remembered[names] = rows[begin:]
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
     yield from _of_other_parameters(table)
@@ -421,9 +248,12 @@ def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
     for key in sorted({key for each in table.sends for key in given[each.name]}):
         is_other = []
         for lane in table.lanes:
-            known = [(table.prompts[each.name], given[each.name].get(key)) for each in lane]
-            for place, (text, value) in enumerate(known):
-                is_other.append(any(one == text and it != value for one, it in known[:place]))
+            known: dict[str, set[Any]] = defaultdict(set)
+            for each in lane:
+                values = known[table.prompts[each.name]]
+                value = given[each.name].get(key)
+                is_other.append(bool(values - {value}))
+                values.add(value)
         words = f"if the same prompt came before with another `{key}`"
         yield from thresholds(is_other, f"another {key}", words, 1.8)
 
@@ -435,11 +265,12 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
     """
     again = before.count(text)
     last = before[-1] if before else text
-    common = {each: _common(text, each) for each in set(before)}
-    others = {each: size for each, size in common.items() if each != text}
+    shared = {each: visible(text[: common(text, each)]) for each in set(before)}
+    others = {each: size for each, size in shared.items() if each != text}
     shorter = [size for each, size in others.items() if len(each) < len(text)]
     prefixes = (
-        max(common.values(), default=0),
+        max(shared.values(), default=0),
+        _SHORTEST_PREFIX * any(_goes_on(text, each) for each in shared),
         max(others.values(), default=0),
         others.get(last, 0),
         max(shorter, default=0),
@@ -452,8 +283,8 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
         any(alike),
         not again,
         again == 1,
-        len(common) < len(before),
-        len(common),
+        len(shared) < len(before),
+        len(shared),
         # How many others came since the same prompt; at once is as never.
         (before[::-1].index(text) or -1) if again else -1,
         *(each if each >= _SHORTEST_PREFIX else 0 for each in prefixes),
@@ -463,10 +294,11 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
     )
 
 
-@lru_cache(maxsize=1 << 16)
-def _common(one: str, other: str) -> int:
-    most = min(len(one), len(other))
-    return next((place for place in range(most) if one[place] != other[place]), most)
+def _goes_on(text: str, earlier: str) -> bool:
+    """Whether a prompt begins with the whole of an earlier one, in whole messages if it is a chat."""
+    rest = text[len(earlier) :]
+    is_chat = text[:1] in MARKS and earlier[:1] in MARKS
+    return bool(rest) and text.startswith(earlier) and (not is_chat or rest[0] in MARKS)
 
 
 def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -474,12 +306,12 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
     unanswered = table.mask(each.wrong is None for each in table.sends)
     text = "after a request without an answer"
     yield CausePart("after none", text, 2.5, _before(table, unanswered))
-    names = list(dict.fromkeys(each.name for each in table.sends))[:_MOST_NAMES]
+    names = list(dict.fromkeys(each.name for each in table.sends))[:MOST_NAMES]
     sent = {}
     for name in names:
         text = table.prompts[name]
         sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
-    earlier = [each for each in kinds if each.family not in {"any", "answer"}]
+    earlier = [each for each in kinds if each.family != "any"]
     earlier += [CausePart(name, name, 2, sent[name]) for name in names]
     for each in earlier:
         places = (
@@ -489,34 +321,77 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         )
         for family, text, cost, mask in places:
             family_of, words = f"{family} {each.family}", f"{text} {each.words}"
-            yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
-    yield from _of_counts(table, earlier[: -len(names)])
+            # Of some certain requests each one must have been it.
+            if family == "right after" or not each.family.startswith("some"):
+                yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
+        near = last = _right_before(table, each.mask)
+        for count in range(2, _LONGEST_SPAN + 1):
+            last = _right_before(table, last)
+            near |= last
+            words = f"as one of the {count} requests after {each.words}"
+            yield CausePart(f"soon {each.family}", words, each.cost + 2.3, near, each.trait)
+    yield from _of_counts(table, [each for each in earlier if each.trait])
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):
         text = f"after {one} and {other}"
-        yield CausePart(text, text, 5.5, after[one] & after[other])
+        yield CausePart(text, text, 5.5, after[one] & after[other], needs=2)
     for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
         text = f"after {one}, {other} and {third}"
-        yield CausePart(text, text, 7.5, after[one] & after[other] & after[third])
+        yield CausePart(text, text, 7.5, after[one] & after[other] & after[third], needs=3)
 
 
 def _of_counts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """The first, each second, … of a kind, and what comes after several of it."""
     for each in kinds:
-        text = f"as the first of the {each.words} in a start"
-        first = each.mask & ~_without_first(table, each.mask)
-        yield CausePart(f"first {each.family}", text, each.cost + 1.2, first, each.trait)
-        for period in range(2, _MOST_BEFORE + 1):
-            text = f"as every {ordinal(period)} of the {each.words} in a start"
-            mask = _every(table, each.mask, period)
-            yield CausePart(f"every {each.family}", text, each.cost + 2.4, mask, each.trait)
-        left = each.mask
-        for count in range(2, _MOST_BEFORE + 1):
-            left = _without_first(table, left)
-            text = f"after {count} {each.words}"
-            yield CausePart(
-                f"after some {each.family}", text, each.cost + 2.2, _before(table, left), each.trait
+        if _before(table, each.mask) & table.wrong != table.wrong != each.mask & table.wrong:
+            continue
+        places = list(_places(table, each.mask))
+        parts = [
+            (
+                "first",
+                f"as the first of the {each.words} in a start",
+                1.2,
+                _bits(x[:1] for x, _ in places),
             )
+        ]
+        for count in range(2, _MOST_BEFORE + 1):
+            text = f"as every {ordinal(count)} of the {each.words} in a start"
+            parts.append(("every", text, 2.4, _bits(x[count - 1 :: count] for x, _ in places)))
+            after = 0
+            for at, lane in places:
+                if len(at) >= count:
+                    after |= lane & ~((2 << at[count - 1]) - 1)
+            parts.append(("after some", f"after {count} {each.words}", 2.2, after))
+        for family, text, cost, mask in parts:
+            yield CausePart(f"{family} {each.family}", text, each.cost + cost, mask, each.trait)
+
+
+def _of_itself(table: SendTable, part: CausePart) -> Iterator[CausePart]:
+    """From the second, third, … request of a kind on."""
+    places = list(_places(table, part.mask))
+    for count in range(1, _MOST_BEFORE + 1):
+        mask = 0
+        for at, lane in places:
+            if len(at) > count:
+                mask |= lane & ~((2 << at[count - 1]) - 1)
+        text = f"from the {ordinal(count + 1)} of them in a start on"
+        yield CausePart("from its own", text, 2 + part.cost / 2, mask, trait=True, lack=part.lack)
+
+
+def _places(table: SendTable, mask: int) -> Iterator[tuple[list[int], int]]:
+    """For each start the places of these bits, and the bits of the start."""
+    for lane in table.lane_bits:
+        yield list(_places_in(mask & lane)), lane
+
+
+def _places_in(bits: int) -> Iterator[int]:
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
+
+
+def _bits(places: Iterable[Sequence[int]]) -> int:
+    return sum(1 << each for at in places for each in at)
 
 
 def _before(table: SendTable, mask: int) -> int:
@@ -529,31 +404,9 @@ def _before(table: SendTable, mask: int) -> int:
     return holds
 
 
-def _without_first(table: SendTable, mask: int) -> int:
-    """The sends without the first of each start."""
-    for lane in table.lane_bits:
-        mask &= ~(mask & lane & -(mask & lane))
-    return mask
-
-
-def _every(table: SendTable, mask: int, period: int) -> int:
-    """Of these sends, each second, third, … one of a start."""
-    holds = 0
-    for lane in table.lane_bits:
-        bits = mask & lane
-        count = 0
-        while bits:
-            lowest = bits & -bits
-            count += 1
-            if count % period == 0:
-                holds |= lowest
-            bits ^= lowest
-    return holds
-
-
 def _right_before(table: SendTable, mask: int) -> int:
     """The sends right before which the same start got one of these."""
-    return (mask << 1) & table.mask(place > 0 for place in table.places)
+    return (mask << 1) & table.later
 
 
 def _beside(table: SendTable, mask: int) -> int:
@@ -589,20 +442,32 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
     of_target = [each for each in targets(table, names) if each.mask & wrong == wrong]
     # What came before may be of any kind, whether it differs or not.
-    causes = []
-    for context in contexts(table, targets(table, _neighbours(table))):
-        if (context.mask | context.unsure) & wrong != wrong:
-            continue
-        sure = exact & ~context.unsure
+    # Of a word or a sign, many requests before have one.
+    kinds = [*targets(table, _neighbours(table)), *(each for each in of_target if each.trait)]
+    kinds = [each for each in kinds if not each.lack or each.lack in _KINDS]
+    kinds.sort(key=lambda each: -each.cost)
+    kinds = list({each.mask: each for each in kinds}.values())
+    of_context = [
+        each
+        for each in contexts(table, kinds)
+        if (each.mask | each.unsure) & wrong == wrong
         # What says nothing of most sends, or of all that differ, fits everything.
-        if _SURE * exact.bit_count() > sure.bit_count() or not (wrong & ~context.unsure):
-            continue
-        for target in of_target:
-            mask = target.mask & context.mask
-            if mask & sure == wrong & sure and (
-                not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
-            ):
-                causes.append(Cause(target=target, context=context))
+        and _SURE * exact.bit_count() <= (exact & ~each.unsure).bit_count()
+        and wrong & ~each.unsure
+    ]
+    any_target, any_context = of_target[0], of_context[0]
+    pairs = [(any_target, each) for each in _pairs_of_contexts(of_context)]
+    pairs += [(each, any_context) for each in _pairs_of_traits(of_target)]
+    pairs += list(itertools.product(of_target, of_context))
+    pairs += [(each, own) for each in of_target if each.trait for own in _of_itself(table, each)]
+    causes = []
+    for target, context in pairs:
+        sure = exact & ~context.unsure
+        mask = target.mask & context.mask
+        if mask & sure == wrong & sure and (
+            not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
+        ):
+            causes.append(Cause(target=target, context=context))
     causes.sort(key=lambda each: each.cost)
     return causes
 
@@ -640,6 +505,11 @@ def _fits(
     expected_of: Counter[str] = Counter()
     differing = set()
     for is_whole, bits_of in groups:
+        if strict and not is_whole:
+            # Nobody knows what met what.
+            if any(bits & wrong and not bits & mask for bits in bits_of.values()):
+                return False
+            continue
         for name, bits in bits_of.items():
             expected_of[name] += (bits & mask).bit_count()
             if bits & wrong:

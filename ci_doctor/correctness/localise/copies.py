@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changed copies of a request: what it holds and a copy lacks may be why it differs. Pure."""
 
-import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import parameters
+from ci_doctor.correctness.localise.traits import (
+    BEGINNING,
+    CHARACTERS,
+    CausePart,
+    parameters,
+    said,
+    valued,
+)
 from ci_doctor.correctness.localise.trials import LocalisedDifference
 from ci_doctor.load.prompts import (
     Cut,
@@ -16,17 +24,31 @@ from ci_doctor.load.prompts import (
     halved,
     prompt_length,
     prompt_of,
+    with_contents,
     with_prompt,
 )
 from ci_doctor.load.requests import Request
 
 _PREFIXES = 8
+# So many numbers between two are tried in one start.
+_MOST_SIZES = 12
 # Of so many words each is apart from each other in some copy.
 _WORD_BITS = 4
+_CHAT, _COMPLETION = "/v1/chat/completions", "/v1/completions"
+# One token more or less makes a block whole, or begins one.
+_NEAR = 4
+_LONGEST_LABEL = 60
 _NOT_VARIED = {"model", "stream_options", "user"}
 
 
-def changed_copies(request: Request, subject: LocalisedDifference) -> list[Request]:
+class Copy(Struct, frozen=True):
+    """A changed request. `lacks`: the one thing of its prompt that it has not, as causes name it."""
+
+    request: Request
+    lacks: str = ""
+
+
+def changed_copies(request: Request, subject: LocalisedDifference) -> list[Copy]:
     """The request with another prompt or without a part of it, and with other parameters."""
     copies = []
     length = prompt_length(request)
@@ -36,7 +58,120 @@ def changed_copies(request: Request, subject: LocalisedDifference) -> list[Reque
             # Servers refuse an empty prompt.
             if changed.body != request.body and prompt_of(changed):
                 copies.append(replace(changed, id=f"{request.id}, {text}"))
-    return [*copies, *_with_other_parameters(request, subject)]
+    whole = len(said(request))
+    copies += [_up_to(request, size) for size in halved(whole, _PREFIXES)]
+    copies += [*_with_fewer_messages(request), *_of_another_kind(request, subject)]
+    copies += _with_other_parameters(request, subject)
+    first = _masked(request, "x for its first character", lambda at, _: at > 0)
+    lacking = [Copy(first, BEGINNING)]
+    for pattern, kind, _ in CHARACTERS:
+        lacking.append(Copy(_masked(request, f"x for {kind}", _other_than(pattern)), kind))
+    made = [*map(Copy, copies), *lacking]
+    return [each for each in made if each.request.body != request.body]
+
+
+def _other_than(pattern: re.Pattern[str]) -> Callable[[int, str], bool]:
+    return lambda _, sign: not pattern.match(sign)
+
+
+def _up_to(request: Request, size: int) -> Request:
+    text = f"x behind its first {size} characters"
+    return _masked(request, text, lambda place, _: place < size)
+
+
+def sized_copies(request: Request, part: CausePart) -> list[Request]:
+    """Copies between the two numbers of a part: one for each of some sizes."""
+    if part.least is None or part.below is None:
+        return []
+    low, high = sorted((part.least, part.below))
+    step = max(1.0, (high - low) / _MOST_SIZES)
+    sizes = sorted({int(low + step * turn) for turn in range(1, _MOST_SIZES)} - {low, high})
+    sizes = [each for each in sizes if low < each < high]
+    if part.family.endswith("prefix") or part.family == "beginning":
+        return [_up_to(request, size) for size in sizes]
+    length = prompt_length(request)
+    if part.family in {"long", "short"} and length is not None:
+        unit, rest = length.unit, len(said(request)) - length.count
+        return [
+            replace(
+                with_prompt(request, _repeated(size - rest)),
+                id=f"{request.id}, cut or repeated to {size} {unit}",
+            )
+            for size in sizes
+            if size > rest
+        ]
+    key = part.family.split(" ")[0]
+    if key in request.body and part.family == f"{key} or {part.family.split(' ')[-1]}":
+        return [
+            replace(
+                request, id=f"{request.id} with `{key}` {each}", body={**request.body, key: each}
+            )
+            for each in sizes
+        ]
+    return []
+
+
+def _masked(request: Request, text: str, keeps: Callable[[int, str], bool]) -> Request:
+    """The request with an x for each character that `keeps` (its place, itself) does not keep."""
+
+    def change(cut: Cut, begin: int) -> Cut:
+        if not isinstance(cut, str):
+            return cut
+        return "".join(
+            sign if keeps(begin + place, sign) else "x" for place, sign in enumerate(cut)
+        )
+
+    return replace(with_contents(request, change), id=f"{request.id}, {text}")
+
+
+def text_copies(request: Request, text: str) -> list[Copy]:
+    """The request with x for each place of a text, and with x for all but the text."""
+    return [Copy(_without_text(request, text), text), Copy(_with_text_alone(request, text))]
+
+
+def _without_text(request: Request, text: str) -> Request:
+    x = "x" * len(text)
+    changed = with_contents(
+        request, lambda cut, _: cut.replace(text, x) if isinstance(cut, str) else cut
+    )
+    return replace(changed, id=f"{request.id}, x for `{text}`")
+
+
+def _with_text_alone(request: Request, text: str) -> Request:
+    def change(cut: Cut, _begin: int) -> Cut:
+        if not isinstance(cut, str):
+            return cut
+        parts = cut.split(text)
+        return text.join(
+            "".join(each if each.isspace() else "x" for each in part) for part in parts
+        )
+
+    return replace(with_contents(request, change), id=f"{request.id}, x for all but `{text}`")
+
+
+def _with_fewer_messages(request: Request) -> Iterator[Request]:
+    messages = request.body.get("messages")
+    if not isinstance(messages, list):
+        return
+    for place in range(len(messages) - 1):
+        body = {**request.body, "messages": [*messages[:place], *messages[place + 1 :]]}
+        yield replace(request, id=f"{request.id} without its message {place + 1}", body=body)
+
+
+def _of_another_kind(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
+    """A completion as a chat, and a chat as a completion, where the run has both."""
+    bodies = {each.path: each.body for each in subject.requests}
+    body = {key: value for key, value in request.body.items() if key not in {"prompt", "messages"}}
+    if request.path == _CHAT and "prompt" in bodies.get(_COMPLETION, {}):
+        yield replace(
+            request, id=f"{request.id} as a completion", path=_COMPLETION,
+            body={**body, "prompt": said(request)},
+        )  # fmt: skip
+    if request.path == _COMPLETION and "messages" in bodies.get(_CHAT, {}):
+        message = {"role": "user", "content": said(request)}
+        yield replace(
+            request, id=f"{request.id} as a chat", path=_CHAT, body={**body, "messages": [message]}
+        )
 
 
 def _prompt_changes(
@@ -48,6 +183,10 @@ def _prompt_changes(
         yield f"first {size} of {count} {unit}", _slice(0, size)
     for size in halved(count, 3):
         yield f"last {size} of {count} {unit}", _slice(count - size, count)
+    for size in (*range(count + 1, count + _NEAR + 1), 2 * count):
+        yield f"repeated to {size} {unit}", _repeated(size)
+    for size in range(count - 1, max(0, count - _NEAR), -1):
+        yield f"first {size} of {count} {unit}", _slice(0, size)
     yield "its prompt turned round", _turned
     for bit in range(_WORD_BITS):
         for side in (0, 1):
@@ -56,9 +195,7 @@ def _prompt_changes(
     lengths = filter(None, map(prompt_length, subject.requests))
     longest = max(each.count for each in lengths)
     if longest > count:
-        times = math.ceil(longest / count)
-        yield f"repeated to {longest} {unit}", lambda cut: (cut * times)[:longest]
-    yield "x for what is not ASCII", _ascii
+        yield f"repeated to {longest} {unit}", _repeated(longest)
 
 
 def _without_words(bit: int, side: int) -> Callable[[Cut], Cut]:
@@ -74,14 +211,12 @@ def _without_words(bit: int, side: int) -> Callable[[Cut], Cut]:
     return change
 
 
+def _repeated(size: int) -> Callable[[Cut], Cut]:
+    return lambda cut: (cut * (size // len(cut) + 1))[:size]
+
+
 def _slice(begin: int, end: int) -> Callable[[Cut], Cut]:
     return lambda cut: cut[begin:end]
-
-
-def _ascii(cut: Cut) -> Cut:
-    if isinstance(cut, str):
-        return "".join(each if each.isascii() else "x" for each in cut)
-    return cut
 
 
 def _turned(cut: Cut) -> Cut:
@@ -100,14 +235,25 @@ def _with_other_parameters(request: Request, subject: LocalisedDifference) -> It
             left_out = {key, f"{key}_options"}
             body = {name: value for name, value in own.items() if name not in left_out}
             yield replace(request, id=f"{request.id} without `{key}`", body=body)
+            yield from _with_a_part(request, key)
         others = [each for each in values[key] if each != own.get(key)]
         if all(map(_is_number, [*others, own.get(key, 0)])):
             # The nearest ones tell where the border is, the others whether it is this number alone.
             others = sorted(others, key=lambda each: abs(each - own.get(key, 0)))[:2]
             others += [2 * own[key], own[key] // 2] if own.get(key, 0) > 1 else []
         for value in others[:4]:
-            name = f"{request.id} with `{key}` {str(value)[:40]}"
+            owner = next((e.id for e in subject.requests if e.body.get(key) == value), "")
+            name = f"{request.id} with {valued(key, value, owner)}"
             yield replace(request, id=name, body={**own, key: value})
+
+
+def _with_a_part(request: Request, key: str) -> Iterator[Request]:
+    """Of a parameter with several texts, each alone."""
+    parts = request.body[key]
+    for part in parts if isinstance(parts, list) and len(parts) > 1 else ():
+        words = f"{request.id} with {part!r} alone in `{key}`"
+        if len(words) < _LONGEST_LABEL:
+            yield replace(request, id=words, body={**request.body, key: [part]})
 
 
 def _is_number(value: object) -> bool:

@@ -11,6 +11,8 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
 from ci_doctor.correctness.localise.trials import (
     Localisation,
+    LocalisedCause,
+    LocalisedDifference,
     Trial,
     TrialResult,
     TrialStanding,
@@ -150,17 +152,26 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
         for each in conclusion.rivals:
             yield f"what fits as well: {each}"
         if not conclusion.vanished:
+            yield from (f"equal in such a place: {each}" for each in conclusion.copies)
+        if not conclusion.vanished and not conclusion.copies:
             yield "no start without this condition has shown that the difference goes with it"
     elif localisation.smallest is not None:
         yield "no condition that ci-doctor knows fits all of this"
+    yield from _chance(subject, conclusion)
+    if localisation.stopped:
+        yield f"the search ended early: {localisation.stopped}"
+    yield from localisation.notes
+
+
+def _chance(subject: LocalisedDifference, conclusion: LocalisedCause) -> Iterator[str]:
+    """How often it shows, if not in each start."""
+    if conclusion.noise:
+        yield f"not in every start: {conclusion.noise}"
     if not subject.always_differs:
         yield (
             f"in the experiment {subject.request.id} differs in {subject.differing_pairs} of "
             f"{subject.pairs} pairs of starts: `equal` in one pair may be chance"
         )
-    if localisation.stopped:
-        yield f"the search ended early: {localisation.stopped}"
-    yield from localisation.notes
 
 
 def localisation_finding(localisation: Localisation, argv: Sequence[str], run: str) -> Finding:
@@ -191,10 +202,13 @@ def _summary(localisation: Localisation) -> str:
         return f"where {subject.request.id} differs is not known: {localisation.stopped}"
     if smallest is None:
         return "no smaller condition differs in one pair of starts, which may be chance"
+    noise = f"; not in every start: {conclusion.noise}" if conclusion.noise else ""
     if conclusion.cause is None:
-        return f"of what was tried, the smallest condition that differs: {words(smallest)}"
+        smaller = [words(each) for each in conclusion.vanished]
+        equal = f" (equal: {'; '.join(smaller)})" if smaller else ""
+        return f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}{noise}"
     others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
-    return f"where it differs: {conclusion.cause}{others}"
+    return f"where it differs: {conclusion.cause}{others}{noise}"
 
 
 def localisation_facts(

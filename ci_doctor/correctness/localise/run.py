@@ -203,16 +203,16 @@ def _kept(sample: Sample, trial: Trial, evidence: LocalEvidence) -> Sample:
 def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
     if sample.digest is None:
         return SentAnswer(answer=None)
-    tokens = (
-        sample.prompt_facts.get("prompt_tokens"),
-        (sample.output or {}).get("completion_tokens"),
-    )
+    output = sample.output or {}
+    tokens = (sample.prompt_facts.get("prompt_tokens"), output.get("completion_tokens"))
+    choices = output.get("choices") or [{}]
     prompt_tokens, answer_tokens = (each if type(each) is int else 0 for each in tokens)
     return SentAnswer(
         # Of each request its own: answers to another prompt have nothing to do with these.
         answer=evidence.gate.key(sample.id, sample.digest),
         prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens,
+        finish=str(choices[0].get("finish_reason") or ""),
     )
 
 

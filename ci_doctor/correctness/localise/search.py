@@ -14,29 +14,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import Cause, SendTable, fitting
-from ci_doctor.correctness.localise.copies import changed_copies
+from ci_doctor.correctness.localise.causes import Cause, fitting
+from ci_doctor.correctness.localise.copies import Copy, sized_copies, text_copies
+from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
 from ci_doctor.correctness.localise.trials import (
     LocalisedCause,
     LocalisedDifference,
     Trial,
     TrialBlock,
-    TrialResult,
-    TrialSend,
     one_by_one,
     together,
+    words,
 )
-from ci_doctor.load.prompts import prompt_of, token_limit
-
-# How often a request alone is sent to one start, at most.
-_MOST_REPEATS = 64
-
-# Requests that are under way at once may arrive in another order.
-_MARGIN = 8
-
-# A trial of more requests than that leaves some out.
-_MOST_NAMES = 48
-
 
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
@@ -51,26 +41,23 @@ _BITS_PER_SEND = 0.001
 _WITHIN = 0.15
 
 
-_GROUP_TIMES = 3
-
 _MOST_CONTRASTS = 3
+
+# For so many words and signs copies are sent.
+_MOST_TEXTS = 20
+
+# So often at most the same is sent to learn whether each start shows it.
+_MOST_AGAIN = 4
 
 # A rival is named if its weight is this part of all.
 _RIVAL = 0.08
 
 
-def _other(subject: LocalisedDifference) -> str | None:
-    """A request that does not differ in the run; else one with another prompt."""
-    prompt = prompt_of(subject.request)
-    others = [each.id for each in subject.requests if prompt_of(each) != prompt]
-    equal = [each for each in others if each not in subject.differing]
-    return next(iter(equal or others), None)
-
-
 class _Weighed(Struct, frozen=True, kw_only=True):
-    """Causes that fit, the cheapest first; `pool` are trials, which begin at these bits; `plain`: unchanged requests."""
+    """Causes that fit, the cheapest first, or none that `fits_all` and names of requests; `pool` are trials, which begin at these bits; `plain`: unchanged requests."""
 
     causes: list[Cause]
+    fits_all: bool
     pool: list[Trial]
     begins: list[int]
     plain: int
@@ -89,35 +76,113 @@ class _Contrasts(Struct, frozen=True, kw_only=True):
         return (*self.without_context, *self.without_target)
 
 
-class LocalisationSearch:
+class _Found(Struct, frozen=True, kw_only=True):
+    """The cause that is told, with its contrasts, and others that fit as well."""
+
+    cause: Cause
+    contrasts: _Contrasts
+    rivals: tuple[Cause, ...]
+
+
+class LocalisationSearch(SentSoFar):
     """The state of a search: what was shown so far."""
 
     def __init__(self, subject: LocalisedDifference) -> None:
-        self.subject = subject
-        self.requests = {each.id: each for each in subject.requests}
-        # Of each changed copy, the id of the request.
-        self._bases: dict[str, str] = {}
-        self.results: list[TrialResult] = []
-        ids = subject.ids
-        place = ids.index(subject.request.id)
-        # What came before the request is needed first, then what comes after it.
-        begin = max(0, min(place + 1 - _MOST_NAMES // 2, len(ids) - _MOST_NAMES))
-        self.ids = ids[begin : begin + _MOST_NAMES]
+        super().__init__(subject)
+        # What was computed of so many results.
+        self._compared: dict[tuple[object, ...], _Contrasts] = {}
+        self._last: tuple[int, _Found | None] | None = None
 
     # --- what comes next ---
 
     def next_trial(self) -> Trial | None:
         """The trial of the next pair; None if nothing is left that tells anything."""
-        for first in self._first_trials():
+        first_trials = list(self._first_trials())
+        for first in first_trials:
             if not self._is_made(first):
                 return first
         if not any(each.differing for each in self.results):
-            return None
+            made = [each.trial for each in self.results]
+            is_rare = not self.subject.always_differs and made.count(first_trials[-1]) < GROUP_TIMES
+            return first_trials[-1] if is_rare else None
         weighed = self._weighed()
+        again = self._equal_once()
+        if not weighed.fits_all and not self._is_noisy() and again is not None:
+            return again
+        if self._add_texts(weighed):
+            weighed = self._weighed()
         best = _most_telling(weighed)
-        if best is not None:
-            return best
-        return next(iter(self._unseen_contrasts(weighed)), None)
+        if best is None:
+            best = next(iter(self._unseen_contrasts(weighed)), None)
+        return best or self._left_over()
+
+    def _add_texts(self, weighed: "_Weighed") -> bool:
+        """Copies without, and with nothing but, the words and signs that may be the cause."""
+        target = self._target()
+        parts = [part for each in _chosen(weighed) for part in each.target.both or (each.target,)]
+        parts += [each.target for each in weighed.causes if each.target.lack]
+        known = len(self._bases)
+        for text in list(dict.fromkeys(each.lack for each in parts))[:_MOST_TEXTS]:
+            if text and text in said(self.requests[target]):
+                self._add(target, text_copies(self.requests[target], text))
+        return len(self._bases) > known
+
+    def _left_over(self) -> Trial | None:
+        """What starts are left for: a number, or a smaller sequence, or whether it shows each time."""
+        conclusion = self._concluded()
+        if conclusion is not None:
+            made = self._numbered(conclusion)
+            return next((each for each in made if not self._is_made(each)), None)
+        smallest = next(iter(self._differing_trials()), None)
+        if smallest is None:
+            return None
+        shown = self._all_shown(smallest)
+        if len(shown) < 2:
+            return smallest
+        for each in self._smaller(smallest):
+            if not self._all_shown(each):
+                return each
+        # Whether it shows in each start is known after some.
+        if not all(shown):
+            return smallest if len(shown) < _MOST_AGAIN else None
+        return self._equal_once()
+
+    def _smaller(self, trial: Trial) -> Iterator[Trial]:
+        """The trial without a part of what comes before its last request, the smallest ones first."""
+        if trial.at_once > 1:
+            block = self._first_wrong_block(trial)
+            names = [each for each in block.names if each != self._target()]
+            for half in (names[len(names) // 2 :], names[: len(names) // 2]):
+                if half:
+                    made = [self._target(), *half]
+                    yield together(made, min(block.at_once, len(made)), GROUP_TIMES)
+            return
+        *before, last = trial.names
+        parts: list[list[str]] = [[], before[-1:], before[:1]]
+        size = len(before)
+        while size > 1:
+            size = (size + 1) // 2
+            begins = range(0, len(before), size)
+            parts += reversed([before[at : at + size] for at in begins])
+            parts += [[*before[:at], *before[at + size :]] for at in begins]
+        for left in parts:
+            if len(left) < len(before):
+                yield one_by_one([*left, last])
+
+    def _numbered(self, found: "_Found") -> Iterator[Trial]:
+        """Trials with numbers between the largest that was equal and the least that differs."""
+        target = self._target()
+        names = (found.contrasts.with_it or one_by_one([target])).names
+        part = found.cause.context
+        if part.family == "since" and part.least and part.below is not None:
+            others = [each for each in self.ids if each != target]
+            count = (int(part.below) + int(part.least)) // 2
+            if part.below < count < part.least:
+                yield one_by_one([target, *others[:count], target])
+        for one in (part, found.cause.target):
+            copies = self._add(target, map(Copy, sized_copies(self.requests[target], one)))
+            if copies:
+                yield one_by_one([*names[:-1], target, *copies])
 
     def _first_trials(self) -> Iterator[Trial]:
         yield self._alone(self.subject.request.id)
@@ -125,17 +190,8 @@ class LocalisationSearch:
             yield self._all()
         if self.subject.concurrency > 1 and not any(each.differing for each in self.results):
             yield together(
-                self.subject.ids, self.subject.concurrency, max(_GROUP_TIMES, self.subject.passes)
+                self.subject.ids, self.subject.concurrency, max(GROUP_TIMES, self.subject.passes)
             )
-
-    def _is_made(self, trial: Trial) -> bool:
-        return any(each.trial == trial for each in self.results)
-
-    def _alone(self, name: str) -> Trial:
-        """As often as the run had sent any request by the end of its first pass, and once more."""
-        subject = self.subject
-        often = len(subject.ids) + min(subject.concurrency, _MARGIN) + (subject.passes > 1)
-        return one_by_one([name] * min(often, _MOST_REPEATS), resets=True)
 
     def _all(self) -> Trial:
         blocks: list[TrialBlock] = []
@@ -145,124 +201,25 @@ class LocalisationSearch:
             blocks += [first, *made[1:]]
         return Trial(blocks=tuple(blocks))
 
-    def _target(self) -> str:
-        """The request that differed first in a trial; else that of the run."""
-        wrong = [each.name for result in self.results for each in result.differing]
-        mine = self.subject.request.id
-        return mine if mine in wrong or not wrong else wrong[0]
-
-    def _copies(self, name: str) -> list[str]:
-        """The names of changed copies of a request of the run: what it has, another may lack."""
-        if name not in self._bases.values():
-            copies = changed_copies(self.requests[name], self.subject)
-            self._bases |= {each.id: name for each in copies}
-            self.requests |= {each.id: each for each in copies}
-        return [each for each, base in self._bases.items() if base == name]
-
-    def _pool(self) -> Iterator[Trial]:
-        """Trials that may tell something, whatever was shown so far."""
-        target, ids = self._target(), self.ids
-        others = [each for each in ids if each != target]
-        if any(each.at_once > 1 for result in self.results for each in result.differing):
-            yield from self._groups(target, others)
-            return
-        yield from self._of_copies(target, others)
-        yield one_by_one([target], pause_s=self.subject.pause_s)
-        yield one_by_one([target, target], pause_s=self.subject.pause_s)
-        if others:
-            yield from self._in_orders(target, others)
-
-    def _of_copies(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        """Changed copies of the request, and of one that does not differ."""
-        mine = self._copies(target)
-        if mine:
-            yield one_by_one([target, *mine])
-            yield one_by_one([*others, target, *mine])
-            for name in self._right_before():
-                yield one_by_one([each for one in (target, *mine) for each in (name, one)])
-        other = _other(self.subject)
-        if other is not None:
-            rest = self._copies(other)
-            yield one_by_one([*rest, target])
-            yield one_by_one([other, target, target])
-            yield self._alone(other)
-
-    def _in_orders(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        """The request after others: all of them, each of them, many times one of them, a half of them."""
-        yield one_by_one([*others, target])
-        yield one_by_one([*reversed(others), target])
-        yield one_by_one([target, *others, target])
-        for order in (others, others[::-1]):
-            yield one_by_one([*(each for name in order for each in (target, name)), target])
-        by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
-        limited = sorted(others, key=lambda name: token_limit(self.requests[name]) or 0)
-        for name in dict.fromkeys((by_length[0], by_length[-1], limited[0], limited[-1])):
-            yield one_by_one([name] * (len(self._alone(name).blocks) - 1) + [target])
-        for part in _parts(others):
-            yield one_by_one([*part, target])
-
-    def _right_before(self) -> list[str]:
-        """What came right before the requests that differed, the most frequent one."""
-        pairs = [pair for lane in self._lanes() for pair in itertools.pairwise(lane)]
-        return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
-
-    def _groups(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        ladder: list[TrialBlock] = []
-        for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
-            yield together([target, *others[: size - 1]], size, _GROUP_TIMES)
-            yield together([target, *others[-(size - 1) :]], size, _GROUP_TIMES)
-            ladder += together([target, *others[: size - 1]], size, _GROUP_TIMES).blocks
-        yield Trial(blocks=tuple(ladder))
-        for part in _parts(others):
-            yield together([target, *part], len(part) + 1, _GROUP_TIMES)
-        pairs = [
-            TrialBlock(names=order, at_once=2)
-            for name in others
-            for order in ((target, name), (name, target), (target, name))
-        ]
-        yield Trial(blocks=tuple(pairs))
-
     # --- what fits ---
 
-    def _lanes(self) -> list[tuple[TrialSend, ...]]:
-        return [each.sends for each in self.results if each.sends and each.pairs]
-
-    def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
-        """The sends of a trial that was not made: nobody knows what differs, the rest is guessed."""
-        known = {each.name: each for lane in self._lanes() for each in lane}
-        gaps = [b.at_s - a.at_s for lane in self._lanes() for a, b in itertools.pairwise(lane)]
-        gap = sum(gaps) / len(gaps) if gaps else 0.0
-        some = next(iter(known.values()), None)
-        sends, at_s = [], 0.0
-        for number, block in enumerate(trial.blocks):
-            if number == len(trial.blocks) - 1:
-                at_s += trial.pause_s
-            for name in block.names:
-                like = known.get(name) or known.get(self._bases.get(name, name)) or some
-                length = len(prompt_of(self.requests[name])) / max(
-                    1, len(prompt_of(self.requests[like.name])) if like else 1
-                )
-                sends.append(
-                    TrialSend(
-                        name=name, block=number, at_once=min(block.at_once, len(block.names)),
-                        prompt_tokens=round(like.prompt_tokens * length) if like else 0,
-                        answer_tokens=like.answer_tokens if like else 0,
-                        at_s=at_s,
-                    )
-                )  # fmt: skip
-                at_s += gap
-        return tuple(sends)
-
-    def _weighed(self) -> "_Weighed":
+    def _weighed(self, *, with_pool: bool = True) -> "_Weighed":
         """The causes that fit, and what they say of the trials that were not made."""
         lanes = self._lanes()
-        pool = [each for each in dict.fromkeys(self._pool()) if not self._is_made(each)]
+        pool = [
+            each
+            for each in (dict.fromkeys(self._pool()) if with_pool else ())
+            if not self._is_made(each)
+        ]
         observed = sum(map(len, lanes))
         more = [self._expected(each) for each in pool]
-        table = SendTable([*lanes, *more], self.requests, self.subject.ids)
+        table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
         plain = table.mask(each.name in self.ids for each in table.sends)
+        fit = fitting(table, observed)
+        causes = fit or _naming(table, observed)
         return _Weighed(
-            causes=_without_idle_traits(self._fitting(table, observed), plain)[:_MOST_CAUSES],
+            causes=_without_idle_traits(causes, plain)[:_MOST_CAUSES],
+            fits_all=bool(fit),
             pool=pool,
             begins=list(itertools.accumulate(map(len, more), initial=observed)),
             plain=plain,
@@ -281,11 +238,11 @@ class LocalisationSearch:
         if self._is_of_groups():
             sizes = range(1, min(self.subject.concurrency, len(ids)) + 1)
             made = [
-                together([target, *others[: size - 1]], size, _GROUP_TIMES)
+                together([target, *others[: size - 1]], size, GROUP_TIMES)
                 for size in sizes
                 if size > 1
             ]
-            made += [together([target, name], 2, _GROUP_TIMES) for name in others]
+            made += [together([target, name], 2, GROUP_TIMES) for name in others]
             return [one_by_one([target]), *sorted(made, key=lambda each: len(each.blocks[0].names))]
         repeats = len(self._alone(target).blocks)
         mentioned = [name for name in ids if name in cause.context.words.replace(",", "").split()]
@@ -305,35 +262,30 @@ class LocalisationSearch:
         ]
         return sorted(dict.fromkeys(made), key=lambda each: len(each.blocks))
 
-    def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:
-        """How many requests one has that the other lacks; copies of one request are near."""
-        left, right = Counter(one.names), Counter(other.names)
-        bases = [
-            Counter(self._bases.get(name, name) for name in each.names) for each in (one, other)
-        ]
-        apart = sum(((left - right) + (right - left)).values())
-        bases_apart = sum(((bases[0] - bases[1]) + (bases[1] - bases[0])).values())
-        return bases_apart + abs(len(one.names) - len(other.names)), apart
-
-    def _is_of_groups(self) -> bool:
-        wrong = [each for result in self.results if result.pairs for each in result.differing]
-        return bool(wrong) and all(each.at_once > 1 for each in wrong)
-
     def contrasts(self, cause: Cause) -> "_Contrasts":
         """The smallest trial whose last request differs by the cause, and the nearest that do not."""
+        key = (*_key(cause), len(self.results))
+        if key not in self._compared:
+            self._compared[key] = self._contrasted(cause)
+        return self._compared[key]
+
+    def _contrasted(self, cause: Cause) -> "_Contrasts":
         basis = self._basis(cause)
         parts = self._parts_of(cause, basis)
         with_it = next((each for each, part in zip(basis, parts, strict=True) if all(part)), None)
         if with_it is None:
             return _Contrasts()
-        if not self._is_of_groups():
-            basis = list(dict.fromkeys((*basis, *self._variants(with_it, cause))))
-            parts = self._parts_of(cause, basis)
-        wanted = len(with_it.blocks) - 1 if cause.context.family.count(" ") > 1 else 1
-        without_context = self._nearest(basis, parts, (True, False), with_it, wanted)
+        basis = list(dict.fromkeys((*basis, *self._variants(with_it, cause))))
+        parts = self._parts_of(cause, basis)
+        wanted = max(1, cause.context.needs)
+        without_context = self._nearest(
+            basis, parts, (True, False), with_it, wanted, cause.context.lack
+        )
         without_target: tuple[Trial, ...] = ()
         if cause.target.trait or not without_context:
-            without_target = self._nearest(basis, parts, (False, True), with_it, 1)
+            without_target = self._nearest(
+                basis, parts, (False, True), with_it, 1, cause.target.lack
+            )
         if not without_context and not without_target:
             without_context = self._nearest(basis, parts, (False, False), with_it, 1)
         return _Contrasts(
@@ -341,22 +293,36 @@ class LocalisationSearch:
         )
 
     def _parts_of(self, cause: Cause, trials: Sequence[Trial]) -> list[tuple[bool, bool]]:
-        """Whether the last request of each trial is of the cause's target, and in its context."""
+        """Whether the request that a trial is about is of the cause's target, and in its context."""
         lanes = self._lanes()
         observed = sum(map(len, lanes))
         more = [self._expected(each) for each in trials]
-        table = SendTable([*lanes, *more], self.requests, self.subject.ids)
-        fit = itertools.chain(self._fitting(table, observed), _naming(table, observed))
+        table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
+        fit: Iterable[Cause] = self._fitting(table, observed)
         like = next((each for each in fit if _key(each) == _key(cause)), None)
         if like is None:
+            fit = _naming(table, observed)
+            like = next((each for each in fit if _key(each) == _key(cause)), None)
+        if like is None:
             return [(False, False)] * len(trials)
-        ends = itertools.accumulate(map(len, more), initial=observed)
-        next(ends)
+        begins = itertools.accumulate(map(len, more), initial=observed)
+        # Of a group it is the first one, else the last one.
+        places = [
+            begin + (0 if each.at_once > 1 else len(sends) - 1)
+            for each, sends, begin in zip(trials, more, begins, strict=False)
+        ]
         masks = (like.target.mask, like.context.mask)
-        return [(bool(masks[0] >> end - 1 & 1), bool(masks[1] >> end - 1 & 1)) for end in ends]
+        return [(bool(masks[0] >> at & 1), bool(masks[1] >> at & 1)) for at in places]
 
     def _variants(self, trial: Trial, cause: Cause) -> Iterator[Trial]:
         """The trial with another request at its end, or, for a trait of what came before, right before it."""
+        if trial.at_once > 1:
+            target, *rest = trial.blocks[0].names
+            for copy in self._copies(target):
+                yield together([copy, *rest], trial.at_once, GROUP_TIMES)
+            for copy in self._copies(rest[0]) if len(rest) == 1 else ():
+                yield together([target, copy], trial.at_once, GROUP_TIMES)
+            return
         *before, last = trial.names
         places = [(len(before), last)] if cause.target.trait else []
         if cause.context.trait and before:
@@ -375,17 +341,20 @@ class LocalisationSearch:
         wanted: tuple[bool, bool],
         trial: Trial,
         most: int,
+        lack: str = "",
     ) -> tuple[Trial, ...]:
-        """The trials nearest to `trial` of which exactly these parts hold."""
+        """The trials nearest to `trial` of which exactly these parts hold; first those that lack just one."""
         rest = [each for each, part in zip(trials, parts, strict=True) if part == wanted]
-        rest.sort(key=lambda each: self._distance(each, trial))
-        alike = [
-            each for each in rest if self._distance(each, trial) == self._distance(rest[0], trial)
-        ]
+        far = {}
+        for each in rest:
+            lacks = [self._lacks.get(name) for name in each.names]
+            far[each] = (bool(lack) and lack not in lacks, *self._distance(each, trial))
+        rest.sort(key=lambda each: far[each])
+        alike = [each for each in rest if far[each] == far[rest[0]]]
         return tuple(alike[: max(1, min(most, _MOST_CONTRASTS))])
 
     def _unseen_contrasts(self, weighed: "_Weighed") -> Iterator[Trial]:
-        for cause in _chosen(weighed)[:1]:
+        for cause in _candidates(weighed):
             contrasts = self.contrasts(cause)
             with_it = contrasts.with_it
             # What one start alone has shown may be chance.
@@ -394,6 +363,15 @@ class LocalisationSearch:
             for each in (*((with_it,) if with_it else ()), *contrasts.without):
                 if self._shown(each) is None:
                     yield each
+            if self._is_borne(cause, contrasts):
+                return
+            before = with_it.names[:-1] if with_it is not None and with_it.at_once == 1 else ()
+            if cause.context.trait and before and before[-1] in self.ids:
+                # What is told by its answer is known once it was sent.
+                target = self._target()
+                made = [each for one in self._copies(before[-1]) for each in (one, target)]
+                if made and not self._is_made(one_by_one(made)):
+                    yield one_by_one(made)
 
     def _borne(self, causes: Sequence[Cause]) -> list[tuple[Cause, "_Contrasts"]]:
         """The causes whose every trait was tried, each with its contrasts."""
@@ -401,83 +379,127 @@ class LocalisationSearch:
         return [(each, contrasts) for each, contrasts in made if self._is_borne(each, contrasts)]
 
     def _is_borne(self, cause: Cause, contrasts: "_Contrasts") -> bool:
-        """Whether starts without each trait that the cause claims have shown no difference.
+        """Whether what lacks just a trait that the cause claims was equal, for each trait.
 
-        A changed copy beside the request that differs, in one start, counts for what requests hold.
+        Of a request that differs, that is a changed copy. So it is of what came before; or there is a
+        start without it, if it is about the first or each second of a kind.
         """
-        if cause.target.trait and not self._is_equal_in_a_copy(cause):
-            made = map(self._shown, contrasts.without_target)
-            if not any(each is False for each in made):
-                return False
-        made = map(self._shown, contrasts.without_context)
-        return not cause.context.trait or any(each is False for each in made)
+        if None in self._controls(cause):
+            return False
+        if not all(self._is_needed(cause, each) for each in cause.context.both):
+            return False
+        if cause.context.needs > 1:
+            made = [contrasts.with_it, *contrasts.without_context]
+            shown = [self._shown(each) if each else None for each in made]
+            return shown == [True, *[False] * cause.context.needs]
+        if not cause.context.trait:
+            return True
+        equal = [each for each in contrasts.without_context if self._shown(each) is False]
+        if cause.context.family.startswith(("first", "every")):
+            return bool(equal)
+        lacks = [self._lacks[name] for each in equal for name in each.names if name in self._lacks]
+        return cause.context.lack in lacks if cause.context.lack else bool(lacks)
 
-    def _is_equal_in_a_copy(self, cause: Cause) -> bool:
-        """Whether a copy of a request that differs, in the cause's context and not meant by it, was equal."""
+    def _controls(self, cause: Cause) -> list[str | None]:
+        parts = cause.target.both or (cause.target,)
+        return [self._control(cause, each) for each in parts if each.trait]
+
+    def _is_needed(self, cause: Cause, part: CausePart) -> bool:
+        """Whether a request in the other of two contexts was equal: with a difference, or in two starts."""
+        (other,) = [each for each in cause.context.both if each is not part]
+        without = cause.target.mask & other.mask & ~part.mask
+        place, equal = 0, 0
+        for lane in self._lanes():
+            window = without >> place & ((1 << len(lane)) - 1)
+            is_equal = any(window >> at & 1 and each.wrong is False for at, each in enumerate(lane))
+            equal += is_equal * (2 if any(each.wrong for each in lane) else 1)
+            place += len(lane)
+        return equal > 1
+
+    def _control(self, cause: Cause, part: CausePart) -> str | None:
+        """A copy of a request that differs, which lacked just this and was equal in the same context."""
         sends = [each for lane in self._lanes() for each in lane]
         differing = {self._bases.get(each.name, each.name) for each in sends if each.wrong}
-        without = cause.context.mask & ~cause.target.mask
-        return any(
-            without >> place & 1 and each.wrong is False and self._bases.get(each.name) in differing
+        without = cause.context.mask & ~part.mask
+        for each in cause.target.both:
+            if each is not part:
+                without &= each.mask
+        wanted = {part.lack} if part.lack else set(self._lacks.values())
+        equal = [
+            each.name
             for place, each in enumerate(sends)
-        )
+            if without >> place & 1
+            and each.wrong is False
+            and self._bases.get(each.name) in differing
+            and self._lacks[each.name] in wanted
+        ]
+        return next(iter(equal), None)
 
-    def _shown(self, trial: Trial) -> bool | None:
-        """Whether the last request of a trial differed in fresh starts; None if none got just that."""
-        names = trial.names
-        if trial.at_once > 1:
-            made = [each for each in self.results if each.trial == trial]
-            return bool(made[0].differing) if made else None
-        for result in self.results:
-            sends = result.sends[: len(names)]
-            is_plain = trial.pause_s == result.trial.pause_s or (
-                not trial.pause_s and len(names) < len(result.trial.blocks)
-            )
-            if (
-                result.pairs
-                and is_plain
-                and tuple(each.name for each in sends) == names
-                and all(each.at_once == 1 for each in sends)
-            ):
-                return sends[-1].wrong
-        return None
+    def _concluded(self) -> "_Found | None":
+        if self._last is None or self._last[0] != len(self.results):
+            self._last = len(self.results), self._conclude()
+        return self._last[1]
+
+    def _conclude(self) -> "_Found | None":
+        """The cause that fits everything, and whose traits were all tried."""
+        shown = [each for each in self.results if each.differing and each.pairs]
+        if not shown or (self._is_noisy() and len(shown) < 2):
+            return None
+        weighed = self._weighed(with_pool=False)
+        # Where no start without a trait was left to make, the requests themselves are named.
+        table = SendTable(self._lanes(), self.requests, self.subject.ids, self._rows)
+        borne = (
+            self._borne(_chosen(weighed))
+            or self._borne(_candidates(weighed))
+            or self._borne(_naming(table, len(table.sends))[:1])
+        )
+        if not borne:
+            return None
+        (best, contrasts), *rest = borne
+        return _Found(
+            cause=_bracketed(best, weighed.causes), contrasts=contrasts,
+            rivals=tuple(_bracketed(each, weighed.causes) for each, _ in rest),
+        )  # fmt: skip
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
-        if not any(each.differing for each in self.results if each.pairs):
-            return LocalisedCause()
-        chosen = _chosen(self._weighed())
-        if not chosen:
-            return LocalisedCause(shown=self._differing_trials())
-        # Where no start without a trait was left to make, the requests themselves are named.
-        table = SendTable(self._lanes(), self.requests, self.subject.ids)
-        borne = self._borne(chosen) or self._borne(_naming(table, len(table.sends))[:1])
-        if not borne:
-            return LocalisedCause(shown=self._differing_trials())
-        best, contrasts = borne[0]
-        with_it = contrasts.with_it
+        found = self._concluded()
+        shown = self._differing_trials()
+        noise = self._noise(shown[0]) if shown and self._is_noisy() else ""
+        if found is None:
+            smaller = [] if not shown else list(self._smaller(shown[0]))
+            vanished = [each for each in smaller if self._shown(each) is False]
+            return LocalisedCause(
+                shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise
+            )
+        with_it = found.contrasts.with_it
+        if with_it is not None and self._shown(with_it):
+            shown = (with_it,)
+        vanished = [each for each in found.contrasts.without if self._shown(each) is False]
         return LocalisedCause(
-            cause=best.in_words(),
-            rivals=tuple(each.in_words() for each, _ in borne[1:]),
-            shown=(with_it,)
-            if with_it is not None and self._shown(with_it)
-            else self._differing_trials(),
-            vanished=tuple(each for each in contrasts.without if self._shown(each) is False),
-        )
+            cause=found.cause.in_words(),
+            rivals=tuple(each.in_words() for each in found.rivals),
+            shown=shown, vanished=tuple(vanished), noise=noise,
+            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))),
+        )  # fmt: skip
 
-    def _differing_trials(self) -> tuple[Trial, ...]:
-        """The smallest beginning of a trial that differs."""
-        made = []
-        for result in self.results:
-            if not result.pairs or not result.differing:
-                continue
-            if result.trial.at_once > 1:
-                made.append(result.trial)
-                continue
-            place = next(at for at, each in enumerate(result.sends) if each.wrong)
-            made.append(replace(result.trial, blocks=result.trial.blocks[: place + 1]))
-        made.sort(key=lambda each: (each.at_once, len(each.names)))
-        return tuple(made[:1])
+    def _noise(self, trial: Trial) -> str:
+        """In how many starts a trial differed."""
+        shown = self._all_shown(trial)
+        return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
+
+
+def _bracketed(cause: Cause, causes: Sequence[Cause]) -> Cause:
+    """The cause, whose numbers end where a smaller one was equal."""
+    alike = [each for each in causes if each.family == cause.family]
+    parts = []
+    for part, others in (
+        (cause.target, [each.target for each in alike]),
+        (cause.context, [each.context for each in alike]),
+    ):
+        widest = max((part, *others), key=lambda each: each.mask.bit_count())
+        parts.append(replace(part, below=widest.below))
+    return Cause(target=parts[0], context=parts[1])
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:
@@ -486,24 +508,6 @@ def _naming(table: SendTable, observed: int) -> list[Cause]:
     A trait that a copy has shown to be none is no cause.
     """
     return [each for each in fitting(table, observed, plain_alone=True) if not each.traits]
-
-
-def _sizes(most: int) -> Iterator[int]:
-    """2, 3, 4, 6, 8, 12, … up to the most."""
-    size = 2
-    while size < most:
-        yield size
-        size += max(1, 1 << (size.bit_length() - 2))
-    yield most
-
-
-def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    """Halves of the names, so that any two of them are apart in one: by each bit of their place."""
-    for bit in range(max(1, (len(names) - 1).bit_length())):
-        for side in (1, 0):
-            part = [name for place, name in enumerate(names) if place >> bit & 1 == side]
-            if part:
-                yield part
 
 
 def _without_idle_traits(causes: Sequence[Cause], plain: int) -> list[Cause]:
@@ -532,11 +536,9 @@ def _weights(causes: Sequence[Cause]) -> list[float]:
 def _chosen(weighed: _Weighed) -> list[Cause]:
     """One cause of each family that weighs enough, the heaviest first; of several numbers, the safe one.
 
-    Where nothing that was seen tells a trait of requests from the requests themselves, these are named.
     Those that say the same of each unchanged request are one.
     """
     causes, plain = weighed.causes, weighed.plain
-    seen = (1 << weighed.begins[0]) - 1
     families: dict[tuple[str, str], list[Cause]] = {}
     weight: dict[tuple[str, str], float] = defaultdict(float)
     for each, share in zip(causes, _weights(causes), strict=True):
@@ -549,19 +551,21 @@ def _chosen(weighed: _Weighed) -> list[Cause]:
             break
         # The last of equal ones has the largest number.
         best = min(reversed(families[family]), key=lambda each: each.mask.bit_count())
-        alike = [
-            each
-            for each in causes
-            if each.mask & seen == best.mask & seen and each.traits < best.traits
-        ]
-        best = min(alike, key=lambda each: (each.traits, each.cost), default=best)
         is_apart = all(best.mask & plain != each.mask & plain for each in named)
         # What nobody can tell apart, and claims as little.
-        is_as_good = bool(named) and best.family != named[0].family and best.cost <= named[0].cost
-        is_new = best.family not in {each.family for each in named}
-        if is_new and (is_apart or (is_as_good and best.traits > 0)):
+        is_as_good = bool(named) and best.cost <= named[0].cost
+        if is_apart or (is_as_good and best.traits > 0):
             named.append(best)
     return named
+
+
+def _candidates(weighed: _Weighed) -> list[Cause]:
+    """What is tried in fresh starts: the chosen ones, and what claims fewer traits of requests."""
+    chosen = _chosen(weighed)[:1]
+    for traits in (1, 0):
+        fewer = [each for each in weighed.causes if each.traits <= traits]
+        chosen += [each for each in fewer[:1] if each not in chosen]
+    return chosen
 
 
 def _most_telling(weighed: _Weighed) -> Trial | None:

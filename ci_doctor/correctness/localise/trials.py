@@ -64,11 +64,12 @@ def together(names: Sequence[str], at_once: int, times: int = 1) -> Trial:
 
 
 class SentAnswer(Struct, frozen=True, kw_only=True):
-    """How a start took one request: what is compared (None: no answer), tokens, and when it ended."""
+    """How a start took one request: what is compared (None: no answer), tokens, why it ended, and when."""
 
     answer: str | None
     prompt_tokens: int = 0
     answer_tokens: int = 0
+    finish: str = ""
     at_s: float = 0.0
 
 
@@ -85,6 +86,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     wrong: bool | None = None
     prompt_tokens: int = 0
     answer_tokens: int = 0
+    finish: str = ""
     at_s: float = 0.0
 
 
@@ -170,6 +172,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     wrong=right[name].answer != expected.answer if is_known else None,
                     prompt_tokens=expected.prompt_tokens,
                     answer_tokens=expected.answer_tokens,
+                    finish=expected.finish,
                     at_s=right[name].at_s,
                 )
             )
@@ -220,12 +223,16 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     """The conclusion. `cause` is the one that fits everything; `rivals` fit as well, in words.
 
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
+    `copies` lack just what requests must hold, and were equal. `noise` is a sentence if some starts do
+    not show it.
     """
 
     cause: str | None = None
     rivals: tuple[str, ...] = ()
     shown: tuple[Trial, ...] = ()
     vanished: tuple[Trial, ...] = ()
+    copies: tuple[str, ...] = ()
+    noise: str = ""
 
 
 class Localisation(Struct, frozen=True, kw_only=True):

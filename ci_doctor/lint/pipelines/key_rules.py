@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
+from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.pipelines.pipeline_file import (
     BLOCK_KEYS,
     BUILDKITE_KEYS,
@@ -25,7 +25,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     buildkite,
     job_steps,
     nearest_key,
-    words,
     workflow,
 )
 from ci_doctor.model.finding import Rule, Severity
@@ -271,7 +270,7 @@ INVALID_VALUE: Final = LintRule(
     ),
 )
 
-_REASONS: Final = words(
+_REASONS: Final = word_set(
     "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
 Problem = tuple[Node, str]

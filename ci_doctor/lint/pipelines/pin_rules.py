@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ci_doctor.lint.lint_rule import LintRule, Violation
+from ci_doctor.lint.lint_rule import LintRule, Violation, word_set
 from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
     PipelineContext,
@@ -13,7 +13,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     buildkite,
     job_steps,
     whole_workflow,
-    words,
     workflow,
 )
 from ci_doctor.model.finding import Rule, Severity
@@ -186,14 +185,14 @@ _IMAGE = re.compile(
     r"(?P<path>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
 )
 # A name without a namespace is else often an image that the job has built itself.
-_OFFICIAL = words(
+_OFFICIAL = word_set(
     "ubuntu debian alpine python node golang rust busybox redis postgres nginx docker"
 )
 # By convention an image that the machine itself has built.
 _BUILT_HERE = ("local/", "localhost/")
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "rolling"})
 # Projects and vendors on Docker Hub whose images CI of LLM serving uses.
-_KNOWN: Final = words(
+_KNOWN: Final = word_set(
     "amd aquasec axolotlai bitnami buildkite catthehacker cimg curlimages deepspeed docker dockerhub "
     "envoyproxy gcr grafana habana haproxy hashicorp huggingface infiniflow intel jupyter kserve "
     "kvcacheai library lightllm lmcache lmsysorg mambaorg mcr minio mlcommons modular moby mongo "

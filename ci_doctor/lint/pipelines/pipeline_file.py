@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of
+from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.source_files import Shell, ShellSource
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.words import letters_apart
@@ -29,19 +29,13 @@ from ci_doctor.syntax.yaml import (
     text_of,
 )
 
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text, which blanks separate."""
-    return frozenset(text.split())
-
-
 # The keys of steps, from Buildkite's reference pages (read in 2026):
 # https://buildkite.com/docs/pipelines/configure/step-types. A test compares them with the published schema of pipelines.
 
-_ALL: Final = words(
+_ALL: Final = word_set(
     "allow_dependency_failure branches depends_on id identifier if key label name type"
 )
-COMMAND_KEYS: Final = _ALL | words(
+COMMAND_KEYS: Final = _ALL | word_set(
     "agents artifact_paths cache cancel_on_build_failing checkout command commands concurrency "
     "concurrency_group concurrency_method env if_changed image matrix notify parallelism plugins priority "
     "retry secrets signature skip soft_fail timeout_in_minutes script"
@@ -68,10 +62,10 @@ GROUP_KEYS: Final = _ALL | {"group", "steps", "if_changed", "notify", "skip"}
 BUILDKITE_KEYS: Final = (
     COMMAND_KEYS | WAIT_KEYS | BLOCK_KEYS | INPUT_KEYS | TRIGGER_KEYS | GROUP_KEYS
 )
-PIPELINE_KEYS: Final = words("agents env image notify secrets priority checkout steps")
+PIPELINE_KEYS: Final = word_set("agents env image notify secrets priority checkout steps")
 
 # What the generators of public LLM-serving repositories add.
-GENERATOR_KEYS: Final = words(
+GENERATOR_KEYS: Final = word_set(
     "agent_pool agent_tags amd_only depends_on_any device dind fast_check fast_check_only gpu grade instance_size instance_type "
     "job_env mirror mirror_hardwares mirror_hardware mount_buildkite_agent no_gpu no_plugin num_devices "
     "num_gpus num_nodes optional source_file_dependencies torch_nightly working_dir"

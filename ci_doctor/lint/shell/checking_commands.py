@@ -7,40 +7,16 @@ import bisect
 import re
 from typing import TYPE_CHECKING, Final
 
+from ci_doctor.lint.lint_rule import word_set
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
     from ci_doctor.syntax.shell_nodes import CommandWords
 
-_TESTERS: Final = frozenset(
-    [
-        "pytest",
-        "py.test",
-        "tox",
-        "nox",
-        "ctest",
-        "bats",
-        "jest",
-        "vitest",
-        "mocha",
-        "rspec",
-        "phpunit",
-        "lm_eval",
-        "lm-eval",
-        "gotestsum",
-        "ginkgo",
-        "pytest-xdist",
-        "unittest",
-        "nosetests",
-        "nose2",
-        "behave",
-        "robot",
-        "locust",
-        "ci-doctor",
-        "simple-evals",
-        "evalplus mypy pylint flake8",
-    ]
+_TESTERS: Final = word_set(
+    "pytest py.test tox nox ctest bats jest vitest mocha rspec phpunit lm_eval lm-eval gotestsum "
+    "ginkgo pytest-xdist unittest nosetests nose2 behave robot locust ci-doctor simple-evals"
 )
 _CHECKS_OF_OURS: Final = (
     ("correctness",),
@@ -52,137 +28,22 @@ _CHECKS_OF_OURS: Final = (
     ("run",),
 )
 # Programs that run another one, which stands among their arguments.
-_RUNNERS: Final = frozenset(
-    [
-        "docker",
-        "podman",
-        "nerdctl",
-        "kubectl",
-        "oc",
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "torchrun",
-        "accelerate",
-        "poetry",
-        "uv",
-        "pdm",
-        "hatch",
-        "rye",
-        "pipenv",
-        "pipx",
-        "conda",
-        "mamba",
-        "micromamba",
-        "xvfb-run",
-        "coverage",
-        "python",
-        "python3",
-        "bash",
-        "sh",
-        "dash",
-        "numactl",
-        "flock",
-        "retry",
-        "ssh",
-        "su",
-        "singularity",
-        "apptainer",
-        "enroot",
-        "chronic",
-        "parallel",
-        "xargs",
-        "compute-sanitizer",
-        "nsys",
-        "ncu",
-        "strace",
-        "valgrind",
-        "catchsegv",
-        "script",
-        "unshare",
-        "chroot",
-        "runuser",
-        "gosu",
-        "dbus-run-session",
-        "npx",
-        "docker-compose",
-        "pixi",
-        "deepspeed",
-        "ray",
-        "watch",
-        "busybox",
-        "systemd-run",
-        "cpulimit",
-        "chrt",
-    ]
+_RUNNERS: Final = word_set(
+    "docker podman nerdctl kubectl oc srun mpirun mpiexec torchrun accelerate poetry uv pdm hatch "
+    "rye pipenv pipx conda mamba micromamba xvfb-run coverage python python3 bash sh dash numactl "
+    "flock retry ssh su singularity apptainer enroot chronic parallel xargs compute-sanitizer "
+    "nsys ncu strace valgrind catchsegv script unshare chroot runuser gosu dbus-run-session npx "
+    "docker-compose pixi deepspeed ray watch busybox systemd-run cpulimit chrt"
 )
-_BUILDERS: Final = frozenset(
-    [
-        "make",
-        "gmake",
-        "ninja",
-        "npm",
-        "yarn",
-        "pnpm",
-        "bun",
-        "cargo",
-        "go",
-        "bazel",
-        "bazelisk",
-        "gradle",
-        "gradlew",
-        "mvn",
-        "mvnw",
-        "just",
-        "task",
-        "rake",
-        "dotnet",
-        "swift",
-        "meson",
-        "cmake",
-    ]
+_BUILDERS: Final = word_set(
+    "make gmake ninja npm yarn pnpm bun cargo go bazel bazelisk gradle gradlew mvn mvnw just task "
+    "rake dotnet swift meson cmake"
 )
 # Filters that succeed whatever came in.
-FILTERS: Final = frozenset(
-    [
-        "tee",
-        "tail",
-        "head",
-        "cat",
-        "sed",
-        "awk",
-        "gawk",
-        "ts",
-        "sort",
-        "cut",
-        "tr",
-        "uniq",
-        "column",
-        "tac",
-        "fold",
-        "nl",
-        "pv",
-        "less",
-        "more",
-        "fmt",
-        "unbuffer",
-        "rev",
-        "paste",
-        "expand",
-        "logger",
-        "sponge",
-        "wc",
-        "strings",
-        "iconv",
-        "gzip",
-        "zstd",
-        "xz",
-        "bzip2",
-        "perl",
-        "ansi2txt",
-        "jq",
-        "stdbuf",
-    ]
+FILTERS: Final = word_set(
+    "tee tail head cat sed awk gawk ts sort cut tr uniq column tac fold nl pv less more fmt "
+    "unbuffer rev paste expand logger sponge wc strings iconv gzip zstd xz bzip2 perl ansi2txt jq "
+    "stdbuf"
 )
 ASKING: Final = frozenset(
     {"--version", "--help", "-h", "-V", "--collect-only", "--co", "--fixtures", "--markers"}
@@ -195,96 +56,15 @@ _SCRIPT: Final = re.compile(r"(?i)\.(?:sh|bash|py|pl|rb|js|ts|bats)$")
 _SETS_UP: Final = re.compile(
     r"(?i)install|setup|clean|stop|server|serve|launch|start|prepare|download|requirements|upload|report|wait"
 )
-TALK: Final = frozenset(
-    [
-        "echo",
-        "printf",
-        "log",
-        "info",
-        "warn",
-        "warning",
-        "error_msg",
-        "say",
-        "date",
-        "true",
-        ":",
-        "cat",
-        "tail",
-        "head",
-        "ls",
-        "pwd",
-        "tput",
-        "figlet",
-        "banner",
-        "logger",
-        "sleep",
-        "env",
-        "printenv",
-        "nvidia-smi",
-        "rocm-smi",
-        "amd-smi",
-        "df",
-        "du",
-        "free",
-        "ps",
-        "top",
-        "uname",
-        "hostname",
-        "lscpu",
-        "uptime",
-        "whoami",
-        "id",
-        "set",
-        "export",
-        "unset",
-        "shopt",
-        "popd",
-        "pushd",
-        "ulimit",
-        "umask",
-        "local",
-        "declare",
-        "readonly",
-        "typeset",
-        "time_elapsed",
-        "tree",
-        "wc",
-        "clear",
-        "sync",
-        "nproc",
-    ]
+TALK: Final = word_set(
+    "echo printf log info warn warning error_msg say date true : cat tail head ls pwd tput figlet "
+    "banner logger sleep env printenv nvidia-smi rocm-smi amd-smi df du free ps top uname "
+    "hostname lscpu uptime whoami id set export unset shopt popd pushd ulimit umask local declare "
+    "readonly typeset time_elapsed tree wc clear sync nproc"
 )
-TIDY: Final = frozenset(
-    [
-        "rm",
-        "rmdir",
-        "kill",
-        "pkill",
-        "killall",
-        "fuser",
-        "mv",
-        "cp",
-        "chmod",
-        "chown",
-        "umount",
-        "deactivate",
-        "trap",
-        "gzip",
-        "tar",
-        "zip",
-        "touch",
-        "mkdir",
-        "ln",
-        "wait",
-        "stop",
-        "cleanup",
-        "clean_up",
-        "teardown",
-        "tear_down",
-        "clean",
-        "shutdown",
-        "disown",
-    ]
+TIDY: Final = word_set(
+    "rm rmdir kill pkill killall fuser mv cp chmod chown umount deactivate trap gzip tar zip "
+    "touch mkdir ln wait stop cleanup clean_up teardown tear_down clean shutdown disown"
 )
 _TIDY_NAME: Final = re.compile(
     r"(?i)(?:^|[_-])(?:clean\w*|tear_?down|stop|kill|shut_?down|remove|purge|finish|finali[sz]e)(?:[_-]|$)"
@@ -294,50 +74,12 @@ _TIDY_PAIRS: Final = re.compile(
     r"|kubectl (?:delete|logs|get|describe)\b|ray stop\b|buildkite-agent (?:annotate|artifact|meta-data)\b|git (?:status|log|clean|checkout|reset|stash)\b"
     r"|tmux kill|screen -|ccache |sccache |pip (?:list|freeze)|conda deactivate|helm uninstall|systemctl (?:stop|status)|service \S+ stop|aws s3 (?:cp|rm|sync)|gsutil|gh run|ipcrm"
 )
-_WORK: Final = frozenset(
-    [
-        "make",
-        "gmake",
-        "ninja",
-        "npm",
-        "yarn",
-        "pnpm",
-        "cargo",
-        "go",
-        "bazel",
-        "gradle",
-        "mvn",
-        "docker",
-        "podman",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "python",
-        "python3",
-        "bash",
-        "sh",
-        "torchrun",
-        "accelerate",
-        "helm",
-        "terraform",
-        "kubectl",
-        "twine",
-        "cmake",
-        "meson",
-        "tar",
-        "vllm",
-        "sglang",
-        "srun",
-        "rsync",
-        "scp",
-        "git",
-        "nvcc",
-        "gcc",
-        "g++",
-        "ansible-playbook",
-    ]
+# Programs that build, fetch, start or send something.
+WORK: Final = word_set(
+    "bash bazel cargo cmake docker git gmake go gradle helm kubectl make mvn ninja npm pip pip3 "
+    "pnpm podman poetry python python3 rsync scp sh tar terraform torchrun twine uv yarn"
 )
+_MAKES: Final = word_set("accelerate ansible-playbook g++ gcc meson nvcc sglang srun vllm")
 
 
 def is_check(program: ShellProgram, node: ShellNode) -> bool:
@@ -443,7 +185,11 @@ def is_work(program: ShellProgram, node: ShellNode) -> bool:
     words = program.words(node)
     if is_quiet(program, node) or any(each in ASKING for each in words.arguments):
         return False
-    return words.name in _WORK or node.word.startswith("./") or bool(_SCRIPT.search(words.name))
+    return (
+        words.name in WORK | _MAKES
+        or node.word.startswith("./")
+        or bool(_SCRIPT.search(words.name))
+    )
 
 
 def is_quiet(program: ShellProgram, node: ShellNode) -> bool:
@@ -538,26 +284,7 @@ _FILE: Final = re.compile(
     re.IGNORECASE,
 )
 _TARGET: Final = re.compile(r"(?:>>?|\btee(?:\s+-a|\s+--append)?)\s*([\w./${}\"'-]+)")
-_SHOWS: Final = frozenset(
-    [
-        "cat",
-        "tail",
-        "head",
-        "echo",
-        "printf",
-        "less",
-        "rm",
-        "cp",
-        "mv",
-        "gzip",
-        "ls",
-        "tee",
-        "curl",
-        "aws",
-        "touch",
-        "mkdir",
-    ]
-)
+_SHOWS: Final = word_set("cat tail head echo printf less rm cp mv gzip ls tee curl aws touch mkdir")
 
 
 def named(program: ShellProgram, node: ShellNode) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ci_doctor.lint.lint_rule import word_set
 from ci_doctor.lint.shell.shell_program import ShellOption, setting
 from ci_doctor.lint.source_files import Shell, ShellSource
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
@@ -19,26 +20,9 @@ if TYPE_CHECKING:
     from ci_doctor.syntax.shell_nodes import CommandWords
 
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
-_RUNNERS: Final = frozenset(
-    {
-        "docker",
-        "podman",
-        "nerdctl",
-        "kubectl",
-        "oc",
-        "ssh",
-        "srun",
-        "su",
-        "singularity",
-        "apptainer",
-        "enroot",
-        "xargs",
-        "gcloud",
-        "mpirun",
-        "numactl",
-        "flock",
-        "retry",
-    }
+_RUNNERS: Final = word_set(
+    "docker podman nerdctl kubectl oc ssh srun su singularity apptainer enroot xargs gcloud "
+    "mpirun numactl flock retry"
 )
 _DOCUMENT: Final = re.compile(r"<<(-?)\s*(['\"\\]?)(\w+)")
 _SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(\w+)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ci_doctor.lint.lint_rule import word_set
 from ci_doctor.lint.shell.checking_commands import is_check, is_filter, is_quiet
 from ci_doctor.lint.shell.shell_program import OptionState, ShellOption
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
@@ -23,27 +24,9 @@ STATUS: Final = re.compile(r"\$\?|\$\{\?\}")
 _PIPE_STATUS: Final = re.compile(r"PIPESTATUS|pipestatus")
 _DIES: Final = re.compile(r"(?i)die|fail|err|abort|panic|fatal|exit|bail|quit|report_and|finish")
 # Programs that tell somebody; their own status is no judgement.
-_NOTIFIERS: Final = frozenset(
-    [
-        "buildkite-agent",
-        "curl",
-        "wget",
-        "docker",
-        "podman",
-        "kubectl",
-        "aws",
-        "gsutil",
-        "gh",
-        "dmesg",
-        "journalctl",
-        "mail",
-        "sendmail",
-        "slack",
-        "notify-send",
-        "ss",
-        "netstat",
-        "lsof",
-    ]
+_NOTIFIERS: Final = word_set(
+    "buildkite-agent curl wget docker podman kubectl aws gsutil gh dmesg journalctl mail sendmail "
+    "slack notify-send ss netstat lsof"
 )
 _SEQUENCES: Final = frozenset(
     {

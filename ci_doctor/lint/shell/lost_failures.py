@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.checking_commands import (
     ASKING,
+    WORK,
     always_succeeds,
     is_check,
     is_judged_later,
@@ -323,53 +324,12 @@ def _matters(program: ShellProgram, node: ShellNode) -> bool:
     return (
         not is_quiet(program, node)
         and not always_succeeds(program, node)
-        and program.words(node).name in _WORKS
+        and program.words(node).name in WORK | _FETCHES
         and not ASKING.intersection(program.words(node).arguments)
     )
 
 
-_WORKS: Final = frozenset(
-    [
-        "make",
-        "gmake",
-        "ninja",
-        "npm",
-        "yarn",
-        "pnpm",
-        "cargo",
-        "go",
-        "bazel",
-        "gradle",
-        "mvn",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "python",
-        "python3",
-        "cmake",
-        "docker",
-        "podman",
-        "curl",
-        "wget",
-        "git",
-        "bash",
-        "sh",
-        "apt-get",
-        "apt",
-        "dnf",
-        "yum",
-        "helm",
-        "terraform",
-        "kubectl",
-        "rsync",
-        "scp",
-        "tar",
-        "unzip",
-        "twine",
-        "torchrun",
-    ]
-)
+_FETCHES: Final = word_set("apt apt-get curl dnf unzip wget yum")
 
 
 # `$?` that is the status of another command than the one meant.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.checking_commands import is_judged_later, named
 from ci_doctor.lint.shell.failure_fate import Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
@@ -52,55 +52,10 @@ STATUS_LOST_IN_DECLARATION: Final = LintRule(
 )
 
 # These hardly fail, or a value without them is of no harm.
-_HARMLESS: Final = frozenset(
-    {
-        "echo",
-        "printf",
-        "date",
-        "pwd",
-        "dirname",
-        "basename",
-        "nproc",
-        "whoami",
-        "uname",
-        "seq",
-        "id",
-        "hostname",
-        "realpath",
-        "readlink",
-        "cat",
-        "tr",
-        "cut",
-        "sed",
-        "awk",
-        "wc",
-        "head",
-        "tail",
-        "sort",
-        "true",
-        "uuidgen",
-        "expr",
-        "bc",
-        "getconf",
-        "command",
-        "eval",
-        "which",
-        "arch",
-        "dpkg",
-        "tput",
-        "xargs",
-        "mktemp",
-        "cd",
-        "grep",
-        "env",
-        "stat",
-        "logname",
-        "tty",
-        "bash",
-        "rev",
-        "uniq",
-        "shopt",
-    }
+_HARMLESS: Final = word_set(
+    "echo printf date pwd dirname basename nproc whoami uname seq id hostname realpath readlink "
+    "cat tr cut sed awk wc head tail sort true uuidgen expr bc getconf command eval which arch "
+    "dpkg tput xargs mktemp cd grep env stat logname tty bash rev uniq shopt"
 )
 
 
@@ -212,56 +167,13 @@ STATUS_LOST_IN_PIPE: Final = LintRule(
 
 _SILENT: Final = frozenset({"tee", "ts", "unbuffer"})
 # What these print is a message, and their failure is of no interest.
-_MESSAGES: Final = frozenset(
-    {
-        "echo",
-        "printf",
-        "date",
-        "cat",
-        "ls",
-        "env",
-        "printenv",
-        "nvidia-smi",
-        "rocm-smi",
-        "amd-smi",
-        "df",
-        "free",
-        "uname",
-        "head",
-        "tail",
-        "sed",
-        "awk",
-        "grep",
-        "yes",
-        "sort",
-        "jq",
-        "ps",
-        "hostname",
-        "pip",
-        "find",
-        "lscpu",
-        "npu-smi",
-        "column",
-    }
+_MESSAGES: Final = word_set(
+    "echo printf date cat ls env printenv nvidia-smi rocm-smi amd-smi df free uname head tail sed "
+    "awk grep yes sort jq ps hostname pip find lscpu npu-smi column"
 )
 _CONTAINERS: Final = frozenset({"docker", "podman", "kubectl", "oc", "journalctl", "git"})
-_REPORTS: Final = frozenset(
-    {
-        "logs",
-        "ps",
-        "inspect",
-        "images",
-        "get",
-        "describe",
-        "top",
-        "stats",
-        "version",
-        "info",
-        "-u",
-        "status",
-        "log",
-        "diff",
-    }
+_REPORTS: Final = word_set(
+    "logs ps inspect images get describe top stats version info -u status log diff"
 )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.waits import without_comments
 from ci_doctor.model.finding import Rule, Severity
@@ -170,23 +170,7 @@ COUNT_DEFAULTS_TO_ZERO: Final = LintRule(
 _BAD_THINGS: Final = re.compile(
     r"(?i)fail|err(?:or|s|_|$)|mismatch|missing|crash|lost|broken|bad|differ|diverg|regress"
 )
-_READS: Final = frozenset(
-    {
-        "grep",
-        "egrep",
-        "awk",
-        "gawk",
-        "sed",
-        "jq",
-        "yq",
-        "python",
-        "python3",
-        "cut",
-        "perl",
-        "xmllint",
-        "rg",
-    }
-)
+_READS: Final = word_set("grep egrep awk gawk sed jq yq python python3 cut perl xmllint rg")
 _PRINTS_ZERO: Final = re.compile(r"""(?:echo|printf)\s+["']?0["']?\s*""")
 
 

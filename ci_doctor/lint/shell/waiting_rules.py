@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.shell.waits import (
@@ -525,24 +525,8 @@ WAIT_WITHOUT_PROCESS: Final = LintRule(
     ),
 )
 
-_NO_SERVER: Final = frozenset(
-    {
-        "sleep",
-        "tail",
-        "wait",
-        "echo",
-        "nvidia-smi",
-        "rocm-smi",
-        "cat",
-        "curl",
-        "kill",
-        "rm",
-        "read",
-        "tee",
-        "top",
-        "vmstat",
-        "dmesg",
-    }
+_NO_SERVER: Final = word_set(
+    "sleep tail wait echo nvidia-smi rocm-smi cat curl kill rm read tee top vmstat dmesg"
 )
 
 

@@ -31,11 +31,52 @@ BODIES: tuple[dict[str, Any], ...] = (
 )
 
 
-def subject(differing: Sequence[str] = ("r0",), **changes: Any) -> LocalisedDifference:
-    """A difference on some of seven requests, in each of 20 pairs, at four at once, in two passes."""
+SYSTEM = {"role": "system", "content": "You sell boots and ropes in a shop near the harbour. "}
+
+
+def chat(*said: str, **more: Any) -> dict[str, Any]:
+    """A chat of the shop, whose first and last message are of the user."""
+    roles = ("user", "assistant") * len(said)
+    turns = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+    return {"messages": [SYSTEM, *turns], "max_tokens": 30, **more}
+
+
+NOTICE = "Doors open at ten and close at five. " * 8
+# Chats, among them one that goes on with another, two prompts with one beginning, and many parameters.
+MIXED: tuple[dict[str, Any], ...] = (
+    chat("Are you open on Sunday?"),
+    chat("May I return a jacket?"),
+    chat("May I return a jacket?", "Within 30 days.", "And if it is worn?"),
+    {"prompt": "Translate: the train is late.", "max_tokens": 31, "stop": ["."]},
+    {"prompt": NOTICE + "When do they open?", "max_tokens": 28},
+    {"prompt": NOTICE + "Who waits there?", "max_tokens": 28},
+    {"prompt": "The capital of Norway is", "max_tokens": 1, "logprobs": 5},
+    {"prompt": "A slogan for a bakery:", "max_tokens": 33, "n": 3, "seed": 11},
+    {"messages": [{"role": "user", "content": "写一首关于春天的短诗。"}], "max_tokens": 30},
+    {"prompt": "Q: How high is it?", "max_tokens": 29, "stop": ["\n\n", "Q:"]},
+    {"prompt": "def fibonacci(n):", "max_tokens": 35, "stop": ["\ndef "]},
+    {"prompt": "Add a smile 🙂 to it", "max_tokens": 27, "min_tokens": 8},
+    {"prompt": "List ten fruits, please", "max_tokens": 32, "logit_bias": {"9891": 2}},
+)
+
+
+def text(body: Body) -> str:
+    """What a body asks."""
+    return str(body.get("prompt")) if "prompt" in body else str(body["messages"])
+
+
+def subject(
+    differing: Sequence[str] = ("r0",), bodies: Sequence[Body] = BODIES, **changes: Any
+) -> LocalisedDifference:
+    """A difference on some of these requests, in each of 20 pairs, at four at once, in two passes."""
     requests = tuple(
-        Request(id=f"r{number}", path="/v1/completions", body=body, line=number + 1)
-        for number, body in enumerate(BODIES)
+        Request(
+            id=f"r{number}",
+            path="/v1/chat/completions" if "messages" in body else "/v1/completions",
+            body=dict(body),
+            line=number + 1,
+        )
+        for number, body in enumerate(bodies)
     )
     fields: dict[str, Any] = {
         "request": next(each for each in requests if each.id == differing[0]),
@@ -64,8 +105,10 @@ def answered(
             is_wrong = fault is not None and fault(before, body, beside)
             given[name] = SentAnswer(
                 answer="wrong" if is_wrong else "right",
-                prompt_tokens=len(body["prompt"]) // 4,
+                prompt_tokens=len(text(body)) // 4,
                 answer_tokens=body.get("max_tokens", 16),
+                # An answer has twenty tokens to say.
+                finish="length" if body.get("max_tokens", 16) < 20 else "stop",
                 at_s=0.01 * len(before),
             )
             before.append(body)

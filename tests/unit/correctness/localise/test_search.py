@@ -7,10 +7,19 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import SendTable, targets
+from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
 from ci_doctor.load.requests import Request
-from tests.unit.correctness.localise.subjects import BODIES, Body, Fault, searched, subject
+from tests.unit.correctness.localise.subjects import (
+    BODIES,
+    MIXED,
+    SYSTEM,
+    Body,
+    Fault,
+    searched,
+    subject,
+    text,
+)
 
 
 def prompts(bodies: Sequence[Body]) -> list[str]:
@@ -24,7 +33,7 @@ def served(bodies: Sequence[Body]) -> int:
 PLANTED: list[tuple[Sequence[str], Fault, str]] = [
     # What the request holds.
     (["r3"], lambda _b, x, _w: "harbour" in x["prompt"], "prompts with `harbour` differ"),
-    (["r1"], lambda _b, x, _w: len(x["prompt"]) > 90, "prompts of 136 characters or more differ"),
+    (["r1"], lambda _b, x, _w: len(x["prompt"]) > 90, "prompts of 93 characters or more differ (90: equal)"),
     (["r4"], lambda _b, x, _w: not x["prompt"].isascii(), "prompts with a character that is not ASCII differ"),
     (["r2", "r4"], lambda _b, x, _w: x.get("max_tokens", 16) >= 30, "requests with `max_tokens` 30 or more differ"),
     (["r2"], lambda _b, x, _w: x.get("seed") == 7, "requests with `seed` 7 differ"),
@@ -32,25 +41,25 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
     (["r2"], lambda _b, x, _w: len(x["prompt"]) % 16 == 0, "prompts of a multiple of 16 characters differ"),
     (["r3"], lambda _b, x, _w: x["prompt"].endswith("?"), "prompts that end with `?` differ"),
     # Which request of the start it is.
-    (["r0"], lambda b, _x, _w: not b, "each request differs as the first of a start"),
-    (["r2"], lambda b, _x, _w: len(b) == 2, "each request differs as the 3rd request of a start"),
-    (["r5", "r6"], lambda b, _x, _w: len(b) >= 5, "each request differs from the 6th request of a start on"),
-    (["r0", "r2"], lambda b, _x, _w: len(b) % 2 == 0, "each request differs as every 2nd request of a start (1, 3, 5, …)"),
-    (["r4"], lambda b, _x, _w: served(b) >= 81, "each request differs once a start has answered"),
+    (["r0"], lambda b, _x, _w: not b, "any request differs as the first of a start"),
+    (["r2"], lambda b, _x, _w: len(b) == 2, "any request differs as the 3rd request of a start"),
+    (["r5", "r6"], lambda b, _x, _w: len(b) >= 5, "any request differs from the 6th request of a start on"),
+    (["r0", "r2"], lambda b, _x, _w: len(b) % 2 == 0, "any request differs as every 2nd request of a start (1, 3, 5, …)"),
+    (["r4"], lambda b, _x, _w: served(b) >= 81, "any request differs once a start has answered"),
     # What the start got before, or gets beside it.
-    (["r0"], lambda b, x, _w: x["prompt"] in prompts(b), "each request differs if the same prompt came before"),
+    (["r0"], lambda b, x, _w: x["prompt"] in prompts(b), "any request differs if the same prompt came before"),
     (["r6"], lambda b, x, _w: any(each != x["prompt"] and each[:36] == x["prompt"][:36] for each in prompts(b)), "after another prompt that shares its first"),
-    (["r1"], lambda b, x, _w: bool(b) and len(x["prompt"]) > max(map(len, prompts(b))), "each request differs when its prompt is longer than each one before"),
-    (["r2"], lambda b, x, _w: bool(b) and len(b[-1]["prompt"]) > len(x["prompt"]) + 20, "each request differs right after a prompt that is longer by"),
-    (["r3", "r4", "r5"], lambda b, _x, _w: sum(each.get("max_tokens", 16) >= 20 for each in b) >= 2, "each request differs after 2 requests with `max_tokens` 20 or more"),
-    (["r0"], lambda b, x, _w: x in b, "each request differs if the same prompt came before with the same parameters"),
-    (["r0"], lambda b, x, _w: prompts(b).count(x["prompt"]) == 1, "each request differs when its prompt comes for the second time"),
-    (["r5"], lambda b, x, _w: "stop" in x and not any("stop" in each for each in b), "each request differs as the first of the requests with `stop` in a start"),
-    (["r5"], lambda b, x, _w: "stop" in x and sum("stop" in each for each in b) % 2 == 1, "each request differs as every 2nd of the requests with `stop` in a start"),
+    (["r1"], lambda b, x, _w: bool(b) and len(x["prompt"]) > max(map(len, prompts(b))), "any request differs when its prompt is longer than each one before"),
+    (["r2"], lambda b, x, _w: bool(b) and len(b[-1]["prompt"]) > len(x["prompt"]) + 20, "any request differs right after a prompt that is longer by"),
+    (["r3", "r4", "r5"], lambda b, _x, _w: sum(each.get("max_tokens", 16) >= 20 for each in b) >= 2, "any request differs after 2 requests with `max_tokens` 20 or more"),
+    (["r0"], lambda b, x, _w: x in b, "any request differs if the same prompt came before with the same parameters"),
+    (["r0"], lambda b, x, _w: prompts(b).count(x["prompt"]) == 1, "any request differs when its prompt comes for the second time"),
+    (["r5"], lambda b, x, _w: "stop" in x and not any("stop" in each for each in b), "any request differs as the first of the requests with `stop` in a start"),
+    (["r5"], lambda b, x, _w: "stop" in x and sum("stop" in each for each in b) % 2 == 1, "any request differs as every 2nd of the requests with `stop` in a start"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and BODIES[1]["prompt"] in prompts(b), "prompts with `harbour` differ after r1"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and {BODIES[0]["prompt"], BODIES[2]["prompt"]} <= set(prompts(b)), "prompts with `harbour` differ after r0 and r2"),
-    (["r0"], lambda _b, _x, w: len(w) >= 2, "each request differs if 3 or more requests are under way at once"),
-    (["r5"], lambda _b, x, w: x["prompt"] == BODIES[5]["prompt"] and BODIES[2] in w, "requests with the prompt of r5 differ at once with r2"),
+    (["r0"], lambda _b, _x, w: len(w) >= 2, "any request differs if 3 or more requests are under way at once"),
+    (["r5"], lambda _b, x, w: x["prompt"] == BODIES[5]["prompt"] and BODIES[2] in w, "requests with the prompt of r5 differ at once with requests with the prompt and the parameters of r2"),
 ]  # fmt: skip
 
 
@@ -66,6 +75,105 @@ def test_the_cause_of_a_planted_fault_is_named(
     assert conclusion.shown, conclusion
 
 
+def texts(bodies: Sequence[Body]) -> list[str]:
+    return [text(each) for each in bodies]
+
+
+def continues(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+    messages = body.get("messages", [])
+    earlier = [each["messages"] for each in before if "messages" in each]
+    return any(each == messages[: len(each)] and len(each) < len(messages) for each in earlier)
+
+
+def of_shop(body: Body) -> bool:
+    return bool(body.get("messages", [0])[0] == SYSTEM)
+
+
+# Of chats and many parameters: what each part of the sentence names was left out once.
+MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
+    (["r2"], continues, "any request differs after a shorter prompt with which its own begins"),
+    (["r5"], lambda b, x, _w: text(x) not in texts(b) and any(each[:250] == text(x)[:250] for each in texts(b)), "any request differs when its prompt comes for the first time and after a prompt that shares its first"),
+    (["r1", "r2"], lambda b, x, _w: of_shop(x) and sum(map(of_shop, b)) >= 2, "of r1 differ from the 3rd of them in a start on"),
+    (["r6", "r11", "r12"], lambda _b, x, _w: any(key in x for key in ("logprobs", "min_tokens", "logit_bias")), "requests with `logit_bias`, `logprobs` or `min_tokens` differ"),
+    (["r9", "r10"], lambda _b, x, _w: any("\n" in each for each in x.get("stop", [])), "requests with a new line in `stop` differ"),
+    (["r11"], lambda _b, x, _w: any(ord(each) > 0xFFFF for each in text(x)), "prompts with a character of four bytes (emoji) differ"),
+    (["r7"], lambda b, _x, _w: bool(b) and b[-1].get("max_tokens", 16) < 20, "any request differs right after requests "),
+    (["r8", "r9", "r10"], lambda b, _x, _w: any(each.get("n", 1) > 1 for each in b[-3:]), "any request differs as one of the 3 requests after requests with `n` 3 or more"),
+    (["r6", "r7", "r8", "r9", "r10"], lambda b, _x, _w: 6 <= len(b) <= 10, "any request differs as the 7th to the 11th request of a start"),
+    (["r0", "r1"], lambda _b, x, w: "messages" in x and len(w) >= 3, "chats differ if 4 or more requests are under way at once"),
+    (["r3"], lambda _b, x, w: "stop" in x and any("logprobs" in each for each in w), "requests with `stop` differ at once with requests with `logprobs`"),
+    (["r0"], lambda b, x, _w: text(x) in texts(b) and texts(b)[::-1].index(text(x)) >= 8, "others came since the same prompt"),
+    (["r7"], lambda _b, x, _w: "seed" in x and x.get("n", 1) > 1, "of the requests with `n` 3 or more, the requests with `seed` differ"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("differing", "fault", "cause"), MIXED_FAULTS, ids=[each[2] for each in MIXED_FAULTS]
+)
+def test_the_cause_of_a_fault_among_chats_and_parameters_is_named(
+    differing: Sequence[str], fault: Fault, cause: str
+) -> None:
+    conclusion = searched(subject(differing, MIXED), fault).conclusion()
+    assert conclusion.cause is not None, conclusion
+    assert cause in conclusion.cause, conclusion
+
+
+def test_a_sign_that_no_copy_lacked_is_not_named() -> None:
+    """An earlier turn of the chat holds 30: copies change each message, not the last one alone."""
+    conclusion = searched(subject(["r2"], MIXED), continues).conclusion()
+    named = " ".join((conclusion.cause or "", *conclusion.rivals))
+    assert "`0`" not in named
+    assert "`3`" not in named
+
+
+def test_a_difference_of_some_starts_is_named_with_how_many_show_it() -> None:
+    """A start shows it or not, from its beginning; where it does, the copies of that start count."""
+    told = 0
+    for seed in range(6):
+        chance = random.Random(seed)
+        shows: list[bool] = []
+
+        def fault(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+            if not before:
+                shows.append(chance.random() < 0.7)  # noqa: B023 - called before the next one is made
+            return "seed" in body and shows[-1]  # noqa: B023
+
+        conclusion = searched(subject(["r7"], MIXED), fault).conclusion()
+        assert conclusion.cause in {
+            None,
+            "requests with `seed` 11 differ",
+            "requests with `seed` differ",
+        }
+        if conclusion.noise:
+            assert not all(shows)
+            assert "fresh starts" in conclusion.noise
+            told += 1
+    assert told
+
+
+def test_where_no_cause_fits_what_comes_before_is_divided() -> None:
+    """Four certain requests must come before it: no cause says that."""
+
+    def fault(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        needed = {text(MIXED[place]) for place in (0, 1, 4, 6)}
+        return body == MIXED[8] and needed <= set(texts(before))
+
+    conclusion = searched(subject(["r8"], MIXED), fault, pairs=22).conclusion()
+    (smallest,) = conclusion.shown
+    assert {"r0", "r1", "r4", "r6", "r8"} <= set(smallest.names)
+    assert len(smallest.names) < 9, conclusion
+
+
+def test_a_label_names_whose_value_it_is_and_never_cuts_it() -> None:
+    tools = [
+        {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+    ]
+    bodies = [*MIXED, {"prompt": "Is it cold there?", "max_tokens": 30, "tools": tools}]
+    search = searched(subject(["r0"], bodies), lambda _b, x, _w: x == bodies[0], pairs=3)
+    names = [each for each in search.requests if "`tools`" in each and each.startswith("r0 ")]
+    assert names == ["r0 with the `tools` of r13"]
+
+
 def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> None:
     def after_two(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         got = set(prompts(before))
@@ -77,7 +185,7 @@ def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> 
     assert sorted(words(each) for each in conclusion.vanished) == [
         "r3 after r0",
         "r3 after r2",
-        "r3, first 12 of 50 characters after r0 and r2",
+        "r3, x for `harbour` after r0 and r2",
     ]
     made = [each.trial for each in search.results]
     assert one_by_one(["r0", "r2", "r3"]) in made
@@ -96,9 +204,7 @@ def test_a_cache_that_ignores_a_parameter_is_named_by_it() -> None:
     )
     of = replace(of, requests=(*of.requests, twin), differing=("r1", "r7"))
     cause = searched(of, other_limit).conclusion().cause
-    assert cause == (
-        "each request differs if the same prompt came before with another `max_tokens`"
-    )
+    assert cause == ("any request differs if the same prompt came before with another `max_tokens`")
 
 
 def test_what_requests_hold_is_named_only_if_a_copy_without_it_was_equal() -> None:
@@ -175,6 +281,6 @@ def test_parameters_are_tried_in_the_order_in_which_they_were_sent() -> None:
         for name, seed in zip("efdcab", (5, 3, 6, 1, 4, 2), strict=True)
     }
     lane = [TrialSend(name=name, block=0, at_once=1) for name in requests]
-    parts = targets(SendTable([lane], requests, requests), [])
+    parts = targets(SendTable([lane], requests, requests, {}), [])
     seeds = [part.words.split()[-1] for part in parts if part.family.startswith("seed=")]
     assert seeds == ["5", "3", "6", "1", "4", "2"]

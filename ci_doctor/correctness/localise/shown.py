@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What starts were sent so far, as it is or changed, and what they showed. Pure."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.localise.copies import Copy, changed_copies
+from ci_doctor.correctness.localise.traits import said
+from ci_doctor.correctness.localise.trials import (
+    LocalisedDifference,
+    Trial,
+    TrialBlock,
+    TrialResult,
+    TrialSend,
+    one_by_one,
+    together,
+)
+from ci_doctor.load.prompts import prompt_of, token_limit
+
+# A trial of more requests than that leaves some out.
+MOST_NAMES = 48
+# So often a group is sent in one start, and what was equal in several.
+GROUP_TIMES = 3
+
+
+# How often a request alone is sent to one start, at most.
+_MOST_REPEATS = 64
+# So many equal starts are made again if no cause fits.
+_MOST_DOUBTED = 2
+# Requests that are under way at once may arrive in another order.
+_MARGIN = 8
+# Of so many requests that differ beside the first one, changed copies are sent.
+_MOST_COPIED = 4
+
+
+class SentSoFar:
+    """The trials of a difference that were made, and the requests that they name."""
+
+    def __init__(self, subject: LocalisedDifference) -> None:
+        self.subject = subject
+        self.requests = {each.id: each for each in subject.requests}
+        # Of each changed copy, the id of the request.
+        self._bases: dict[str, str] = {}
+        # What it alone lacks.
+        self._lacks: dict[str, str] = {}
+        self._rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+        self.results: list[TrialResult] = []
+        ids = subject.ids
+        place = ids.index(subject.request.id)
+        # What came before the request is needed first, then what comes after it.
+        begin = max(0, min(place + 1 - MOST_NAMES // 2, len(ids) - MOST_NAMES))
+        self.ids = ids[begin : begin + MOST_NAMES]
+
+    def _add(self, base: str, copies: Iterable[Copy]) -> list[str]:
+        """The names of copies, which can be sent from now on."""
+        names = []
+        for each in copies:
+            name = each.request.id
+            names.append(name)
+            if name not in self.requests:
+                self.requests[name] = each.request
+                self._bases[name] = base
+                self._lacks[name] = each.lacks
+        return names
+
+    def _copies(self, name: str) -> list[str]:
+        """The names of changed copies of a request of the run: what it has, another may lack."""
+        if name not in self._bases.values():
+            self._add(name, changed_copies(self.requests[name], self.subject))
+        return [each for each, base in self._bases.items() if base == name]
+
+    def _parted(self, name: str) -> list[str]:
+        """The copies of a request that lack one thing: a parameter, or something of its prompt."""
+        text = said(self.requests[name])
+        return [
+            each
+            for each in self._copies(name)
+            if self._lacks[each] or said(self.requests[each]) == text
+        ]
+
+    def _target(self) -> str:
+        """The request that differed first in a trial; else that of the run."""
+        wrong = [each.name for result in self.results for each in result.differing]
+        mine = self.subject.request.id
+        return mine if mine in wrong or not wrong else wrong[0]
+
+    def _right_before(self) -> list[str]:
+        """What came right before the requests that differed, the most frequent one."""
+        pairs = [pair for lane in self._lanes() for pair in itertools.pairwise(lane)]
+        return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
+
+    def _all_lanes(self) -> list[tuple[TrialSend, ...]]:
+        return [each.sends for each in self.results if each.sends and each.pairs]
+
+    def _lanes(self) -> list[tuple[TrialSend, ...]]:
+        """What tells something: of a difference that some starts do not show, those that do."""
+        lanes = self._all_lanes()
+        if self._is_noisy():
+            return [each for each in lanes if any(send.wrong for send in each)]
+        return lanes
+
+    def _is_of_groups(self) -> bool:
+        wrong = [each for result in self.results if result.pairs for each in result.differing]
+        return bool(wrong) and all(each.at_once > 1 for each in wrong)
+
+    def _is_noisy(self) -> bool:
+        """Whether what was sent in the same way differed in one start and not in another."""
+        lanes = [lane for lane in self._all_lanes() if all(each.at_once == 1 for each in lane)]
+        for one, other in itertools.combinations(lanes, 2):
+            for left, right in zip(one, other, strict=False):
+                if left.name != right.name:
+                    break
+                if None not in {left.wrong, right.wrong} and left.wrong != right.wrong:
+                    return True
+        return False
+
+    def _is_made(self, trial: Trial) -> bool:
+        made = [each for each in self.results if each.trial == trial]
+        if self._is_noisy() and not any(each.differing for each in made):
+            return len(made) >= GROUP_TIMES
+        return bool(made)
+
+    def _equal_once(self) -> Trial | None:
+        """What was sent once with the request, and was equal: a start may just not have shown it."""
+        equal = [each.trial for each in self.results if each.pairs and not each.differing]
+        made = [each for each in equal if self._target() in each.names]
+        if len(made) - len(set(made)) >= _MOST_DOUBTED:
+            return None
+        # The last one was against the last cause.
+        return next((each for each in reversed(made) if made.count(each) == 1), None)
+
+    def _all_shown(self, trial: Trial) -> list[bool]:
+        """Whether the last request differed, in each start that began with just that."""
+        names = trial.names
+        shown: list[bool] = []
+        for result in self.results:
+            if not result.pairs or not result.sends:
+                continue
+            if trial.at_once > 1:
+                wrong = [each.name for each in result.differing]
+                shown += [trial.names[0] in wrong] * (result.trial == trial)
+                continue
+            sends = result.sends[: len(names)]
+            is_plain = trial.pause_s == result.trial.pause_s or (
+                not trial.pause_s and len(names) < len(result.trial.blocks)
+            )
+            is_same = tuple(each.name for each in sends) == names
+            if is_plain and is_same and all(each.at_once == 1 for each in sends):
+                shown += [] if sends[-1].wrong is None else [sends[-1].wrong]
+        return shown
+
+    def _shown(self, trial: Trial) -> bool | None:
+        """Whether the last request of a trial differed in fresh starts; None if none got just that."""
+        shown = self._all_shown(trial)
+        # Of a difference that some starts do not show, one equal start says nothing.
+        if not shown or (self._is_noisy() and not any(shown) and len(shown) < GROUP_TIMES):
+            return None
+        return any(shown)
+
+    def _differing_trials(self) -> tuple[Trial, ...]:
+        """The smallest beginning of a trial that differs."""
+        made = []
+        for result in self.results:
+            if not result.pairs or not result.differing:
+                continue
+            if result.trial.at_once > 1:
+                made.append(result.trial)
+                continue
+            place = next(at for at, each in enumerate(result.sends) if each.wrong)
+            made.append(replace(result.trial, blocks=result.trial.blocks[: place + 1]))
+        made.sort(key=lambda each: (each.at_once, len(each.names)))
+        return tuple(made[:1])
+
+    def _first_wrong_block(self, trial: Trial) -> TrialBlock:
+        result = next(each for each in self.results if each.trial == trial and each.differing)
+        return trial.blocks[result.differing[0].block]
+
+    def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
+        """The sends of a trial that was not made: nobody knows what differs, the rest is guessed."""
+        known = {each.name: each for lane in self._lanes() for each in lane}
+        gaps = [b.at_s - a.at_s for lane in self._lanes() for a, b in itertools.pairwise(lane)]
+        gap = sum(gaps) / len(gaps) if gaps else 0.0
+        some = next(iter(known.values()), None)
+        sends, at_s = [], 0.0
+        for number, block in enumerate(trial.blocks):
+            if number == len(trial.blocks) - 1:
+                at_s += trial.pause_s
+            for name in block.names:
+                like = known.get(name) or known.get(self._bases.get(name, name)) or some
+                length = len(prompt_of(self.requests[name])) / max(
+                    1, len(prompt_of(self.requests[like.name])) if like else 1
+                )
+                sends.append(
+                    TrialSend(
+                        name=name, block=number, at_once=min(block.at_once, len(block.names)),
+                        prompt_tokens=round(like.prompt_tokens * length) if like else 0,
+                        answer_tokens=like.answer_tokens if like else 0,
+                        finish=like.finish if like else "",
+                        at_s=at_s,
+                    )
+                )  # fmt: skip
+                at_s += gap
+        return tuple(sends)
+
+    def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:
+        """How many requests one has that the other lacks; copies of one request are near."""
+        left, right = Counter(one.names), Counter(other.names)
+        bases = [
+            Counter(self._bases.get(name, name) for name in each.names) for each in (one, other)
+        ]
+        apart = sum(((left - right) + (right - left)).values())
+        bases_apart = sum(((bases[0] - bases[1]) + (bases[1] - bases[0])).values())
+        return bases_apart + abs(len(one.names) - len(other.names)), apart
+
+    def _alone(self, name: str) -> Trial:
+        """As often as the run had sent any request by the end of its first pass, and once more."""
+        subject = self.subject
+        often = len(subject.ids) + min(subject.concurrency, _MARGIN) + (subject.passes > 1)
+        return one_by_one([name] * min(often, _MOST_REPEATS), resets=True)
+
+    def _pool(self) -> Iterator[Trial]:
+        """Trials that may tell something, whatever was shown so far."""
+        target, ids = self._target(), self.ids
+        others = [each for each in ids if each != target]
+        if any(each.at_once > 1 for result in self.results for each in result.differing):
+            yield from self._groups(target, others)
+            return
+        yield from self._of_copies(target, others)
+        yield one_by_one([target], pause_s=self.subject.pause_s)
+        yield one_by_one([target, target], pause_s=self.subject.pause_s)
+        if others:
+            yield from self._in_orders(target, others)
+
+    def _of_copies(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        """Changed copies of the request, and of one that does not differ."""
+        mine = self._copies(target)
+        if mine:
+            yield one_by_one([target, *mine])
+            yield one_by_one([*others, target, *mine])
+            for shown in self._differing_trials():
+                yield one_by_one([*shown.names[:-1], target, *mine])
+            for name in self._right_before():
+                yield one_by_one([each for one in (target, *mine) for each in (name, one)])
+                for before in (self._copies(name), self._copies(name)[::-1]):
+                    yield one_by_one([each for one in before for each in (one, target)])
+        wrong = {each.name for lane in self._lanes() for each in lane if each.wrong}
+        more = [each for each in others if each in wrong][:_MOST_COPIED]
+        if more:
+            yield one_by_one([each for name in more for each in (name, *self._parted(name))])
+        other = _other(self.subject)
+        if other is not None:
+            rest = self._copies(other)
+            yield one_by_one([*rest, target])
+            yield one_by_one([other, target, target])
+            yield self._alone(other)
+
+    def _in_orders(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        """The request after others: all of them, each of them, many times one of them, a half of them."""
+        yield one_by_one([*others, target])
+        yield one_by_one([*reversed(others), target])
+        yield one_by_one([target, *others, target])
+        for order in (others, others[::-1]):
+            yield one_by_one([*(each for name in order for each in (target, name)), target])
+        by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
+        limited = sorted(others, key=lambda name: token_limit(self.requests[name]) or 0)
+        for name in dict.fromkeys((by_length[0], by_length[-1], limited[0], limited[-1])):
+            yield one_by_one([name] * (len(self._alone(name).blocks) - 1) + [target])
+        for part in _parts(others):
+            yield one_by_one([*part, target])
+
+    def _groups(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        ladder: list[TrialBlock] = []
+        for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
+            yield together([target, *others[: size - 1]], size, GROUP_TIMES)
+            yield together([target, *others[-(size - 1) :]], size, GROUP_TIMES)
+            ladder += together([target, *others[: size - 1]], size, GROUP_TIMES).blocks
+        yield Trial(blocks=tuple(ladder))
+        for part in _parts(others):
+            yield together([target, *part], len(part) + 1, GROUP_TIMES)
+        pairs = [
+            TrialBlock(names=order, at_once=2)
+            for name in others
+            for order in ((target, name), (name, target), (target, name))
+        ]
+        yield Trial(blocks=tuple(pairs))
+        wrong = [
+            block
+            for result in self.results
+            for number, block in enumerate(result.trial.blocks)
+            if any(each.block == number and each.name == target for each in result.differing)
+        ]
+        if wrong:
+            least = min(wrong, key=lambda block: (block.at_once, len(block.names)))
+            rest = [name for name in least.names if name != target]
+            made = [(name, *rest) for name in (target, *self._parted(target))]
+            made += [(target, name) for name in self._parted(rest[0]) if len(rest) == 1]
+            blocks = [TrialBlock(names=each, at_once=least.at_once) for each in made]
+            yield Trial(blocks=tuple(blocks[:_MOST_REPEATS]))
+
+
+def _other(subject: LocalisedDifference) -> str | None:
+    """A request that does not differ in the run; else one with another prompt."""
+    prompt = prompt_of(subject.request)
+    others = [each.id for each in subject.requests if prompt_of(each) != prompt]
+    equal = [each for each in others if each not in subject.differing]
+    return next(iter(equal or others), None)
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """2, 3, 4, 6, 8, 12, … up to the most."""
+    size = 2
+    while size < most:
+        yield size
+        size += max(1, 1 << (size.bit_length() - 2))
+    yield most
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    """Halves of the names, so that any two of them are apart in one: by each bit of their place."""
+    for bit in range(max(1, (len(names) - 1).bit_length())):
+        for side in (1, 0):
+            part = [name for place, name in enumerate(names) if place >> bit & 1 == side]
+            if part:
+                yield part

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the requests of some starts hold, each as the bits of all sends of them. Pure."""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.localise.trials import TrialSend
+from ci_doctor.load.prompts import (
+    PROMPT_KEYS,
+    contents_of,
+    halved,
+    parameters_of,
+    prompt_of,
+)
+from ci_doctor.load.requests import Request
+
+# Predicates of numbers, of so many requests and words at most: a start tells no more of more.
+MOST_NAMES = 48
+_MOST_WORDS = 60
+
+
+_MOST_KEYS = 4
+_LONGEST_VALUE = 24
+
+
+# Servers keep what they have read of a prompt in blocks of so many tokens.
+_BLOCKS = (8, 16, 32, 64, 128, 256)
+
+
+_WORD = re.compile(r"\w{3,}")
+
+
+CHARACTERS = (
+    (re.compile(r"[^\x00-\x7f]"), "a character that is not ASCII", 2.5),
+    (re.compile(r"[^\x00-\uffff]"), "a character of four bytes (emoji)", 2.6),
+    (re.compile(r"\d"), "a digit", 4.5),
+    (re.compile(r"\n"), "a new line", 4.5),
+    (re.compile(r"[^\w\s]"), "a sign", 4.5),
+    (re.compile(r"[A-Z]"), "a capital", 4.5),
+)
+
+
+Lane = Sequence[TrialSend]
+
+
+class CausePart(Struct, frozen=True):
+    """A target or a context: in words, how much it claims (`cost`), and its sends as bits.
+
+    Parts of one `family` differ in a number alone. `trait`: it claims something of what the requests
+    hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
+    exact time. `least` is its number, and `below` the next one that was sent. `both`: two parts that must
+    hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
+    certain requests, of which each must be there.
+    """
+
+    family: str
+    words: str
+    cost: float
+    mask: int
+    trait: bool = False
+    unsure: int = 0
+    least: float | None = None
+    below: float | None = None
+    lack: str = ""
+    needs: int = 0
+    both: tuple["CausePart", ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a number between the two might be the border."""
+        if self.least is None or self.below is None:
+            return False
+        return abs(self.least - self.below) > 1 or self.least != int(self.least)
+
+
+class SendTable:
+    """All sends of some starts, one start after the other, each with a bit of its own.
+
+    `plain` are the names of requests that are sent as they are, and not as changed copies. `remembered`
+    keeps, by the names of a start, what takes long to compute.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        requests: Mapping[str, Request],
+        plain: Collection[str],
+        remembered: dict[tuple[str, ...], list[tuple[float, ...]]],
+    ) -> None:
+        self.lanes = lanes
+        self.remembered = remembered
+        self.plain = plain
+        self.requests = requests
+        self.prompts = {name: _prompt(each) for name, each in requests.items()}
+        self.texts = {name: said(each) for name, each in requests.items()}
+        self.sends = [send for lane in lanes for send in lane]
+        self.places = [place for lane in lanes for place in range(len(lane))]
+        # The name of each send that differs, the first one first.
+        self.wrong_names = list(dict.fromkeys(each.name for each in self.sends if each.wrong))
+        self._bits: dict[str, int] = defaultdict(int)
+        for place, each in enumerate(self.sends):
+            self._bits[each.name] |= 1 << place
+        # The bits of each start, and of each block under way together.
+        ends = itertools.accumulate(map(len, lanes), initial=0)
+        self.lane_bits = [
+            ((1 << len(lane)) - 1) << begin for begin, lane in zip(ends, lanes, strict=False)
+        ]
+        self.together = list(_together(lanes))
+        self.later = self.mask(place > 0 for place in self.places)
+        self.wrong = self.mask(bool(each.wrong) for each in self.sends)
+
+    def mask(self, holds: Iterable[bool]) -> int:
+        """The bits of the sends for which it holds."""
+        return int("".join("1" if each else "0" for each in holds)[::-1] or "0", 2)
+
+    def named(self, names: Iterable[str]) -> int:
+        """The bits of the sends of these requests."""
+        bits = 0
+        for name in names:
+            bits |= self._bits.get(name, 0)
+        return bits
+
+
+# What a copy lacks whose first character is another.
+BEGINNING = "its beginning"
+# Nothing that a person writes; so what continues a chat begins with it.
+_ROLES = {"system": "\x01", "developer": "\x01", "user": "\x02", "assistant": "\x03"}
+MARKS = frozenset("\x01\x02\x03\x04")
+
+
+def _prompt(request: Request) -> str:
+    """The prompt as a text to compare; of a chat each message with a sign of its role."""
+    messages = request.body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+        return prompt_of(request)
+    return "".join(
+        f"{_ROLES.get(each.get('role', ''), chr(4))}{each.get('content')}" for each in messages
+    )
+
+
+def said(request: Request) -> str:
+    """What a prompt holds, without the form of its API."""
+    contents = contents_of(request)
+    if contents and all(isinstance(each, str) for each in contents):
+        return " ".join(map(str, contents))
+    return prompt_of(request)
+
+
+def _together(lanes: Sequence[Lane]) -> Iterator[int]:
+    """The bits of each group of sends that were under way at once."""
+    place = 0
+    for lane in lanes:
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            block = list(group)
+            if block[0].at_once > 1:
+                yield ((1 << len(block)) - 1) << place
+            place += len(block)
+
+
+def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> Iterator[CausePart]:
+    """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
+    bits: dict[float, int] = defaultdict(int)
+    for place, value in enumerate(values):
+        bits[value] |= 1 << place
+    mask = (1 << len(values)) - 1
+    for below, value in itertools.pairwise(sorted(bits)):
+        mask &= ~bits[below]
+        words = text.format(f"{abs(value):g}")
+        part = CausePart(family, words, cost, mask)
+        if words != text:
+            part = replace(part, least=abs(value), below=abs(below))
+        yield part
+
+
+def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
+    """Which requests may be meant: all, those of one kind, or some of the `names`."""
+    traits = [*_of_bodies(table), *_of_prompts(table, names[:MOST_NAMES])]
+    answers = [each.answer_tokens for each in table.sends]
+    traits += thresholds(answers, "answer", "requests with {} tokens of answer or more", 4.5)
+    for finish in sorted({each.finish for each in table.sends} - {""}):
+        text = f"requests whose answers end with finish_reason {finish}"
+        mask = table.mask(each.finish == finish for each in table.sends)
+        traits.append(CausePart(f"finish {finish}", text, 4.1, mask))
+    paths = sorted({each.path for each in table.requests.values()})
+    for path in paths if len(paths) > 1 else ():
+        mask = table.named(name for name, each in table.requests.items() if each.path == path)
+        traits.append(CausePart(f"path {path}", _PATHS.get(path, f"requests to {path}"), 3, mask))
+    every = CausePart("any", "any request", 0, table.mask(True for _ in table.sends))
+    named = _named_ones(table, names[:MOST_NAMES])
+    return [every, *named, *(replace(each, trait=True) for each in traits)]
+
+
+_PATHS = {"/v1/chat/completions": "chats", "/v1/completions": "completions"}
+
+
+def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts, requests = table.prompts, table.requests
+    for name in names:
+        same_prompt = [each for each, text in prompts.items() if text == prompts[name]]
+        words = f"requests with the prompt of {name}"
+        yield CausePart(f"prompt of {name}", words, 4, table.named(same_prompt))
+        body = requests[name].body
+        same_body = [each for each, other in requests.items() if other.body == body]
+        words = f"requests with the prompt and the parameters of {name}"
+        yield CausePart(f"all of {name}", words, 5, table.named(same_body))
+    plain = [name for name in names if name in table.plain]
+    if len(plain) < 2:
+        return
+    listed = ", ".join(plain)
+    texts = {prompts[name] for name in plain}
+    same_prompts = [each for each, text in prompts.items() if text in texts]
+    yield CausePart("some", f"the prompts of {listed}", 6 + len(plain), table.named(same_prompts))
+    bodies = [requests[name].body for name in plain]
+    same_bodies = [each for each, other in requests.items() if other.body in bodies]
+    yield CausePart(
+        "some bodies", f"the requests {listed}", 6.5 + len(plain), table.named(same_bodies)
+    )
+
+
+def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    lengths = [_length(table.requests[each.name]) for each in table.sends]
+    yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
+    shorter = [-each for each in lengths]
+    yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
+    tokens = [each.prompt_tokens for each in table.sends]
+    for unit, sizes in (("tokens", tokens), ("characters", lengths)):
+        for block in _BLOCKS:
+            mask = table.mask(size > 0 and size % block == 0 for size in sizes)
+            yield CausePart(
+                f"{unit} in blocks", f"prompts of a multiple of {block} {unit}", 3.8, mask
+            )
+            # The last block of a prompt may hold one token alone.
+            mask = table.mask(size > block and size % block == 1 for size in sizes)
+            text = f"prompts of 1 more than a multiple of {block} {unit}"
+            yield CausePart(f"{unit} behind blocks", text, 4.2, mask)
+        wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
+        for size in wrong if len(wrong) == 1 and 0 not in wrong else ():
+            mask = table.mask(each == size for each in sizes)
+            yield CausePart(f"{unit}", f"prompts of {size} {unit}", 4.4, mask)
+    texts = table.texts
+    for pattern, kind, cost in CHARACTERS:
+        mask = table.named(each for each, text in texts.items() if pattern.search(text))
+        yield CausePart(kind, f"prompts with {kind}", cost, mask, lack=kind)
+    yield from _of_beginnings(table, names)
+    for end in sorted({texts[name][-1:] for name in names} - {""}):
+        mask = table.named(each for each, text in texts.items() if text.endswith(end))
+        yield CausePart(f"ends with {end}", f"prompts that end with `{end}`", 4.3, mask)
+    # A fault of a word, or of a sign, shows in all that differ.
+    signs = _in_all([set(texts[name]) for name in names])
+    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
+        mask = table.named(each for each, text in texts.items() if sign in text)
+        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask, lack=sign)
+    words = sorted(set(_WORD.findall(texts[names[0]]))) if names else []
+    for word in [each for each in words if all(each in texts[name] for name in names)][
+        :_MOST_WORDS
+    ]:
+        mask = table.named(each for each, text in texts.items() if word in text)
+        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask, lack=word)
+
+
+def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    """The beginnings that all these requests share; one in words is that of a request of the run."""
+    prompts = table.prompts
+    owner = next((each for each in names if each in table.plain), None)
+    if owner is None:
+        return
+    most = min(common(prompts[owner], prompts[each]) for each in names)
+    sizes = {
+        *halved(most, 8),
+        8,
+        16,
+        32,
+        *(common(prompts[owner], each) for each in prompts.values()),
+    }
+    sizes = {each for each in sizes if 0 < each < len(prompts[owner]) and each <= most}
+    lengths = {visible(prompts[owner][:size]): prompts[owner][:size] for size in sorted(sizes)}
+    for below, size in itertools.pairwise([0, *sorted(lengths)]):
+        begin = lengths[size]
+        mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
+        text = f"prompts with the first {size} characters of {owner}"
+        yield CausePart("beginning", text, 5.5, mask, least=size, below=below, lack=BEGINNING)
+
+
+def _in_all(sets: Sequence[set[str]]) -> set[str]:
+    return set.intersection(*sets) if sets else set()
+
+
+def _length(request: Request) -> int:
+    return sum(map(len, contents_of(request))) or len(prompt_of(request))
+
+
+def parameters(request: Request) -> dict[str, Any]:
+    """What a body says beside the prompt, as texts and numbers."""
+    given = {}
+    for key, value in parameters_of(request).items():
+        if key not in PROMPT_KEYS:
+            is_plain = isinstance(value, (int, float, str))
+            given[key] = value if is_plain else repr(value)
+    return given
+
+
+def _of_bodies(table: SendTable) -> Iterator[CausePart]:
+    given = {name: parameters(each) for name, each in table.requests.items()}
+    # In the order in which they were sent: of causes that cost as much, the first one is named.
+    used = list(dict.fromkeys(each.name for each in table.sends))
+    for key in sorted({key for name in used for key in given[name]}):
+        has = {name: values[key] for name, values in given.items() if key in values}
+        yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has))
+        lacking = table.named(given.keys() - has.keys())
+        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
+        values = list(dict.fromkeys(has[name] for name in used if name in has))
+        for value in values[:MOST_NAMES]:
+            equal = [name for name in has if has[name] == value]
+            text = (
+                f"requests with {valued(key, value, next(each for each in used if each in equal))}"
+            )
+            yield CausePart(f"{key}={value}", text, 3.5, table.named(equal))
+        yield from _of_numbers(table, key, has, values)
+        yield from _of_texts(table, key, has)
+    yield from _of_any_key(table, given)
+
+
+def valued(key: str, value: object, owner: str) -> str:
+    """A parameter and its value in words; a long value is that of its `owner`."""
+    text = str(value)
+    return f"`{key}` {text}" if len(text) <= _LONGEST_VALUE else f"the `{key}` of {owner}"
+
+
+def _of_texts(table: SendTable, key: str, has: Mapping[str, Any]) -> Iterator[CausePart]:
+    """What the texts of a parameter hold: characters of a kind, and one text of several."""
+    texts = {name: _texts_in(table.requests[name], key) for name in has}
+    for pattern, kind, cost in CHARACTERS:
+        some = [name for name, each in texts.items() if any(map(pattern.search, each))]
+        yield CausePart(
+            f"{key}: {kind}", f"requests with {kind} in `{key}`", cost, table.named(some)
+        )
+    listed = {text for each in texts.values() if len(each) > 1 for text in each}
+    for text in sorted(listed):
+        some = [name for name, each in texts.items() if text in each]
+        words = f"requests with {text!r} in `{key}`"
+        yield CausePart(f"{key} with {text}", words, 3.8, table.named(some))
+
+
+def _texts_in(request: Request, key: str) -> list[str]:
+    value = parameters_of(request).get(key)
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str)]
+
+
+def _of_any_key(table: SendTable, given: Mapping[str, Mapping[str, Any]]) -> Iterator[CausePart]:
+    """One of several keys: each that requests have which differ, and none that never did."""
+    wrong = {name for name in table.wrong_names if name in table.plain}
+    plain = [name for name in table.plain if name in given]
+    holders = defaultdict(set)
+    for name in plain:
+        for key in given[name]:
+            holders[key].add(name)
+    left, keys = set(wrong), []
+    while left:
+        fit = [key for key, names in holders.items() if names <= wrong and names & left]
+        if not fit:
+            return
+        keys.append(max(sorted(fit), key=lambda key: len(holders[key] & left)))
+        left -= holders[keys[-1]]
+    if 2 <= len(keys) <= _MOST_KEYS:
+        parts = [
+            CausePart(
+                f"has {key}",
+                f"requests with `{key}`",
+                3,
+                table.named(n for n in given if key in given[n]),
+            )
+            for key in keys
+        ]
+        mask = 0
+        for each in parts:
+            mask |= each.mask
+        listed = ", ".join(f"`{key}`" for key in keys[:-1])
+        text = f"requests with {listed} or `{keys[-1]}`"
+        yield CausePart("any key", text, 4 + len(keys), mask)
+
+
+def _of_numbers(
+    table: SendTable, key: str, has: Mapping[str, Any], values: Sequence[Any]
+) -> Iterator[CausePart]:
+    """From each number of a parameter on, and up to it; `has` are the values by request."""
+    numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
+    steps = sorted(each for each in values if type(each) in {int, float})
+    for lower, upper in itertools.pairwise(steps):
+        least = [name for name, value in numbers.items() if value >= upper]
+        text = f"requests with `{key}` {upper:g} or more"
+        yield CausePart(f"{key} or more", text, 3.2, table.named(least), least=upper, below=lower)
+        most = [name for name, value in numbers.items() if value <= lower]
+        text = f"requests with `{key}` {lower:g} or less"
+        yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)
+
+
+def visible(text: str) -> int:
+    """The length of a prompt or of its beginning."""
+    return sum(each not in MARKS for each in text)
+
+
+@lru_cache(maxsize=1 << 16)
+def common(one: str, other: str) -> int:
+    """How many characters two prompts share at their beginning."""
+    most = min(len(one), len(other))
+    return next((place for place in range(most) if one[place] != other[place]), most)
