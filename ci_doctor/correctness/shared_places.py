@@ -12,6 +12,7 @@ there while a start ran is the start's if that process has ended with it.
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -25,6 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_doctor.environment.cache_table import download_places
 from ci_doctor.model.facts.correctness import SharedRead, SharedUse
@@ -63,6 +65,11 @@ _DIGEST = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _NAMES = ("CACHE", "TMP", "TEMP", "SPOOL", "DISK", "STORE", "STATE", "RUNTIME")
 # open(2), openat(2) and creat(2) by number, with the place of their flags: x86-64, then arm64.
 _OPEN_FLAGS = {"2": 2, "257": 3, "56": 3}
+# PATH_MAX, and the descriptor that stands for the working directory (openat(2)).
+_LONGEST_PATH = 4096
+_AT_FDCWD = -100
+# Names that lead each process elsewhere.
+_OF_EACH_PROCESS = (b"/proc/self", b"/proc/thread-self", b"/dev/fd/", b"/dev/std")
 
 
 class SharedPlaces:
@@ -391,10 +398,11 @@ class SharedWatch:
     async def _look(self) -> None:
         """Let all go on who wait, and note which files the start's own processes opened."""
         while broken := self._broken():
-            waiting = await self._own_waiting()
+            waiting = await self._own_waiting(broken)
             # Those that were opened meanwhile as well: a thread of the start waits for one of them.
             broken = self._broken() if waiting else broken
             for descriptor in broken:
+                file = _identity(os.fstat(descriptor))
                 path = self._release(descriptor)
                 if not waiting:
                     self._leave(path)
@@ -403,12 +411,17 @@ class SharedWatch:
                 if len(broken) > 1:
                     await asyncio.sleep(_PAUSE_S)
                     left = self._waiting()
-                gone = {place: each for place, each in waiting.items() if place not in left}
-                opened = gone if len(broken) > 1 else waiting
+                # Of a thread whose file is not known: it went on when this one was released.
+                opened = [
+                    each
+                    for place, each in waiting.items()
+                    if each.file == file
+                    or (each.file is None and (len(broken) == 1 or place not in left))
+                ]
                 if not opened:
                     self._leave(path)
                 for start, told in self._files[path].items():
-                    if any(start in starts and _reads(flags) for starts, flags in opened.values()):
+                    if any(start in each.starts and _reads(each.flags) for each in opened):
                         self.read[start][path] = told
                 waiting = left
 
@@ -422,14 +435,20 @@ class SharedWatch:
         os.close(descriptor)
         return path
 
-    async def _own_waiting(self) -> "_Waiting":
+    async def _own_waiting(self, broken: Collection[int]) -> "dict[Path, _Waiting]":
+        """Threads of the starts that wait, once one may wait for a file of these descriptors.
+
+        Others can hold leases too: those of another ci-doctor on this machine, for one.
+        """
+        files = {None, *(_identity(os.fstat(each)) for each in broken)}
         for _ in range(_LOOKS):
-            if waiting := self._waiting():
+            waiting = self._waiting()
+            if any(each.file in files for each in waiting.values()):
                 return waiting
             await asyncio.sleep(_PAUSE_S)
         return {}
 
-    def _waiting(self) -> "_Waiting":
+    def _waiting(self) -> "dict[Path, _Waiting]":
         """Threads of the starts that wait for a leased file."""
         waiting = {}
         parents = {each.pid: each.parent for each in read_table()}
@@ -441,7 +460,7 @@ class SharedWatch:
                 for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                     place = Path(f"/proc/{pid}/task/{thread}")
                     if "break_lease" in (place / "wchan").read_text():
-                        waiting[place] = starts, _flags(place)
+                        waiting[place] = _waiting_thread(place, starts)
         return waiting
 
     def _owners(self, pid: int, parents: Mapping[int, int]) -> frozenset[str]:
@@ -506,8 +525,12 @@ class SharedWatch:
                 signal.signal(signal.SIGIO, lambda *_: None)
 
 
-# A thread that waits for a leased file: its starts, and the flags of its open, if they are known.
-_Waiting = dict[Path, tuple[frozenset[str], int | None]]
+class _Waiting(NamedTuple):
+    """A thread that waits for a leased file: its starts, and the flags and file of its open if they are known."""
+
+    starts: frozenset[str]
+    flags: int | None
+    file: tuple[int, int] | None
 
 
 def _most_leases() -> int:
@@ -545,13 +568,38 @@ def _held(pid: int) -> set[str]:
     return held
 
 
-def _flags(thread: Path) -> int | None:
-    """The flags of the open(2) in which a thread waits; None if the kernel does not show them."""
+def _waiting_thread(thread: Path, starts: frozenset[str]) -> _Waiting:
+    """What a thread of these starts waits for, as far as the kernel shows it (proc_pid_syscall(5))."""
+    flags: int | None = None
     try:
         words = (thread / "syscall").read_text().split()
-        return int(words[_OPEN_FLAGS[words[0]]], 16)
+        place = _OPEN_FLAGS[words[0]]
+        flags = int(words[place], 16)
+        with (thread / "mem").open("rb", buffering=0) as memory:
+            memory.seek(int(words[place - 1], 16))
+            name = memory.read(_LONGEST_PATH).split(b"\0")[0]
+        file = _identity(os.stat(_seen_from_here(thread, name, words[1], of_folder=place == 3)))  # noqa: PTH116
     except (OSError, LookupError, ValueError):
-        return None
+        return _Waiting(starts, flags, None)
+    return _Waiting(starts, flags, file)
+
+
+def _seen_from_here(thread: Path, name: bytes, folder: str, *, of_folder: bool) -> bytes:
+    """A path that a thread opens, as this process reaches it; `folder` is the descriptor of openat(2).
+
+    Raises LookupError for a name that leads this process elsewhere.
+    """
+    if name.startswith(_OF_EACH_PROCESS):
+        raise LookupError(name)
+    if name.startswith(b"/"):
+        return os.fsencode(thread / "root") + name
+    number = ctypes.c_int(int(folder, 16)).value if of_folder else _AT_FDCWD
+    base = thread / "cwd" if number == _AT_FDCWD else thread / "fd" / str(number)
+    return os.fsencode(base) + b"/" + name
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _reads(flags: int | None) -> bool:

@@ -5,6 +5,7 @@ import asyncio
 import ctypes
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -178,6 +179,86 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
+
+
+def _where(pid: int) -> str:
+    """The function of the kernel in which a process waits (proc_pid_wchan(5))."""
+    return Path(f"/proc/{pid}/wchan").read_text()
+
+
+def test_a_start_that_waits_for_a_file_of_another_watch_has_not_read_what_others_open(
+    folder: Path,
+) -> None:
+    watched_here, watched_elsewhere = folder / "here", folder / "elsewhere"
+    for path in (watched_here, watched_elsewhere):
+        path.write_text("an answer")
+    # Another ci-doctor on the machine: it holds up whoever opens its file until it has looked.
+    elsewhere = (
+        "import fcntl, os, signal, sys; signal.signal(signal.SIGIO, lambda *_: None);"
+        "opened = os.open(sys.argv[1], os.O_RDONLY); fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK);"
+        "print(flush=True); sys.stdin.readline()"
+    )
+
+    async def watched() -> dict[str, str]:
+        pipe = asyncio.subprocess.PIPE
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", elsewhere, str(watched_elsewhere), stdin=pipe, stdout=pipe
+        )
+        assert other.stdout
+        await other.stdout.readline()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {str(watched_here): "A1"})
+        own = await asyncio.create_subprocess_exec(
+            "cat", watched_elsewhere, stdout=asyncio.subprocess.DEVNULL
+        )
+        while "break_lease" not in _where(own.pid):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.001)
+        script = f"cat {watched_here} >/dev/null &"
+        shell = await asyncio.create_subprocess_exec("sh", "-c", script)
+        await shell.wait()
+        while watch._leases:  # noqa: ASYNC110 - until the orphan has opened it
+            await asyncio.sleep(0.001)
+        await other.communicate(b"go on\n")
+        await own.wait()
+        await watch.end()
+        return watch.read["B1"]
+
+    assert asyncio.run(watched()) == {}
+
+
+@pytest.mark.parametrize(
+    "opened", ["{0}", "./name", "../{1}/name", "/proc/self/cwd/name", "link", "folder"]
+)
+def test_the_file_that_a_thread_waits_for_is_known_by_whatever_name_it_opens_it(
+    folder: Path, opened: str
+) -> None:
+    path = folder / "name"
+    path.write_text("an answer")
+    (folder / "link").symlink_to(path)
+    name = opened.format(path, folder.name)
+    program = (
+        "import os, sys; folder = os.open('.', os.O_RDONLY); os.chdir('/')\n"
+        "os.read(os.open('name', os.O_RDONLY, dir_fd=folder), 1)"
+        if opened == "folder"
+        else f"open({name!r}).read()"
+    )
+
+    async def waiting() -> list[tuple[int, int] | None]:
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {str(path): "A1"})
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
+        signal.signal(signal.SIGIO, lambda *_: None)
+        own = await asyncio.create_subprocess_exec(sys.executable, "-c", program, cwd=folder)
+        while not (threads := watch._waiting()):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.001)
+        watch.give_back()
+        assert await own.wait() == 0
+        return [each.file for each in threads.values()]
+
+    status = path.stat()
+    # That name leads each process elsewhere: nothing is said.
+    known = None if opened.startswith("/proc") else (status.st_dev, status.st_ino)
+    assert asyncio.run(waiting()) == [known]
 
 
 def test_a_start_without_files_of_others_needs_no_watch() -> None:
