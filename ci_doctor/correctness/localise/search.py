@@ -132,10 +132,8 @@ class LocalisationSearch(SentSoFar):
         conclusion = self._concluded()
         if conclusion is not None:
             again = None if self.subject.always_differs else self._equal_once()
-            if again is not None:
-                return again
             made = self._numbered(conclusion)
-            return next((each for each in made if not self._is_made(each)), None)
+            return again or next((each for each in made if not self._is_made(each)), None)
         smallest = next(iter(self._differing_trials()), None)
         if smallest is None:
             return None
