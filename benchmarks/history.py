@@ -225,7 +225,7 @@ def question_lines(attempts: int) -> list[str]:
         engine = open_database(database_address(str(file)), busy_s=60)
         lines = []
         with reading(engine) as connection:
-            for name, ask in questions(connection, window, attempts // 4_000).items():
+            for name, ask in questions(connection, window).items():
                 cost = cost_of(ask)
                 lines.append(f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} |")
         cost = cost_of(lambda: EvidenceWriter(engine).write([late_file()], 0))

@@ -6,8 +6,7 @@
     python benchmarks/verdicts.py --record           also appends the table to benchmarks/RESULTS.md
 
 The schedule and the verdicts are those of `ci_doctor.correctness`, not a model of them. Beside them: `once` (one A, one
-B), `any of 3` (pairs until one is equal), the rule before looks, frozen in simulation/former/, and the limit that knows
-the truth. The exit status is 1 where a target is missed.
+B), `any of 3` (pairs until one is equal), and the limit that knows the truth. The exit status is 1 where a target is missed.
 """
 
 import argparse
