@@ -14,12 +14,11 @@ the exit status is 0 whatever the figures.
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from density.project import read_package
-from density.summary import Package, Row, as_markdown, as_text, repeated_classes, rows
-from startup import RESULTS
+from density.summary import Package, as_markdown, as_text, repeated_classes, rows
+from results import record
 
 OURS = Path(__file__).parents[1] / "ci_doctor"
 
@@ -29,13 +28,6 @@ def read_packages(directories: Sequence[Path]) -> list[Package]:
         return [read_package(directory) for directory in directories]
     except (NotADirectoryError, SyntaxError, ValueError) as error:
         raise SystemExit(str(error)) from error
-
-
-def record(names: Sequence[str], table: Sequence[Row], repeated: str) -> None:
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: shape of the code"
-    text = "\n".join(as_markdown(names, table))
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(f"\n{title}\n\n{text}\n\n{repeated}\n")
 
 
 def main() -> int:
@@ -56,7 +48,7 @@ def main() -> int:
     repeated = f"class names used twice or more: {classes}"
     print(*as_text(names, table), "", repeated, sep="\n")
     if arguments.record:
-        record(names, table, repeated)
+        record("shape of the code", [*as_markdown(names, table), "", repeated])
     return 0
 
 

@@ -10,11 +10,8 @@ coefficients are fitted on, once with other noise, by which they are measured.
 tables to RESULTS.md.
 """
 
-import os
-import platform
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -22,18 +19,19 @@ from typing import NamedTuple
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from framed_logs import framed_logs, framed_passing, short_passing
 from labelled_logs import LabelledLog, labelled_logs
 from logistic import fit
 from peers import peer_table
 from readings import FOLDS, Row, folds, own_support, passing_rows, rows_of
+from results import record
 from tables import accuracy_table, calibration_table
 
 from ci_doctor.diagnosis import rank
 from ci_doctor.diagnosis.rank import Calibration, probability
 
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 # Of passing logs, on how many a cause may be named: the aim is 1 in 100 on logs that are not here.
 _PASSING_SHARE = 0.007
 _LEAST = 0.4
@@ -144,14 +142,6 @@ def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
     return f"in {causes} of {failed} failed logs, and in {passing} of {all_passing} passing ones."
 
 
-def record(lines: Sequence[str]) -> None:
-    """Append the tables to RESULTS.md."""
-    machine = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} CPUs"
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: diagnosis, labelled logs and passing ones"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", title, "", machine, "", *lines]) + "\n")
-
-
 def main() -> None:
     """Print the tables; write and record if asked."""
     labelled, passing = (Path(each) for each in sys.argv[1:] if not each.startswith("-"))
@@ -162,7 +152,7 @@ def main() -> None:
         content = msgspec.json.format(msgspec.json.encode(fitted), indent=2)
         target.write_bytes(content + b"\n")
     if "--record" in sys.argv:
-        record(lines)
+        record("diagnosis, labelled logs and passing ones", lines)
 
 
 if __name__ == "__main__":
