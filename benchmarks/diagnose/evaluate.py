@@ -10,6 +10,7 @@ coefficients are fitted on, once with other noise, by which they are measured.
 tables to RESULTS.md.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,14 +145,21 @@ def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
 
 def main() -> None:
     """Print the tables; write and record if asked."""
-    labelled, passing = (Path(each) for each in sys.argv[1:] if not each.startswith("-"))
-    lines, fitted = report(labelled, passing)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("labelled", type=Path, metavar="LABELLED")
+    parser.add_argument("passing", type=Path, metavar="PASSING")
+    parser.add_argument("--write", action="store_true", help="write the fitted calibration")
+    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
+    arguments = parser.parse_args()
+    lines, fitted = report(arguments.labelled, arguments.passing)
     print("\n".join(lines))
-    if "--write" in sys.argv:
+    if arguments.write:
         target = Path(rank.__file__).with_name("calibration.json")
         content = msgspec.json.format(msgspec.json.encode(fitted), indent=2)
         target.write_bytes(content + b"\n")
-    if "--record" in sys.argv:
+    if arguments.record:
         record("diagnosis, labelled logs and passing ones", lines)
 
 
