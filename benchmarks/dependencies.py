@@ -28,9 +28,9 @@ RUNS = 7
 # The module that we import, if it is not the distribution's name with underscores.
 MODULES = {
     "cryptography": "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "gitpython": "git",
     "google-re2": "re2",
     "nvidia-ml-py": "pynvml",
-    "pdm-backend": "pdm.backend.hooks.version.scm",
     "pyyaml": "yaml",
 }
 # Extras of development.
