@@ -64,6 +64,7 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.gate(6)
 @pytest.mark.parametrize(
     ("differing", "fault", "cause"), PLANTED, ids=[each[2] for each in PLANTED]
 )
@@ -108,6 +109,7 @@ MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.gate(6)
 @pytest.mark.parametrize(
     ("differing", "fault", "cause"), MIXED_FAULTS, ids=[each[2] for each in MIXED_FAULTS]
 )
