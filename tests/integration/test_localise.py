@@ -64,11 +64,10 @@ def test_a_fault_of_one_prompt_is_named_with_starts_that_have_it_and_one_that_ha
 @pytest.mark.parametrize(
     ("fault", "cause", "more"),
     [
-        ("long=10", "prompts of 11 characters or more differ", ()),
+        ("long=10", "prompts of 10 characters or more differ", ()),
         ("remembers", "if the same prompt came before", ("--passes", "2")),
         ("batched", "if 2 or more requests are under way at once", ()),
         ("from=3", "from the 3rd request of a start on", ("--passes", "2")),
-        ("after-p0", "requests with the prompt of r1 differ after r0", ("--concurrency", "1")),
     ],
 )
 @pytest.mark.nightly

@@ -143,7 +143,9 @@ def _of_order(table: SendTable) -> Iterator[CausePart]:
     if wrong and min(wrong) < max(wrong):
         first, last = min(wrong), max(wrong)
         text = f"as the {ordinal(first)} to the {ordinal(last)} request of a start"
-        yield CausePart("window", text, 3, sum(at[each] for each in range(first, last + 1)))
+        mask = sum(at[each] for each in range(first, last + 1))
+        beyond = sum(bits for place, bits in at.items() if place > last)
+        yield CausePart("window", text, 3, mask, beyond=beyond)
     for period in range(2, _LONGEST_PERIOD + 1):
         for first in range(1, period + 1):
             listed = ", ".join(str(first + turn * period) for turn in range(3))
@@ -329,7 +331,9 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
             last = _right_before(table, last)
             near |= last
             words = f"as one of the {count} requests after {each.words}"
-            yield CausePart(f"soon {each.family}", words, each.cost + 2.3, near, each.trait)
+            beyond = places[0][3] & ~near
+            family = f"soon {each.family}"
+            yield CausePart(family, words, each.cost + 2.3, near, each.trait, beyond=beyond)
     yield from _of_counts(table, [each for each in earlier if each.trait])
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):

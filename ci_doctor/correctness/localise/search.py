@@ -131,8 +131,9 @@ class LocalisationSearch(SentSoFar):
         """What starts are left for: a number, or a smaller sequence, or whether it shows each time."""
         conclusion = self._concluded()
         if conclusion is not None:
+            again = None if self.subject.always_differs else self._equal_once()
             made = self._numbered(conclusion)
-            return next((each for each in made if not self._is_made(each)), None)
+            return again or next((each for each in made if not self._is_made(each)), None)
         smallest = next(iter(self._differing_trials()), None)
         if smallest is None:
             return None
@@ -386,7 +387,10 @@ class LocalisationSearch(SentSoFar):
         """
         if None in self._controls(cause):
             return False
-        if not all(self._is_needed(cause, each) for each in cause.context.both):
+        needed = [self._is_needed(cause, each) for each in cause.context.both]
+        if cause.context.beyond:
+            needed.append(self._is_equal_in(cause.target.mask & cause.context.beyond))
+        if not all(needed):
             return False
         if cause.context.needs > 1:
             made = [contrasts.with_it, *contrasts.without_context]
@@ -407,7 +411,10 @@ class LocalisationSearch(SentSoFar):
     def _is_needed(self, cause: Cause, part: CausePart) -> bool:
         """Whether a request in the other of two contexts was equal: with a difference, or in two starts."""
         (other,) = [each for each in cause.context.both if each is not part]
-        without = cause.target.mask & other.mask & ~part.mask
+        return self._is_equal_in(cause.target.mask & other.mask & ~part.mask)
+
+    def _is_equal_in(self, without: int) -> bool:
+        """Whether one of these sends was equal, in a start with a difference or in two without one."""
         place, equal = 0, 0
         for lane in self._lanes():
             window = without >> place & ((1 << len(lane)) - 1)
@@ -465,7 +472,7 @@ class LocalisationSearch(SentSoFar):
         """What fits everything that was shown."""
         found = self._concluded()
         shown = self._differing_trials()
-        noise = self._noise(shown[0]) if shown and self._is_noisy() else ""
+        noise = self._noise()
         if found is None:
             smaller = [] if not shown else list(self._smaller(shown[0]))
             vanished = [each for each in smaller if self._shown(each) is False]
@@ -483,8 +490,11 @@ class LocalisationSearch(SentSoFar):
             copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))),
         )  # fmt: skip
 
-    def _noise(self, trial: Trial) -> str:
-        """In how many starts a trial differed."""
+    def _noise(self) -> str:
+        """In how many starts something differed that did not in all; empty if there is no such thing."""
+        trial = self._unsteady()
+        if trial is None:
+            return ""
         shown = self._all_shown(trial)
         return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
 

@@ -107,15 +107,18 @@ class SentSoFar:
         return bool(wrong) and all(each.at_once > 1 for each in wrong)
 
     def _is_noisy(self) -> bool:
-        """Whether what was sent in the same way differed in one start and not in another."""
+        return self._unsteady() is not None
+
+    def _unsteady(self) -> Trial | None:
+        """What differed at its end in one start and not in another; None if there is no such thing."""
         lanes = [lane for lane in self._all_lanes() if all(each.at_once == 1 for each in lane)]
         for one, other in itertools.combinations(lanes, 2):
-            for left, right in zip(one, other, strict=False):
+            for place, (left, right) in enumerate(zip(one, other, strict=False)):
                 if left.name != right.name:
                     break
                 if None not in {left.wrong, right.wrong} and left.wrong != right.wrong:
-                    return True
-        return False
+                    return one_by_one([each.name for each in one[: place + 1]])
+        return None
 
     def _is_made(self, trial: Trial) -> bool:
         made = [each for each in self.results if each.trial == trial]

@@ -57,7 +57,7 @@ class CausePart(Struct, frozen=True):
     hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
     exact time. `least` is its number, and `below` the next one that was sent. `both`: two parts that must
     hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
-    certain requests, of which each must be there.
+    certain requests, of which each must be there. `beyond`: the sends behind a span of some requests.
     """
 
     family: str
@@ -70,6 +70,7 @@ class CausePart(Struct, frozen=True):
     below: float | None = None
     lack: str = ""
     needs: int = 0
+    beyond: int = 0
     both: tuple["CausePart", ...] = ()
 
     @property
@@ -188,6 +189,8 @@ def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
         text = f"requests whose answers end with finish_reason {finish}"
         mask = table.mask(each.finish == finish for each in table.sends)
         traits.append(CausePart(f"finish {finish}", text, 4.1, mask))
+    chats = [len(table.requests[each.name].body.get("messages", ())) for each in table.sends]
+    traits += thresholds(chats, "messages", "chats of {} messages or more", 3.6)
     paths = sorted({each.path for each in table.requests.values()})
     for path in paths if len(paths) > 1 else ():
         mask = table.named(name for name, each in table.requests.items() if each.path == path)
