@@ -11,7 +11,6 @@ start-up included. The contenders take turns; each figure is a median. jq takes 
 import argparse
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
@@ -20,12 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from startup import RESULTS, environment
+from results import record
+from startup import environment
 
 TARGET_CMP, TARGET_JQ = 10.0, 10.0
 WORDS = [
@@ -203,14 +202,6 @@ HEAD = (
 )
 
 
-def record(rows: Sequence[str], runs: int, load: str) -> None:
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: comparing collected samples, {runs} alternating runs, medians"
-    processor = platform.processor() or platform.machine()
-    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs, load {load}"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join([f"\n{title}", "", machine, "", HEAD, *rows]) + "\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -231,7 +222,8 @@ def main() -> int:
         rows.append(measure(title, make, arguments))
         print(as_markdown(rows[-1]), flush=True)
     if arguments.record:
-        record([as_markdown(row) for row in rows], arguments.runs, load)
+        title = f"comparing collected samples, {arguments.runs} alternating runs, medians"
+        record(title, [HEAD, *map(as_markdown, rows)], f", load {load}")
     return 0 if all(row.within for row in rows) else 1
 
 

@@ -10,28 +10,27 @@ system time, less that of an empty program. `brings` counts distributions that t
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from startup import RESULTS, run
+from results import record
+from startup import run
 
 DISTRIBUTION = "ci-doctor-toolkit"
 RUNS = 7
 # The module that we import, if it is not the distribution's name with underscores.
 MODULES = {
     "cryptography": "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "gitpython": "git",
     "google-re2": "re2",
     "nvidia-ml-py": "pynvml",
-    "pdm-backend": "pdm.backend.hooks.version.scm",
     "pyyaml": "yaml",
 }
 # Extras of development.
@@ -147,13 +146,8 @@ def main() -> int:
     text = f"{table(weights, absent)}\n\n{total('')}"
     print(text)
     if arguments.record:
-        title = f"## {datetime.now(UTC):%Y-%m-%d}: what each dependency weighs"
-        machine = (
-            f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-            f"{os.cpu_count()} CPUs. Files without bytecode; imports: medians of {RUNS} runs."
-        )
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{title}\n\n{machine}\n\n{text}\n")
+        about = f". Files without bytecode; imports: medians of {RUNS} runs."
+        record("what each dependency weighs", [text], about)
     return 0
 
 

@@ -10,19 +10,16 @@ anything, or prints half of it. tests/integration/test_evaluation.py holds the d
 
 import argparse
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_doctor.model.words import EVALUATION, FISH_EVALUATION
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 WENT_ON = "went on"
 SHELLS = ("bash", "dash", "zsh", "sh")
 FISH = "fish"
@@ -184,13 +181,10 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = table()
     if arguments.record:
-        title = f"## {datetime.now(UTC):%Y-%m-%d}: cases in which a shell goes on without exports"
-        machine = (
-            f"Python {platform.python_version()}, {platform.system()}, {', '.join(SHELLS)}, {FISH}"
-        )
-        text = "\n".join([f"\n{title}\n", f"{machine}\n", *rows])
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+        from results import record  # a test imports this file from elsewhere
+
+        about = f", {', '.join(SHELLS)}, {FISH}"
+        record("cases in which a shell goes on without exports", rows, about)
     return 0
 
 

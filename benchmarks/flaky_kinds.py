@@ -14,18 +14,16 @@ the programs of the kinds `load` and `clock` race for real.
 import argparse
 import http.server
 import os
-import platform
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from startup import RESULTS
+from results import record
 
 from ci_doctor.pytest_runs.explaining import TrialRunner, explained
 from ci_doctor.pytest_runs.explanation import ExplainedSuspect
@@ -129,18 +127,8 @@ def main() -> int:
     )
     sys.stdout.write(line + "\n")
     if arguments.record:
-        record(line)
+        record("kinds of flaky tests", [line])
     return int(min(kinds, culprits) < TARGET * count)
-
-
-def record(line: str) -> None:
-    lines = [
-        f"\n## {datetime.now(UTC):%Y-%m-%d}: kinds of flaky tests\n",
-        f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} CPUs\n",
-        line,
-    ]
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ are asked of a history of `--attempts` attempts.
 
 import argparse
 import os
-import platform
 import random
 import statistics
 import sys
@@ -28,6 +27,7 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.results import record
 from ci_doctor.history.address import database_address
 from ci_doctor.history.database import (
     ALL_BRANCHES,
@@ -54,7 +54,6 @@ from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 ROUNDS = 5
 FILES = 20
 TESTS = 1_000
@@ -225,7 +224,7 @@ def question_lines(attempts: int) -> list[str]:
         engine = open_database(database_address(str(file)), busy_s=60)
         lines = []
         with reading(engine) as connection:
-            for name, ask in questions(connection, window, attempts // 4_000).items():
+            for name, ask in questions(connection, window).items():
                 cost = cost_of(ask)
                 lines.append(f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} |")
         cost = cost_of(lambda: EvidenceWriter(engine).write([late_file()], 0))
@@ -256,26 +255,15 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, default=5_000_000)
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    today = datetime.now(UTC).date()
-    about = (
-        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, "
-        f"load {load:.1f} before the first round. `ours` reads JUnit and keeps sums; `plain` is SQLAlchemy's executemany of "
-        "rows in memory. PostgreSQL's own CPU is in the wall clock alone."
-    )
-    lines = [
-        f"## {today}: the history of attempts, {ROUNDS} rounds of {FILES * TESTS:,} attempts",
-        "",
-        about,
-        "",
-        *rate_lines(),
-        "",
-        *question_lines(options.attempts),
-    ]
-    text = "\n".join(lines) + "\n"
-    print(text)
+    lines = [*rate_lines(), "", *question_lines(options.attempts)]
+    print(*lines, sep="\n")
     if options.record:
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}")
+        about = (
+            f", load {load:.1f} before the first round. `ours` reads JUnit and keeps sums; `plain` is SQLAlchemy's "
+            "executemany of rows in memory. PostgreSQL's own CPU is in the wall clock alone."
+        )
+        title = f"the history of attempts, {ROUNDS} rounds of {FILES * TESTS:,} attempts"
+        record(title, lines, about)
 
 
 if __name__ == "__main__":

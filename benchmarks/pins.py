@@ -26,7 +26,6 @@ import collections
 import concurrent.futures
 import hashlib
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -36,11 +35,11 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 from pin_packages import PACKAGES
+from results import record
 from sdist_checkouts import (
     ON_HEAD,
     Environment,
@@ -49,7 +48,6 @@ from sdist_checkouts import (
     make_repository,
     unpinned_environ,
 )
-from startup import RESULTS
 
 ROOT = Path(__file__).resolve().parent.parent
 BAD_TAGS = ("nightly-cu13", "v0.5.0-cu13")
@@ -222,19 +220,6 @@ def summary(packages: Sequence[Package]) -> str:
     )
 
 
-def record(packages: Sequence[Package]) -> None:
-    installer = "with uv" if shutil.which("uv") else "with pip"
-    machine = (
-        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-        f"{os.cpu_count()} CPUs, {installer}"
-    )
-    seconds = sum(each.seconds for each in packages)
-    title = f"\n## {datetime.now(UTC):%Y-%m-%d}: pins of real sdists, {seconds:.0f} s of builds"
-    text = [title, "", machine, "", summary(packages), "", *rows(packages), ""]
-    with RESULTS.open("a") as file:
-        file.write("\n".join(text))
-
-
 def told(package: Package) -> str:
     outcomes = ", ".join(f"{case.tag}: {case.outcome}" for case in package.cases)
     lines = [f"{package.name:28} {package.seconds:5.0f} s  {outcomes or package.error}"]
@@ -264,7 +249,9 @@ def main() -> int:
             print(told(done[-1]), flush=True)
     print(*rows(done), "", summary(done), sep="\n")
     if arguments.record:
-        record(done)
+        title = f"pins of real sdists, {sum(each.seconds for each in done):.0f} s of builds"
+        installer = "uv" if shutil.which("uv") else "pip"
+        record(title, [summary(done), "", *rows(done)], f", with {installer}")
     return int(any(case.outcome in FAILURES for each in done for case in each.cases))
 
 

@@ -13,23 +13,22 @@ second plain environment: what it shows is noise. Ends with 1 where a target is 
 
 import argparse
 import os
-import platform
 import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from results import record
+
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.start_files import shim_files
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 PRESET = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
 PLAIN, AGAIN, SHIM, COVERAGE = "nothing", "A/A", "shim", "coverage's .pth"
 UNCOMPILED, COMMENT = "shim without .pyc", "a .pth of comments"
@@ -341,17 +340,10 @@ def version_of(python: str) -> str:
     return subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def record(python: str, checks: Sequence[Check], notes: Sequence[str]) -> None:
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg()[:2])
-    machine = f"{version_of(python)}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load}"
-    lines = [f"## {datetime.now(UTC):%Y-%m-%d}: preload shim", "", machine, "", *notes, ""]
-    lines += ["| what | seen | target | |", "|---|--:|--:|---|"]
-    lines += [
-        f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |"
-        for one in checks
-    ]
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n" + "\n".join(lines) + "\n")
+def table(checks: Sequence[Check]) -> Iterator[str]:
+    yield from ("| what | seen | target | |", "|---|--:|--:|---|")
+    for one in checks:
+        yield f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |"
 
 
 def main() -> int:
@@ -384,7 +376,9 @@ def main() -> int:
             imports, more = measure_imports(arguments.python, root, arguments.import_rounds)
             checks, notes = [*starts, *imports], [*told, "", *more]
     if arguments.record:
-        record(arguments.transformers or arguments.python, checks, notes)
+        load = ", ".join(f"{value:.2f}" for value in os.getloadavg()[:2])
+        about = f", load {load}; measured: {version_of(arguments.transformers or arguments.python)}"
+        record("preload shim", [*notes, "", *table(checks)], about)
     return 0 if all(one.met for one in checks) else 1
 
 

@@ -17,23 +17,23 @@ DIR keeps each run with its report. The exit status is 1 if a verdict or a figur
 """
 
 import argparse
-import os
-import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from real_model.pairs import LIMIT, PAIRS
 from real_model.running import Place, Result, read, run
-from startup import RESULTS
+from results import record
 
 TOOLS = Path.home() / ".cache" / "ci-doctor-benchmark" / "torch"
 PACKAGES = ("torch==2.13.0", "transformers==5.23.0")
 HEAD = (
     "pair", "gate", "verdict", "exit", "starts", "words", "tokens", "numbers", "apart", "off: A, B", "choice: A, B",
 )  # fmt: skip
+ABOUT = """Llama of 4 layers and 256 dimensions, 24 requests. In brackets:
+requests that differ at this level. Distances in nat, the largest each: between answers of the same words (apart), from
+the sound model in float64 (off), between a chosen token and the most probable one (choice)."""
 
 
 def installed() -> Path:
@@ -67,20 +67,6 @@ def row(result: Result) -> list[str]:
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
     rule = ["---", "---", "---", "--:", "--:", "---", "---", "---", "--:", "--:", "--:"]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [HEAD, rule, *rows])
-
-
-def record(rows: Sequence[Sequence[str]], lines: Sequence[str], about: str) -> None:
-    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    text = [
-        f"\n## {datetime.now(UTC):%Y-%m-%d}: a real model on the CPU, {len(rows)} of {len(PAIRS)} pairs",
-        f"\n{machine}, {os.cpu_count()} CPUs, {about}; Llama of 4 layers and 256 dimensions, 24 requests. In brackets:",
-        "requests that differ at this level. Distances in nat, the largest each: between answers of the same words (apart), from",
-        "the sound model in float64 (off), between a chosen token and the most probable one (choice).\n",
-        f"{as_markdown(rows)}\n",
-        *(f"- {line}" for line in lines),
-    ]
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join(text) + "\n")
 
 
 def parse() -> argparse.Namespace:
@@ -119,7 +105,9 @@ def main() -> int:
     lines = [f"{grade}  {len(pairs)} pairs, limit {LIMIT}", *wrong]
     print(*lines, sep="\n")
     if arguments.record:
-        record(rows, lines, f"{place.versions()}, {seconds:.0f} s")
+        title = f"a real model on the CPU, {len(rows)} of {len(PAIRS)} pairs"
+        about = f", {place.versions()}, {seconds:.0f} s; {ABOUT}"
+        record(title, [as_markdown(rows), "", *(f"- {line}" for line in lines)], about)
     return int(bool(wrong))
 
 

@@ -10,19 +10,17 @@ value are left out (the redactor has its own for names), and so are those in `LE
 """
 
 import json
-import os
-import platform
 import re
 import subprocess
 import sys
 import time
 import tomllib
-from datetime import UTC, datetime
 from pathlib import Path
+
+from results import record
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "ci_doctor" / "system" / "secrets" / "gitleaks.json"
-RESULTS = Path(__file__).with_name("RESULTS.md")
 LICENCE = TARGET.with_name("gitleaks.LICENSE.txt")
 # Rule: why its form is no proof of a token in a log.
 LEFT_OUT = {
@@ -161,10 +159,7 @@ def main() -> None:
     line = measure()
     print(line)
     if "--record" in sys.argv:
-        day = datetime.now(UTC).date()
-        machine = f"{platform.python_version()}, {os.cpu_count()} cores"
-        with RESULTS.open("a") as results:
-            results.write(f"\n## {day}: secrets by their form\n\n{machine}: {line}\n")
+        record("secrets by their form", [line])
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from startup import RESULTS
+from results import record
 from supervision import deaths, exits, orphans, readiness, watching
 from supervision.figures import Row, as_markdown, as_text
 from supervision.peers import Peers, install
@@ -39,16 +38,6 @@ def rows(
         "watching": lambda: watching.row(scene, arguments.watch_seconds),
         "ready": lambda: readiness.row(scene, runs, peers()),
     }
-
-
-def record(done: list[Row], runs: int, load: str) -> None:
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: services, {runs} alternating runs, medians"
-    processor = platform.processor() or platform.machine()
-    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs, load {load}"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(
-            "\n".join([f"\n{title}", "", machine, "", *map(as_markdown, done)]).rstrip() + "\n"
-        )
 
 
 def load() -> str:
@@ -83,7 +72,8 @@ def main() -> int:
             done.append(named[name]())
             print(as_text(done[-1]), flush=True)
     if arguments.record:
-        record(done, arguments.runs, before)
+        title = f"services, {arguments.runs} alternating runs, medians"
+        record(title, map(as_markdown, done), f", load {before}")
     return 0 if all(row.within for row in done) else 1
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size and density of the package's code, and the relative pronouns of its docs.
+"""The size and density of the package's code.
 
     python benchmarks/shape.py                        prints the figures of ci_doctor
     python benchmarks/shape.py path/to/tox …          prints those of other packages beside them
-    python benchmarks/shape.py --pages                also prints each page of the docs
     python benchmarks/shape.py --record               also appends the table to benchmarks/RESULTS.md
 
 Give other packages as directories, for example below the site-packages of a virtual environment.
-All packages are counted alike. Tests and docs are counted only in a source tree (Markdown only).
+All packages are counted alike. Tests are counted only in a source tree.
 The aims are values to come near to, taken from pre-commit, tox, nox, coverage.py and structlog, so
 the exit status is 0 whatever the figures.
 """
@@ -15,16 +14,13 @@ the exit status is 0 whatever the figures.
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from density.project import pages, read_package
-from density.prose import Prose, read_prose
-from density.summary import Package, Row, as_markdown, as_text, repeated_classes, rows
-from startup import RESULTS
+from density.project import read_package
+from density.summary import Package, as_markdown, as_text, repeated_classes, rows
+from results import record
 
-ROOT = Path(__file__).parents[1]
-OURS = ROOT / "ci_doctor"
+OURS = Path(__file__).parents[1] / "ci_doctor"
 
 
 def read_packages(directories: Sequence[Path]) -> list[Package]:
@@ -34,25 +30,6 @@ def read_packages(directories: Sequence[Path]) -> list[Package]:
         raise SystemExit(str(error)) from error
 
 
-def page_lines(root: Path) -> list[str]:
-    """A line for each page, the one with the most relative pronouns per word first."""
-    measured: list[tuple[Prose, str]] = []
-    for page in pages(root):
-        prose = read_prose(page.read_text(encoding="utf-8"))
-        measured.append((prose, str(page.relative_to(root))))
-    measured.sort(key=lambda each: (-each[0].per_100_words, each[1]))
-    return [
-        f"{prose.per_100_words:4.1f}  {prose.words:5} words  {name}" for prose, name in measured
-    ]
-
-
-def record(names: Sequence[str], table: Sequence[Row], repeated: str) -> None:
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: shape of the code"
-    text = "\n".join(as_markdown(names, table))
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(f"\n{title}\n\n{text}\n\n{repeated}\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -60,7 +37,6 @@ def main() -> int:
     parser.add_argument(
         "packages", nargs="*", type=Path, metavar="DIR", help="another package to compare with"
     )
-    parser.add_argument("--pages", action="store_true", help="print each page of the docs")
     parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
     arguments = parser.parse_args()
     # Ours last: what was named wrongly is said before seconds are spent on it.
@@ -71,10 +47,8 @@ def main() -> int:
     classes = ", ".join(repeated_classes(packages[0])) or "none"
     repeated = f"class names used twice or more: {classes}"
     print(*as_text(names, table), "", repeated, sep="\n")
-    if arguments.pages:
-        print("", *page_lines(ROOT), sep="\n")
     if arguments.record:
-        record(names, table, repeated)
+        record("shape of the code", [*as_markdown(names, table), "", repeated])
     return 0
 
 

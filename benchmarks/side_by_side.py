@@ -10,8 +10,6 @@ is 1 if a change that is innocent is blamed in more than 2.5 % of the runs, or i
 """
 
 import argparse
-import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -20,12 +18,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from results import record
 from simulation.faults import Bug
 from simulation.harness import SEED, wilson
 from simulation.judges import CountedStart, Ours
@@ -33,7 +31,6 @@ from simulation.machines import Ageing
 from simulation.scenario import EVEN, HALF
 from simulation.targets import MOST_RED, MOST_RED_LIMIT
 from simulation.worlds import REQUESTS, Draw, Modes, Part, answer
-from startup import RESULTS
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
@@ -178,10 +175,6 @@ def main() -> int:
     given = parser.parse_args()
     rows = [row(*each) for each in simulated(given.runs)]
     lines = [
-        f"## {datetime.now(UTC):%Y-%m-%d}: starts side by side, {given.runs} runs a world, seed {SEED}",
-        "",
-        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "",
         "Simulated. Two starts at once (a wave), each on a device that is drawn. Red is `regression` or `failed`.",
         "",
         "| world | the change is | red, % | upper limit | green, % | starts | waves | |",
@@ -199,8 +192,7 @@ def main() -> int:
         ]
     print(*lines, sep="\n")
     if given.record:
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write("\n" + "\n".join(lines) + "\n")
+        record(f"starts side by side, {given.runs} runs a world, seed {SEED}", lines)
     return 0 if all(within for _, within in rows) else 1
 
 

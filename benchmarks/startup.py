@@ -9,19 +9,21 @@ Each ratio is that of two medians over alternating runs, once by CPU time (user 
 
 import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from results import record
+
 RUNS = 30
-RESULTS = Path(__file__).with_name("RESULTS.md")
+HEAD = (
+    "| pair | ratio, CPU | ratio, wall | budget | CPU, ms | wall, ms |\n|---|--:|--:|--:|--:|--:|"
+)
 PYPROJECT = """
 [build-system]
 requires = ["setuptools>=64", "setuptools-scm>=8"]
@@ -129,21 +131,6 @@ def row(pair: Pair, ours: Cost, reference: Cost) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def record(rows: Sequence[str]) -> None:
-    processor = platform.processor() or platform.machine()
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: start-up, {RUNS} alternating runs, medians"
-    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs"
-    head = "| pair | ratio, CPU | ratio, wall | budget | CPU, ms | wall, ms |\n|---|--:|--:|--:|--:|--:|"
-    lines = "\n".join(rows)
-    if not RESULTS.exists():
-        RESULTS.write_text(
-            "# Results\n\nAppended by the benchmarks beside this file, with `--record`.\n",
-            encoding="utf-8",
-        )
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(f"\n{title}\n\n{machine}\n\n{head}\n{lines}\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -162,7 +149,7 @@ def main() -> int:
             )
             rows.append(row(pair, ours, reference))
     if arguments.record:
-        record(rows)
+        record(f"start-up, {RUNS} alternating runs, medians", [HEAD, *rows])
     return 0 if within else 1
 
 

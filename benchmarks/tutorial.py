@@ -11,18 +11,16 @@ checkout. The exit status is 1 if a command ends in another way than the page sa
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from page_steps import ChangedFile, Commands, WrittenFile, first_missing_line, steps_of
-from startup import RESULTS
+from results import record
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -100,14 +98,7 @@ def main() -> int:
     lines = report(took, words_to_read(PAGE.read_text(encoding="utf-8")))
     print(*lines, sep="\n")
     if arguments.record:
-        machine = (
-            f"Python {platform.python_version()}, {platform.system()} {platform.machine()},"
-            f" {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.0f}"
-        )
-        title = f"## {datetime.now(UTC):%Y-%m-%d}: the tutorial"
-        text = "\n".join([title, "", machine, "", *lines])
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}\n")
+        record("the tutorial", lines, f", load {os.getloadavg()[0]:.0f}")
     return 0
 
 

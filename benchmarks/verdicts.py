@@ -6,25 +6,21 @@
     python benchmarks/verdicts.py --record           also appends the table to benchmarks/RESULTS.md
 
 The schedule and the verdicts are those of `ci_doctor.correctness`, not a model of them. Beside them: `once` (one A, one
-B), `any of 3` (pairs until one is equal), the rule before looks, frozen in simulation/former/, and the limit that knows
-the truth. The exit status is 1 where a target is missed.
+B), `any of 3` (pairs until one is equal), and the limit that knows the truth. The exit status is 1 where a target is missed.
 """
 
 import argparse
-import os
-import platform
 import sys
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 
+from results import record
 from simulation.harness import PART, SEED, Measured, measure
 from simulation.level import CASES, against_brute_force, levels
 from simulation.scenario import Scenario
 from simulation.scenarios import SCENARIOS
 from simulation.table import as_markdown, as_text, cells, verdicts
 from simulation.targets import Held, Target, held
-from startup import RESULTS
 
 LEGEND = {
     False: "No regression, in percent: red / amber / green @ mean server starts",
@@ -71,20 +67,10 @@ def _summary(target: Target, told: Sequence[Held]) -> str:
     return f"{grade(all(within))}  {target}: {sum(within)} of {len(within)}"
 
 
-def record(runs: int, done: Sequence[Measured], lines: Sequence[str], seconds: float) -> None:
-    processor = platform.processor() or platform.machine()
-    machine = f"Python {platform.python_version()}, {platform.system()} {processor}, {os.cpu_count()} CPUs"
-    text = [
-        f"\n## {datetime.now(UTC):%Y-%m-%d}: verdicts, {runs} runs a cell, seed {SEED}, {seconds:.0f} s",
-        "",
-        machine,
-    ]
+def tables(done: Sequence[Measured]) -> Iterator[str]:
     for regression, legend in LEGEND.items():
         if rows := [cells(each) for each in done if each.scenario.regression is regression]:
-            text += ["", f"{legend}.", "", as_markdown(rows)]
-    text += ["", *(f"- {line}" for line in lines)]
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join(text) + "\n")
+            yield from (f"{legend}.", "", as_markdown(rows), "")
 
 
 def show(done: Sequence[Measured], details: bool) -> None:
@@ -131,7 +117,8 @@ def main() -> int:
     seconds = time.perf_counter() - began
     print("", *lines, *more, f"{seconds:.0f} s", sep="\n")
     if arguments.record:
-        record(arguments.runs, done, [*lines, *more], seconds)
+        title = f"verdicts, {arguments.runs} runs a cell, seed {SEED}, {seconds:.0f} s"
+        record(title, [*tables(done), *(f"- {line}" for line in (*lines, *more))])
     return 0 if within and exact else 1
 
 

@@ -12,14 +12,12 @@ ptrace is forbidden here.
 
 import argparse
 import os
-import platform
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import make_corpus
 from benchmarks.caches.killing import PtraceForbiddenError, killed_after, killed_at_call
+from benchmarks.results import record
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import Manifest, decode
 from ci_doctor.store.objects import StoreLimits
@@ -36,7 +35,6 @@ from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.own_directory import is_own_name
 from tests.support.saved_trees import content_of, header
 
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 HEAD = "| killed at | kills | faults |\n|---|--:|--:|"
 OWN = {"own/kernel.cubin": b"compiled here"}
 
@@ -240,14 +238,6 @@ def run_cases(folder: Path, arguments: argparse.Namespace) -> tuple[list[str], l
     return rows, faults
 
 
-def record(rows: list[str]) -> None:
-    load = os.getloadavg()[0]
-    where = f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load:.1f}"
-    title = f"{datetime.now(UTC):%Y-%m-%d}: a save and a restore killed by -9"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(f"\n## {title}\n\n{where}.\n\n{HEAD}\n" + "\n".join(rows) + "\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -269,7 +259,9 @@ def main() -> int:
         rows, faults = run_cases(Path(name), arguments)
     print(*faults, sep="\n", file=sys.stderr)
     if arguments.record:
-        record(rows)
+        record(
+            "a save and a restore killed by -9", [HEAD, *rows], f", load {os.getloadavg()[0]:.1f}"
+        )
     return 1 if faults else 0
 
 

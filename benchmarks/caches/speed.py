@@ -11,14 +11,12 @@ and read and check the manifest. What they restore is verified; what tar unpacks
 
 import argparse
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import change, make_corpus
 from benchmarks.caches.store_action import StoreAction
+from benchmarks.results import record
 
 REPOSITORY = Path(__file__).parents[2]
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 # A tree that has just been written is given this long to be quiet, for all contenders.
 QUIET_S = 0.5
 MEMORY_MB = 300
@@ -111,15 +109,6 @@ def as_markdown(target: Target, medians: dict[str, float]) -> tuple[str, bool]:
 HEAD = "| | ours | reference | ratio | target | within |\n|---|--:|--:|--:|--:|---|"
 
 
-def record(lines: list[str], title: str) -> None:
-    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(
-            f"\n## {datetime.now(UTC):%Y-%m-%d}: {title}\n\n{machine}. Seconds, bytes and MB; medians.\n\n"
-        )
-        file.write("\n".join([HEAD, *lines]) + "\n")
-
-
 def memory_only(folder: Path) -> int:
     _, saved = ours(folder, "save", "")
     _, restored = ours(folder, "restore", saved.manifest)
@@ -141,7 +130,8 @@ def measure(folder: Path, arguments: argparse.Namespace) -> int:
     print(HEAD, *lines, "", parts, sep="\n")
     if arguments.record:
         title = f"saving and restoring {arguments.files:,} files of {arguments.gigabytes:g} GB, {arguments.rounds} alternating rounds, load {load:.1f}"
-        record([*lines, "", f"{parts.capitalize()}."], title)
+        text = [HEAD, *lines, "", f"{parts.capitalize()}."]
+        record(title, text, ". Seconds, bytes and MB; medians.")
     return 0 if all(within for _, within in judged) else 1
 
 

@@ -14,14 +14,12 @@ Targets: warm >= 4x faster than cold, the proof says `paid`, both controls are r
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
-from startup import RESULTS  # noqa: E402
+from results import record  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment, is_guarded  # noqa: E402
 from ci_doctor.caches.families import INDUCTOR_CPU, INDUCTOR_HEADERS  # noqa: E402
@@ -151,12 +149,11 @@ def main() -> int:
     table = "\n".join([HEAD, *rows, f"- {'PASS' if passes else 'FAIL'}"])
     print(table)
     if arguments.record:
-        title = f"## {datetime.now(UTC):%Y-%m-%d}: torch.compile on a CPU, cache restored elsewhere"
-        machine = (
-            f"torch 2.13.0, Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}"
+        record(
+            "torch.compile on a CPU, cache restored elsewhere",
+            [table],
+            f", torch 2.13.0, load {load}",
         )
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{title}\n\n{machine}\n\n{table}\n")
     return 0 if passes else 1
 
 

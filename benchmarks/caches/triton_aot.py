@@ -13,20 +13,18 @@ otherwise.
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
-from startup import RESULTS  # noqa: E402
+from results import record  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment  # noqa: E402
 from ci_doctor.caches.families import TRITON  # noqa: E402
@@ -93,12 +91,11 @@ def main() -> int:
     table = "\n".join([HEAD, *rows, "", f"- {'PASS' if passes else 'FAIL'}"])
     print(table)
     if arguments.record:
-        title = f"## {datetime.now(UTC):%Y-%m-%d}: Triton ahead of time, cache restored elsewhere"
-        machine = (
-            f"triton 3.9.0, Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}"
+        record(
+            "Triton ahead of time, cache restored elsewhere",
+            [table],
+            f", triton 3.9.0, load {load}",
         )
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{title}\n\n{machine}\n\n{table}\n")
     return 0 if passes else 1
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of Python sources and Markdown pages, and the table comparing packages."""
+"""Figures of Python sources, and the table comparing packages."""

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a package's directory, and its project's tests and pages if they are there."""
+"""Reads a package's directory, and its project's tests if they are there."""
 
 from pathlib import Path
 
-from .prose import Prose, read_prose
 from .source import Source, read_source
 from .summary import Package
 
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 _TESTS = ("tests", "test")
-_PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md", "buildkite_plugins/**/*.md")
-_NOT_DOCS = frozenset({"CHANGELOG.md"})
 
 
 def read_package(directory: Path) -> Package:
@@ -30,8 +27,8 @@ def read_package(directory: Path) -> Package:
         raise ValueError(f"{directory}: no Python code below it")
     name, root = directory.resolve().name, project_of(directory)
     if root is None:
-        return Package(name, tuple(sources), test_lines=None, prose=None)
-    return Package(name, tuple(sources), lines_of_tests(root), prose(pages(root)))
+        return Package(name, tuple(sources), test_lines=None)
+    return Package(name, tuple(sources), lines_of_tests(root))
 
 
 def modules(directory: Path) -> list[Path]:
@@ -56,21 +53,3 @@ def lines_of_tests(root: Path) -> int | None:
                 lines += read_source(path.read_text(encoding="utf-8")).code_lines
             return lines
     return None
-
-
-def pages(root: Path) -> list[Path]:
-    """The Markdown pages of a project without its changelog, sorted."""
-    markdown: set[Path] = set()
-    for pattern in _PAGES:
-        markdown.update(root.glob(pattern))
-    return sorted(page for page in markdown if page.name not in _NOT_DOCS)
-
-
-def prose(paths: list[Path]) -> Prose | None:
-    """The sum over all pages, or None if there is none."""
-    words = pronouns = 0
-    for path in paths:
-        page = read_prose(path.read_text(encoding="utf-8"))
-        words += page.words
-        pronouns += page.pronouns
-    return Prose(words, pronouns) if words else None

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Turns the figures of many modules and pages into the rows of the comparison."""
+"""Pure. Turns the figures of many modules into the rows of the comparison."""
 
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from .prose import Prose
 from .source import Source, total
 
 COMPLEX = 8
@@ -14,12 +13,11 @@ UNKNOWN = "–"
 
 
 class Package(NamedTuple):
-    """A package with its modules that hold code; `test_lines` and `prose` are None if unknown."""
+    """A package with its modules that hold code; `test_lines` is None if unknown."""
 
     name: str
     sources: tuple[Source, ...]
     test_lines: int | None
-    prose: Prose | None
 
     @property
     def whole(self) -> Source:
@@ -121,12 +119,6 @@ def _tests(package: Package) -> str:
     return _ratio(package.test_lines, package.whole.code_lines, digits=2)
 
 
-def _pronouns(package: Package) -> str:
-    if package.prose is None:
-        return UNKNOWN
-    return f"{package.prose.per_100_words:.1f}"
-
-
 _FIGURES: tuple[tuple[str, str, Callable[[Package], str]], ...] = (
     ("modules / code lines", "", _size),
     ("module median / p90 / max", "max 300", _module_lines),
@@ -139,7 +131,6 @@ _FIGURES: tuple[tuple[str, str, Callable[[Package], str]], ...] = (
     ("class names used twice or more", "0", _repeated_classes),
     ("lint suppressions per 1000 code lines", "5", _suppressions),
     ("test lines per code line", "1.3", _tests),
-    ("docs: relative pronouns per 100 words", "2", _pronouns),
 )
 
 

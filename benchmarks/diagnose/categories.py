@@ -38,7 +38,7 @@ CLASSES: Final = {
 }
 
 
-def is_right_class(category: str | None, class_: FailureClass | None) -> bool | None:
+def is_right_class(category: str | None, class_: str | None) -> bool | None:
     """Whether `class_` is one of those of `category`; None for a category without classes."""
     classes = CLASSES.get(category or "")
     if classes is None:

@@ -10,11 +10,9 @@ coefficients are fitted on, once with other noise, by which they are measured.
 tables to RESULTS.md.
 """
 
-import os
-import platform
+import argparse
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -22,18 +20,19 @@ from typing import NamedTuple
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from framed_logs import framed_logs, framed_passing, short_passing
 from labelled_logs import LabelledLog, labelled_logs
 from logistic import fit
 from peers import peer_table
 from readings import FOLDS, Row, folds, own_support, passing_rows, rows_of
+from results import record
 from tables import accuracy_table, calibration_table
 
 from ci_doctor.diagnosis import rank
 from ci_doctor.diagnosis.rank import Calibration, probability
 
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 # Of passing logs, on how many a cause may be named: the aim is 1 in 100 on logs that are not here.
 _PASSING_SHARE = 0.007
 _LEAST = 0.4
@@ -144,25 +143,24 @@ def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
     return f"in {causes} of {failed} failed logs, and in {passing} of {all_passing} passing ones."
 
 
-def record(lines: Sequence[str]) -> None:
-    """Append the tables to RESULTS.md."""
-    machine = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} CPUs"
-    title = f"## {datetime.now(UTC):%Y-%m-%d}: diagnosis, labelled logs and passing ones"
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", title, "", machine, "", *lines]) + "\n")
-
-
 def main() -> None:
     """Print the tables; write and record if asked."""
-    labelled, passing = (Path(each) for each in sys.argv[1:] if not each.startswith("-"))
-    lines, fitted = report(labelled, passing)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("labelled", type=Path, metavar="LABELLED")
+    parser.add_argument("passing", type=Path, metavar="PASSING")
+    parser.add_argument("--write", action="store_true", help="write the fitted calibration")
+    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
+    arguments = parser.parse_args()
+    lines, fitted = report(arguments.labelled, arguments.passing)
     print("\n".join(lines))
-    if "--write" in sys.argv:
+    if arguments.write:
         target = Path(rank.__file__).with_name("calibration.json")
         content = msgspec.json.format(msgspec.json.encode(fitted), indent=2)
         target.write_bytes(content + b"\n")
-    if "--record" in sys.argv:
-        record(lines)
+    if arguments.record:
+        record("diagnosis, labelled logs and passing ones", lines)
 
 
 if __name__ == "__main__":

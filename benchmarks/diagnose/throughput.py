@@ -11,14 +11,12 @@ own examples as its true lines. ripgrep (`rg`) must be installed.
 
 import argparse
 import os
-import platform
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made_logs import write_one_line, write_ordinary, write_repeats
-from startup import RESULTS, environment
+from results import record
+from startup import environment
 
 from ci_doctor.diagnosis.log_rules import LogRule, house_rules
 
@@ -141,7 +140,8 @@ def first_answer(folder: Path, true_lines: Sequence[str]) -> list[str]:
     return [row]
 
 
-def report(folder: Path, size: int) -> str:
+def report(folder: Path, size: int) -> tuple[list[str], str]:
+    """The tables, and what was measured on which machine."""
     rules = house_rules()
     examples = [example for rule in rules for example in rule.match]
     true_lines = (examples * (TRUE_LINES // len(examples) + 1))[:TRUE_LINES]
@@ -149,17 +149,12 @@ def report(folder: Path, size: int) -> str:
     write_ordinary(path, size, true_lines)
     literals = {literal for rule in rules for literal in rule.literals}
     version = subprocess.run(["rg", "--version"], capture_output=True, text=True, check=True)
-    machine = (
-        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}, {version.stdout.splitlines()[0]}; "
+    about = (
+        f", load {os.getloadavg()[0]:.2f}, {version.stdout.splitlines()[0]}; "
         f"{len(rules)} rules with {len(literals)} literals; a log of {size / 1e9:.1f} GB in the "
         f"page cache with {TRUE_LINES} true lines"
     )
     lines = [
-        f"## {datetime.now(UTC):%Y-%m-%d}: reading logs, {ROUNDS} alternating rounds, medians of CPU time",
-        "",
-        machine,
-        "",
         "| program | MB/s | times rg | range | target | peak MB |",
         "|---|--:|--:|--:|--:|--:|",
         *throughput(folder, rules, path, size),
@@ -175,7 +170,7 @@ def report(folder: Path, size: int) -> str:
         "|--:|--:|--:|--:|",
         *first_answer(folder, true_lines),
     ]
-    return "\n".join(lines) + "\n"
+    return lines, about
 
 
 def main() -> None:
@@ -188,11 +183,11 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        text = report(Path(folder), int(arguments.size_gb * GIGABYTE))
-    print(text)
+        lines, about = report(Path(folder), int(arguments.size_gb * GIGABYTE))
+    print(*lines, sep="\n")
     if arguments.record:
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}")
+        title = f"reading logs, {ROUNDS} alternating rounds, medians of CPU time"
+        record(title, lines, about)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.model.verdict import Verdict
-from simulation.judges import Collected, Former, Judge, Ours, Said
+from simulation.judges import Collected, Judge, Ours, Said
 from simulation.servers import Servers
 from simulation.worlds import Answers
 
@@ -138,4 +138,3 @@ COLLECTED: Sequence[Design] = (
     Design("compare, A first", Collected("A" * 8 + "B" * 8)),
     Design("compare, in turn", Collected("ABBABAABABBA")),
 )
-FORMER = Design("former", Former())

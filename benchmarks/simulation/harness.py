@@ -13,7 +13,6 @@ from ci_doctor.model.verdict import Verdict
 from simulation.designs import (
     COLLECTED,
     DEFAULT,
-    FORMER,
     OURS,
     SEEDS,
     Colour,
@@ -35,7 +34,7 @@ SEED = 20_260_000
 # Designs beside the default have this part of its runs: the whole is to end within an hour.
 PART = 4
 ONCE, THREE = "once", "any of 3"
-COLUMNS = (ONCE, THREE, FORMER.name, *(design.name for design in (*OURS, *COLLECTED)))
+COLUMNS = (ONCE, THREE, *(design.name for design in (*OURS, *COLLECTED)))
 # A fault that is told is told within so many starts.
 SOON = 16
 
@@ -111,7 +110,7 @@ def row(scenario: Scenario, runs: int) -> Measured:
     needed = [pairs_needed(Servers(scenario, rng)) for _ in range(runs)]
     pairs = {ONCE: 1, THREE: 3}
     cells = {name: cell(name, [any_of(n, each) for each in needed]) for name, n in pairs.items()}
-    for design in (FORMER, *OURS, *COLLECTED):
+    for design in (*OURS, *COLLECTED):
         own = runs if design is DEFAULT else max(1, runs // PART)
         cells[design.name] = decided(scenario, design, own)
     truth = limit(scenario, Random(f"{SEED} {scenario.name} limit"), min(runs, 500))

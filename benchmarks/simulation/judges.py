@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's rules of today and the former ones, behind the same three questions."""
+"""The project's rules, for starts of its own and for those that another program made, behind the same three questions."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -11,10 +11,6 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.verdict import Verdict
-from simulation.former.compare import ArmStart as FormerStart
-from simulation.former.decide import decide as former_decide
-from simulation.former.rules import FormerRules
-from simulation.former.schedule import next_arm as former_next_arm
 from simulation.worlds import REQUESTS, Answers
 
 
@@ -46,7 +42,7 @@ class CountedStart(ArmStart, frozen=True, kw_only=True):
 
 
 class Ours(NamedTuple):
-    """The rules of today. Every archived start comes from a build of its own."""
+    """The rules of `correctness`. Every archived start comes from a build of its own."""
 
     rules: Rules
 
@@ -93,25 +89,4 @@ class Collected(NamedTuple):
 
     def said(self, starts: Sequence[CountedStart], seed: int) -> Said:  # noqa: ARG002
         decision = decide(starts, REQUESTS, self.rules, complete=True)
-        return Said(decision.verdict, decision.bound)
-
-
-class Former(NamedTuple):
-    """The rules before looks: their order is fixed."""
-
-    rules: FormerRules = FormerRules()
-
-    def start(self, arm: Arm, number: int, answers: Answers, *, archived: bool) -> FormerStart:
-        return FormerStart(
-            arm=arm,
-            number=number,
-            answers=dict(zip(REQUESTS, answers, strict=True)),
-            archived=archived,
-        )
-
-    def next_arm(self, starts: Sequence[FormerStart], seed: int) -> Arm | None:  # noqa: ARG002
-        return former_next_arm(starts, REQUESTS, self.rules)
-
-    def said(self, starts: Sequence[FormerStart], seed: int) -> Said:  # noqa: ARG002
-        decision = former_decide(starts, REQUESTS, self.rules, complete=True)
         return Said(decision.verdict, decision.bound)

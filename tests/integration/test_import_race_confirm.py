@@ -24,7 +24,7 @@ RULES = {
     "submodule order": "import-race/submodule-order",
     "failed import": "import-race/failed-import",
 }
-# One for each kind and each place that a thread can come from; benchmarks/imports.py runs them all, many times.
+# One for each kind and each place that a thread can come from.
 RACY = (
     "replaced, thread first",
     "replaced, main first",

@@ -1,7 +1,7 @@
 """Pages stay readable: few long sentences, and few joints in the pages for beginners.
 
 The limits come from the docs of pre-commit, tox, nox, coverage.py, structlog, the test engine
-client and just, counted by benchmarks/prose.py (benchmarks/RESULTS.md). Their shares of sentences
+client and just, which were counted alike in November 2026. Their shares of sentences
 over 25 words go from 4.3 to 10.1 %; a page of ours may have 5 %. They have 0.6 to 0.9 joints in a
 sentence; a page for beginners may have 1.2, because ours explain with examples after a colon.
 """
@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.density.prose import sentences
-from benchmarks.density.readability import LONG, long_cells, read_sentences
 from docs.site.made_pages import PAGES
+from tests.support.sentences import LONG, joints, long_cells, sentences, words
 
 ROOT = Path(__file__).parents[2]
 LONG_SHARE = 5  # percent
@@ -41,7 +40,7 @@ def text_of(name: str) -> str:
 @pytest.mark.parametrize("name", pages())
 def test_a_page_has_few_long_sentences(name: str) -> None:
     texts = sentences(text_of(name))
-    long = [text for text in texts if read_sentences([text]).words > LONG]
+    long = [text for text in texts if words(text) > LONG]
     most = max(ONE, len(texts) * LONG_SHARE // 100)
 
     assert len(long) <= most, "\n".join(["split some of these:", *long])
@@ -49,7 +48,9 @@ def test_a_page_has_few_long_sentences(name: str) -> None:
 
 @pytest.mark.parametrize("name", FOR_BEGINNERS)
 def test_a_page_for_beginners_has_simple_sentences(name: str) -> None:
-    assert read_sentences(sentences(text_of(name))).joints_per_sentence <= JOINTS
+    texts = sentences(text_of(name))
+
+    assert sum(map(joints, texts)) / len(texts) <= JOINTS
 
 
 @pytest.mark.parametrize("name", FOR_BEGINNERS)

@@ -1,6 +1,5 @@
 """The rows of the comparison."""
 
-from benchmarks.density.prose import Prose
 from benchmarks.density.source import read_source
 from benchmarks.density.summary import (
     Package,
@@ -19,8 +18,8 @@ def function(a, b):
 """
 
 
-def package(*texts: str, test_lines: int | None = None, prose: Prose | None = None) -> Package:
-    return Package("some", tuple(map(read_source, texts)), test_lines, prose)
+def package(*texts: str, test_lines: int | None = None) -> Package:
+    return Package("some", tuple(map(read_source, texts)), test_lines)
 
 
 def cells(described: Package) -> dict[str, str]:
@@ -28,7 +27,7 @@ def cells(described: Package) -> dict[str, str]:
 
 
 def test_each_figure_is_relative_to_its_lines() -> None:
-    figures = cells(package(DENSE, "x = 1  # a reason\n", test_lines=9, prose=Prose(200, 3)))
+    figures = cells(package(DENSE, "x = 1  # a reason\n", test_lines=9))
 
     assert figures["modules / code lines"] == "2 / 0.0k"
     assert figures["module median / p90 / max"] == "3 / 5 / 5"
@@ -40,14 +39,12 @@ def test_each_figure_is_relative_to_its_lines() -> None:
     assert figures["class names used twice or more"] == "1"
     assert figures["lint suppressions per 1000 code lines"] == "166.7"
     assert figures["test lines per code line"] == "1.50"
-    assert figures["docs: relative pronouns per 100 words"] == "1.5"
 
 
 def test_what_is_unknown_is_a_dash() -> None:
     figures = cells(package("x = 1\n"))
 
     assert figures["test lines per code line"] == "–"
-    assert figures["docs: relative pronouns per 100 words"] == "–"
     assert figures["function median / p90 / max"] == "–"
 
 
