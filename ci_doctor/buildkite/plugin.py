@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.words import did_you_mean
 
@@ -177,7 +178,9 @@ def _decoded(
             decoded[name] = cache_option(value, problems)
         else:
             try:
-                decoded[field.name] = msgspec.convert(_plain(name, value, field.type), field.type)
+                decoded[field.name] = msgspec.convert(
+                    _plain(name, value, field.type), decodable(field.type)
+                )
             except msgspec.ValidationError:
                 problems.append(_wrong(within + name, value, _NO.get(field.type, "no text")))
     return decoded

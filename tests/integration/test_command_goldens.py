@@ -71,6 +71,12 @@ _VOLATILE = re.compile(
     r"|^identity|^host|^cpu|^kernel|^peak|throughput|^p\d\d|^median|elapsed|^interpreter|fingerprint|^digest)",
 )
 
+# Steps that are shown once a command has taken two seconds, as on a busy machine.
+_LATE = re.compile(
+    r"^(reading \S+|comparing files|opening .+|(sav|restor)ing [\w-]+|starts of the interpreter|.+: a trial import"
+    r"|.+; waiting for .+)\n",
+    re.MULTILINE,
+)
 _BY_CHANCE = {"Shared files", "Not added to this report", "the environment of this run"}
 _MOST_LETTERS = 600
 
@@ -157,7 +163,7 @@ class Site:
         out = self.folder / "report-of-a-golden"
         ran = doctor(*words, cwd=self.folder, env={"CI_DOCTOR_REPORT_DIR": str(out), **(env or {})})
         parts = [f"$ ci-doctor {shlex.join(map(str, words))}\nexit code {ran.code}"]
-        for name, text in (("stdout", ran.out), ("stderr", ran.err)):
+        for name, text in (("stdout", ran.out), ("stderr", _LATE.sub("", ran.err))):
             if text.strip():
                 parts.append(f"--- {name}\n{_unwrapped(_stable(text, self.folder))}")
         parts += [

@@ -83,6 +83,14 @@ def test_the_cause_of_a_fault_is_named(
 
 
 @pytest.mark.nightly
+def test_a_request_before_is_told_where_its_copies_do_the_same(bench: Bench) -> None:
+    compared(bench, "", "after-p0", "--concurrency", "1", *ONE_PAIR, most="16")
+    assert localised(bench)["smallest"] == "r1 after r0"
+    assert localised(bench)["cause"] in {None, "requests with the prompt of r1 differ after r0"}
+    assert results(bench)["r1 after r0"] == "differs"
+
+
+@pytest.mark.nightly
 def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Bench) -> None:
     # The starts that are made to localise it are none of these.
     check(bench, compared(bench, "flip@1", "flip@2", most="2"), "flaky", 0)

@@ -96,15 +96,25 @@ def _pairs_of_traits(parts: Sequence[CausePart]) -> Iterator[CausePart]:
             )
 
 
-def _pairs_of_contexts(parts: Sequence[CausePart]) -> Iterator[CausePart]:
-    """Two things that must hold of what came before, none of them a trait."""
+def _pairs_of_contexts(
+    parts: Sequence[CausePart], exact: int, expected: int
+) -> Iterator[CausePart]:
+    """Two things that must hold of what came before, none of them a trait.
+
+    Of the sends `exact` both hold for just those that are `expected`.
+    """
     simple = [each for each in parts if not each.trait and not each.unsure and each.cost <= _CHEAP]
-    for one, other in itertools.combinations(simple, 2):
-        mask = one.mask & other.mask
-        if one.family != other.family and mask not in {one.mask, other.mask}:
-            text = f"{one.words} and {other.words}"
-            family = f"{one.family} and {other.family}"
-            yield CausePart(family, text, one.cost + other.cost + 0.8, mask, both=(one, other))
+    masks = [each.mask & exact for each in simple]
+    for at, one in enumerate(simple):
+        part = masks[at]
+        for other in (
+            simple[to] for to in range(at + 1, len(simple)) if masks[to] & part == expected
+        ):
+            mask = one.mask & other.mask
+            if one.family != other.family and mask not in {one.mask, other.mask}:
+                text = f"{one.words} and {other.words}"
+                family = f"{one.family} and {other.family}"
+                yield CausePart(family, text, one.cost + other.cost + 0.8, mask, both=(one, other))
 
 
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -162,12 +172,13 @@ def ordinal(number: int) -> str:
 
 
 def _of_sums(table: SendTable) -> Iterator[CausePart]:
+    """What adds up over a start. It claims more than that a certain request came before."""
     length = {name: len(text) for name, text in table.prompts.items()}
     sums: tuple[tuple[str, str, float, Callable[[Any], float]], ...] = (
-        ("answer tokens", "once a start has answered {} tokens", 2.4, lambda each: each.answer_tokens),
-        ("tokens", "once a start has served {} tokens, prompts and answers", 2.5, lambda each: each.prompt_tokens + each.answer_tokens),
-        ("prompt tokens", "once a start has got {} tokens of prompts", 2.6, lambda each: each.prompt_tokens),
-        ("characters", "once a start has got {} characters of prompts", 2.7, lambda each: length[each.name]),
+        ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each: each.answer_tokens),
+        ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each: each.prompt_tokens + each.answer_tokens),
+        ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda each: each.prompt_tokens),
+        ("characters", "once a start has got {} characters of prompts", 6.2, lambda each: length[each.name]),
     )  # fmt: skip
     for family, text, cost, of in sums:
         values: list[float] = []
@@ -460,18 +471,20 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
         and wrong & ~each.unsure
     ]
     any_target, any_context = of_target[0], of_context[0]
-    pairs = [(any_target, each) for each in _pairs_of_contexts(of_context)]
-    pairs += [(each, any_context) for each in _pairs_of_traits(of_target)]
-    pairs += list(itertools.product(of_target, of_context))
-    pairs += [(each, own) for each in of_target if each.trait for own in _of_itself(table, each)]
+    both = _pairs_of_contexts(of_context, exact & any_target.mask, wrong & exact)
+    pairs: list[tuple[CausePart, Iterable[CausePart]]] = [(any_target, both)]
+    pairs += [(each, (any_context,)) for each in _pairs_of_traits(of_target)]
+    pairs += [(each, of_context) for each in of_target]
+    pairs += [(each, _of_itself(table, each)) for each in of_target if each.trait]
     causes = []
-    for target, context in pairs:
-        sure = exact & ~context.unsure
-        mask = target.mask & context.mask
-        if mask & sure == wrong & sure and (
-            not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
-        ):
-            causes.append(Cause(target=target, context=context))
+    for target, some in pairs:
+        for context in some:
+            sure = exact & ~context.unsure
+            mask = target.mask & context.mask
+            if mask & sure == wrong & sure and (
+                not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
+            ):
+                causes.append(Cause(target=target, context=context))
     causes.sort(key=lambda each: each.cost)
     return causes
 

@@ -213,9 +213,13 @@ def test_a_start_that_waits_for_a_file_of_another_watch_has_not_read_what_others
         )
         while "break_lease" not in _where(own.pid):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.001)
-        script = f"cat {watched_here} >/dev/null &"
+        # An orphan opens it: its shell has ended before it goes on.
+        gate = folder / "gate"
+        os.mkfifo(gate)
+        script = f"(read _ <{gate}; exec cat {watched_here}) >/dev/null &"
         shell = await asyncio.create_subprocess_exec("sh", "-c", script)
         await shell.wait()
+        await asyncio.to_thread(gate.write_text, "go\n")
         while watch._leases:  # noqa: ASYNC110 - until the orphan has opened it
             await asyncio.sleep(0.001)
         await other.communicate(b"go on\n")
