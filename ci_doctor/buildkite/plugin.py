@@ -144,12 +144,17 @@ def options_and_problem(environ: Mapping[str, str]) -> tuple[PluginOptions, Usag
 
 def cache_option(value: object, problems: list[UsageError]) -> CacheOption | None:
     """The option `cache` as the agent hands it over; None for false. `true` takes all from `[cache]`."""
-    if value in (False, "false"):
+    # By identity: 0 equals False.
+    if value is False or value == "false":
         return None
-    if value in (True, "true"):
+    if value is True or value == "true":
         return CacheOption()
     if isinstance(value, dict):
-        return CacheOption(**_decoded(CacheOption, value, problems, within=f"{_CACHE}: "))
+        wrong: list[UsageError] = []
+        decoded = _decoded(CacheOption, value, wrong, within=f"{_CACHE}: ")
+        problems += wrong
+        # A mistyped `trust` or `save` must not let a later hook save by the defaults.
+        return None if wrong else CacheOption(**decoded)
     problems.append(_wrong(_CACHE, value, "neither true, false nor a mapping"))
     return None
 
@@ -195,7 +200,7 @@ def _plain(name: str, value: object, kind: object) -> object:
     if kind == tuple[Text, ...]:
         return value if isinstance(value, list) else [value]
     # A YAML 1.1 writer or reader reads a bare `off` as false.
-    if name == "determinism" and value in (False, "false"):
+    if name == "determinism" and (value is False or value == "false"):
         return "off"
     # A duration may be written as a number.
     if name == "budget" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -205,7 +210,12 @@ def _plain(name: str, value: object, kind: object) -> object:
 
 
 def _wrong(name: str, value: object, what: str) -> UsageError:
-    return UsageError(f"option `{name}` of the ci-doctor plugin: {json.dumps(value)} is {what}")
+    option = f"option `{name}` of the ci-doctor plugin"
+    # An interpolated variable that is not set is an empty text.
+    texts = value if isinstance(value, list) else [value]
+    if any(isinstance(text, str) and not text.strip() for text in texts):
+        return UsageError(f"{option} is empty", hint="leave it out, or give it a value")
+    return UsageError(f"{option}: {json.dumps(value)} is {what}")
 
 
 def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict[str, object]:

@@ -199,7 +199,9 @@ class Release:
 def _sentences(left: Iterable[LeftThing]) -> Iterator[str]:
     for thing in left:
         taken = size(thing.size or 0)
-        yield f"{summary([thing])} still takes {taken}, and no process uses it: {thing.why}"
+        # `why` tells of the time before the end.
+        was = f"it was the service's: {thing.why}"
+        yield f"{summary([thing])} still takes {taken}, and no process uses it; {was}"
 
 
 def resident(processes: Iterable[Kin]) -> int:

@@ -557,3 +557,26 @@ def test_a_pidfile_that_is_older_than_its_process_is_stale(scene: Scene) -> None
 
     assert ran.code == 2, ran
     assert "is stale" in " ".join(ran.err.split())
+
+
+@pytest.mark.skipif(
+    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
+    reason="mounts a disk",
+)
+def test_a_full_disk_of_the_working_directory_is_not_that_of_an_unknown_log(scene: Scene) -> None:
+    server = scene.python("import time; time.sleep(600)")
+    disk = scene.directory / "disk"
+    disk.mkdir()
+    # A folder of 1022 names takes whole pages of this file system, as a log does that fills its disk.
+    fill = (
+        "mkdir here && cd here && seq 1022 | xargs touch && ! cat /dev/zero 2>/dev/null > ../full"
+    )
+    script = f'mount -t tmpfs -o size=64k none "$0" && cd "$0" && {fill} && exec "$@"'
+    command = words("wait", "--pid", str(server.pid), "--ready", f"tcp://127.0.0.1:{scene.port}",
+                    "--timeout", "0", "--report-dir", str(scene.directory / "out"), "--json")  # fmt: skip
+    ran = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(disk), *command],
+        cwd=scene.directory, env=environment(), capture_output=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran
+    assert [each["rule"] for each in json.loads(ran.stdout)["findings"]] == ["services/not-ready"]

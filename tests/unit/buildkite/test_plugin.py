@@ -10,6 +10,7 @@ import yaml
 from ci_doctor.buildkite.plugin import (
     CacheOption,
     PluginOptions,
+    options_and_problem,
     read_plugin_options,
     report_root,
     setup_env_arguments,
@@ -269,7 +270,7 @@ def test_false_is_no_cache() -> None:
     ("value", "message"),
     [
         ({"stor": "x"}, "no option `cache: stor`"),
-        ({"store": ""}, "is no text"),
+        ({"store": ""}, "`cache: store` of the ci-doctor plugin is empty"),
         ({"strict": "perhaps"}, "neither true nor false"),
         (["triton"], "neither true, false nor a mapping"),
     ],
@@ -281,3 +282,22 @@ def test_what_is_no_option_is_refused(value: object, message: str) -> None:
 
 def test_a_budget_may_be_a_number() -> None:
     assert read_plugin_options(cached({"budget": 30})).cache == CacheOption(budget="30")
+
+
+@pytest.mark.parametrize("value", [{"trust": ["signed"]}, {"trsut": "signed"}, {"save": "flase"}])
+def test_a_cache_whose_options_are_wrong_is_no_cache_for_the_later_hooks(value: object) -> None:
+    options, problem = options_and_problem(cached(value))
+    assert problem is not None
+    assert options.cache is None
+
+
+@pytest.mark.parametrize("configuration", [{"cache": 0}, {"cache": 1}, {"determinism": 0}])
+def test_a_number_is_no_switch(configuration: object) -> None:
+    with pytest.raises(UsageError):
+        read_plugin_options(plugin_variables("ci-doctor", configuration))
+
+
+@pytest.mark.parametrize("value", ["", " ", ["a", ""]])
+def test_an_interpolated_variable_without_a_value_is_named_as_empty(value: object) -> None:
+    with pytest.raises(UsageError, match="option `projects` of the ci-doctor plugin is empty"):
+        read_plugin_options(plugin_variables("ci-doctor", {"projects": value}))
