@@ -241,4 +241,4 @@ def test_the_memory_of_the_other_start_is_no_remains(bench: Bench) -> None:
     ran = bench.compare("", "", *BOTH, env={"PYTHONPATH": str(library)})
     check(bench, ran, "pass", 0)
     for line in (bench.reports / "starts.jsonl").read_text().splitlines():
-        assert json.loads(line)["result"]["not_released"] == []
+        assert json.loads(line)["result"]["stopped"]["not_released"] == []

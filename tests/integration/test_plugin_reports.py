@@ -127,7 +127,7 @@ def test_a_checkout_whose_name_is_not_utf_8_is_kept_byte_for_byte(tmp_path: Path
     ("configuration", "said"),
     [
         ({"project": ".", "annotat": True}, "did you mean `annotate`?"),
-        ({"determinism": "full"}, "`full` is none of"),
+        ({"determinism": "full"}, '"full" is none of'),
         ({"projects": None}, "the agent dropped all of it"),
         (["projects"], "is not a mapping"),
     ],
