@@ -461,7 +461,13 @@ class SharedWatch:
                     place = Path(f"/proc/{pid}/task/{thread}")
                     if "break_lease" in (place / "wchan").read_text():
                         waiting[place] = _waiting_thread(place, starts)
-        return waiting
+        # A file without a lease was not what it waits for: a name can lead elsewhere in a container.
+        leased = {os.fstat(each).st_ino for each in self._leases}
+        leased |= _leased_elsewhere() if waiting else set()
+        return {
+            place: each if each.file and each.file[1] in leased else each._replace(file=None)
+            for place, each in waiting.items()
+        }
 
     def _owners(self, pid: int, parents: Mapping[int, int]) -> frozenset[str]:
         """The starts that a process may belong to: none for one of others.
