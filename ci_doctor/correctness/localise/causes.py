@@ -75,11 +75,10 @@ class Cause(Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """`any request differs from the 10th of a start on`."""
         verb = "differs" if self.target.words.startswith("any ") else "differ"
-        context = f" {self.context.words}" if self.context.words else ""
-        parts = [part for each in (self.target, self.context) for part in each.both or (each,)]
-        equal = [part.below for part in parts if part.is_open]
-        numbers = f" ({' and '.join(f'{each:g}' for each in equal)}: equal)" if equal else ""
-        return f"{self.target.words} {verb}{context}{numbers}"
+        words = f"{self.target.words} {verb} {self.context.words}".rstrip()
+        parts = (*(self.target.both or (self.target,)), *(self.context.both or (self.context,)))
+        equal = " and ".join(f"{part.below:g}" for part in parts if part.is_open)
+        return f"{words} ({equal}: equal)" if equal else words
 
 
 def _pairs_of_traits(parts: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -149,6 +148,12 @@ def _of_order(table: SendTable) -> Iterator[CausePart]:
         yield CausePart("only", f"as the {text}", 2.5, at[least])
         yield CausePart("until", f"up to the {text}", 5, until)
         after &= ~at[least]
+    yield from _of_a_window(table, at)
+    yield from _of_every(at)
+
+
+def _of_a_window(table: SendTable, at: Mapping[int, int]) -> Iterator[CausePart]:
+    """From the first place that differs to the last one; `at` are the sends of each place."""
     wrong = [place for place, bits in at.items() if bits & table.wrong]
     if wrong and min(wrong) < max(wrong):
         first, last = min(wrong), max(wrong)
@@ -156,6 +161,9 @@ def _of_order(table: SendTable) -> Iterator[CausePart]:
         mask = sum(at[each] for each in range(first, last + 1))
         beyond = sum(bits for place, bits in at.items() if place > last)
         yield CausePart("window", text, 3, mask, beyond=beyond)
+
+
+def _of_every(at: Mapping[int, int]) -> Iterator[CausePart]:
     for period in range(2, _LONGEST_PERIOD + 1):
         for first in range(1, period + 1):
             listed = ", ".join(str(first + turn * period) for turn in range(3))

@@ -228,25 +228,7 @@ def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
 
 
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    lengths = [_length(table.requests[each.name]) for each in table.sends]
-    yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
-    shorter = [-each for each in lengths]
-    yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
-    tokens = [each.prompt_tokens for each in table.sends]
-    for unit, sizes in (("tokens", tokens), ("characters", lengths)):
-        for block in _BLOCKS:
-            mask = table.mask(size > 0 and size % block == 0 for size in sizes)
-            yield CausePart(
-                f"{unit} in blocks", f"prompts of a multiple of {block} {unit}", 3.8, mask
-            )
-            # The last block of a prompt may hold one token alone.
-            mask = table.mask(size > block and size % block == 1 for size in sizes)
-            text = f"prompts of 1 more than a multiple of {block} {unit}"
-            yield CausePart(f"{unit} behind blocks", text, 4.2, mask)
-        wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
-        for size in wrong if len(wrong) == 1 and 0 not in wrong else ():
-            mask = table.mask(each == size for each in sizes)
-            yield CausePart(f"{unit}", f"prompts of {size} {unit}", 4.4, mask)
+    yield from _of_lengths(table)
     texts = table.texts
     for pattern, kind, cost in CHARACTERS:
         mask = table.named(each for each, text in texts.items() if pattern.search(text))
@@ -255,15 +237,41 @@ def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     for end in sorted({texts[name][-1:] for name in names} - {""}):
         mask = table.named(each for each, text in texts.items() if text.endswith(end))
         yield CausePart(f"ends with {end}", f"prompts that end with `{end}`", 4.3, mask)
-    # A fault of a word, or of a sign, shows in all that differ.
+    yield from _of_signs_and_words(table, names)
+
+
+def _of_lengths(table: SendTable) -> Iterator[CausePart]:
+    lengths = [_length(table.requests[each.name]) for each in table.sends]
+    yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
+    shorter = [-each for each in lengths]
+    yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
+    tokens = [each.prompt_tokens for each in table.sends]
+    for unit, sizes in (("tokens", tokens), ("characters", lengths)):
+        for block in _BLOCKS:
+            mask = table.mask(size > 0 and size % block == 0 for size in sizes)
+            text = f"prompts of a multiple of {block} {unit}"
+            yield CausePart(f"{unit} in blocks", text, 3.8, mask)
+            # The last block of a prompt may hold one token alone.
+            mask = table.mask(size > block and size % block == 1 for size in sizes)
+            text = f"prompts of 1 more than a multiple of {block} {unit}"
+            yield CausePart(f"{unit} behind blocks", text, 4.2, mask)
+        wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
+        if len(wrong) == 1 and 0 not in wrong:
+            (size,) = wrong
+            mask = table.mask(each == size for each in sizes)
+            yield CausePart(unit, f"prompts of {size} {unit}", 4.4, mask)
+
+
+def _of_signs_and_words(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    """A fault of a word, or of a sign, shows in all that differ."""
+    texts = table.texts
     signs = _in_all([set(texts[name]) for name in names])
     for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
         mask = table.named(each for each, text in texts.items() if sign in text)
         yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask, lack=sign)
     words = sorted(set(_WORD.findall(texts[names[0]]))) if names else []
-    for word in [each for each in words if all(each in texts[name] for name in names)][
-        :_MOST_WORDS
-    ]:
+    shared = [word for word in words if all(word in texts[name] for name in names)]
+    for word in shared[:_MOST_WORDS]:
         mask = table.named(each for each, text in texts.items() if word in text)
         yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask, lack=word)
 
@@ -320,11 +328,10 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
         yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
         values = list(dict.fromkeys(has[name] for name in used if name in has))
         for value in values[:MOST_NAMES]:
-            equal = [name for name in has if has[name] == value]
-            text = (
-                f"requests with {valued(key, value, next(each for each in used if each in equal))}"
-            )
-            yield CausePart(f"{key}={value}", text, 3.5, table.named(equal))
+            equal = [name for name in used if name in has and has[name] == value]
+            text = f"requests with {valued(key, value, equal[0])}"
+            named = [name for name in has if has[name] == value]
+            yield CausePart(f"{key}={value}", text, 3.5, table.named(named))
         yield from _of_numbers(table, key, has, values)
         yield from _of_texts(table, key, has)
     yield from _of_any_key(table, given)
@@ -373,21 +380,10 @@ def _of_any_key(table: SendTable, given: Mapping[str, Mapping[str, Any]]) -> Ite
         keys.append(max(sorted(fit), key=lambda key: len(holders[key] & left)))
         left -= holders[keys[-1]]
     if 2 <= len(keys) <= _MOST_KEYS:
-        parts = [
-            CausePart(
-                f"has {key}",
-                f"requests with `{key}`",
-                3,
-                table.named(n for n in given if key in given[n]),
-            )
-            for key in keys
-        ]
-        mask = 0
-        for each in parts:
-            mask |= each.mask
+        some = [name for name, values in given.items() if values.keys() & set(keys)]
         listed = ", ".join(f"`{key}`" for key in keys[:-1])
         text = f"requests with {listed} or `{keys[-1]}`"
-        yield CausePart("any key", text, 4 + len(keys), mask)
+        yield CausePart("any key", text, 4 + len(keys), table.named(some))
 
 
 def _of_numbers(
