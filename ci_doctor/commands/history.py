@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ci_doctor.history.database import HistoryWindow
     from ci_doctor.history.evidence import JobEvidence
     from ci_doctor.history.ingest import BuildFiles, Tell
+    from ci_doctor.history.one_test import KeptAttempt, NamedTest
     from ci_doctor.history.settings import HistorySettings
 
 
@@ -269,18 +270,31 @@ def test(
     NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
     """
     session.claim()
+    from ci_doctor.history.one_test import one_test_facts
+    from ci_doctor.history.outcomes import one_test_outcome
+
+    test_row, attempts = _attempts_of(name, days, branch, database, config_path)
+    return session.finish(one_test_outcome(one_test_facts(test_row, attempts)), on_stdout=True)
+
+
+def _attempts_of(
+    name: str,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> "tuple[NamedTest, list[KeptAttempt]]":
+    """A test of the history, and its attempts in the window."""
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.database import branch_number
-    from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
-    from ci_doctor.history.outcomes import one_test_outcome
+    from ci_doctor.history.one_test import attempts_of, named_test
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
         test_row = named_test(connection, name)
         number = branch_number(connection, branch)
-        attempts = attempts_of(connection, test_row.number, window, number)
-    return session.finish(one_test_outcome(one_test_facts(test_row, attempts)), on_stdout=True)
+        return test_row, attempts_of(connection, test_row.number, window, number)
 
 
 @history.command(
@@ -310,17 +324,10 @@ def began(
     stand in the order of their first run. NAME is as in `history test`.
     """
     session.claim()
-    settings, address = history_settings(config_path, database, days)
-
-    from ci_doctor.history.database import branch_number
-    from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+    from ci_doctor.history.one_test import began_facts
     from ci_doctor.history.outcomes import began_outcome
 
-    window = window_of(settings, branch)
-    with read_history(address) as connection:
-        test_row = named_test(connection, name)
-        number = branch_number(connection, branch)
-        attempts = attempts_of(connection, test_row.number, window, number)
+    test_row, attempts = _attempts_of(name, days, branch, database, config_path)
     return session.finish(began_outcome(began_facts(test_row, attempts)), on_stdout=True)
 
 

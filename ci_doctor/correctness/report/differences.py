@@ -262,8 +262,8 @@ def differences(
 ) -> tuple[AlignedAnswers, ...]:
     """Every request that differs, the hardest first, what only the baseline shows last.
 
-    At most three outputs are read for each, and none is kept. The first ALIGNED have their
-    log-probabilities.
+    At most three outputs are read for each, and none is kept. For the log-probabilities of the first
+    ALIGNED two more are read.
     """
     results = counted_results(experiment)
     differing: list[_Difference] = []

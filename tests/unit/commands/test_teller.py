@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.commands.teller import Line, LineKind, Screen, Span, StepSource, Teller, write
+from ci_doctor.commands.teller import (
+    Line,
+    LineKind,
+    Screen,
+    Span,
+    StepSource,
+    Teller,
+    late_teller,
+    write,
+)
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.terminal import in_a_pipe, on_terminal, shown, without_colour
@@ -455,3 +464,21 @@ def test_steps_of_short_work_are_never_live() -> None:
 
     assert live(source, now=begun + 1.9) == []
     assert live(source, now=begun + 2.1) == ["reading"]
+
+
+def test_work_of_less_than_two_seconds_is_silent(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(clock, "now", lambda: seconds)
+    with late_teller() as tell:
+        tell("reading a.log, 10 %")
+        seconds += 1.5
+        tell("reading a.log, 50 %")
+    assert capfd.readouterr().err == ""
+
+    with late_teller() as tell:
+        tell("reading a.log, 10 %")
+        seconds += 2.5
+        tell("reading a.log, 90 %")
+    assert "reading a.log, 90 %" in capfd.readouterr().err
