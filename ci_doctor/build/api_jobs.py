@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.quantities import moment_text, parse_moment
+from ci_doctor.model.quantities import known_moment_text, parse_moment
 
 # --- a job as Buildkite's REST API describes it, for what no report can know ---
 
@@ -40,17 +40,7 @@ class ApiJob(Struct, frozen=True, kw_only=True):
 
 def in_utc(text: str | None) -> str | None:
     """An RFC 3339 time in UTC, to the millisecond; None if `text` is none."""
-    return text_of(parse_moment(text))
-
-
-def text_of(seconds: float | None) -> str | None:
-    """The same of seconds since 1970; None outside the calendar."""
-    if seconds is None:
-        return None
-    try:
-        return moment_text(seconds)
-    except (ValueError, OverflowError, OSError):
-        return None
+    return known_moment_text(parse_moment(text))
 
 
 def duration_s(job: JobFacts) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.build.api_jobs import ApiJob, in_utc, text_of
+from ci_doctor.build.api_jobs import ApiJob, in_utc
 from ci_doctor.build.collect import JobFiles, ReportFile
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
@@ -16,7 +16,7 @@ from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import CaseOutcome, Report
-from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.quantities import known_moment_text, parse_moment
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, rank, worst
 
 # --- what a job's state in Buildkite's API says of its report ---
@@ -170,7 +170,7 @@ def _of_reports(files: JobFiles) -> JobTimes:
             ends.append(began + file.report.duration_s)
     if not begins:
         return JobTimes()
-    return JobTimes(began_at=text_of(min(begins)), ended_at=text_of(max(ends)))
+    return JobTimes(began_at=known_moment_text(min(begins)), ended_at=known_moment_text(max(ends)))
 
 
 # --- the verdict of one job, from its record, its reports and Buildkite's own state of it ---
