@@ -295,14 +295,14 @@ _TITLE = 80
 _FINGERPRINT = 64
 
 
-def causes_json(report: Report) -> str:
+def causes_json(facts: BuildFacts) -> str:
     """`[{"fingerprint": …, "title": …, "jobs": 3}, …]`, the first ones, in at most 1,000 bytes.
 
     What does not fit is left out, from the end on. `[]` if no job failed.
     """
     rows: list[dict[str, object]] = []
     text = "[]"
-    for cause in msgspec.convert(report.facts, decodable(BuildFacts)).causes:
+    for cause in facts.causes:
         title = cause.title[:_TITLE]
         fingerprint = cause.fingerprint[:_FINGERPRINT]
         rows.append({"fingerprint": fingerprint, "title": title, "jobs": cause.jobs})
@@ -348,7 +348,9 @@ def publish_build(
             priority=_PRIORITY,
         ),
         f"{VERDICT_KEY} is not set": lambda: agent.set_metadata(VERDICT_KEY, verdict),
-        f"{CAUSES_KEY} is not set": lambda: agent.set_metadata(CAUSES_KEY, causes_json(report)),
+        f"{CAUSES_KEY} is not set": lambda: agent.set_metadata(
+            CAUSES_KEY, causes_json(msgspec.convert(report.facts, decodable(BuildFacts)))
+        ),
     }
     results = [uploaded, *(_attempt(words, part) for words, part in parts.items())]
     return [result.message for result in results if not result.ok]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the network: requests to Buildkite's REST API, bounded in time and bytes."""
 
-import itertools
 import math
 import re
 import socket
@@ -62,16 +61,17 @@ def get(
     # Raw bytes below: a compressed reply could trickle for ever without a byte of its content.
     own = {**headers, "Accept-Encoding": "identity"}
     deadline = time.monotonic() + min(limits.all_s, most_s)
-    for number in itertools.count(1):
+    number = 0
+    while True:
+        number += 1
         reply = _try(url, limits, own, left_s=deadline - time.monotonic())
         may_help = reply.status is None or reply.status in _RETRIED
         if reply.problem is None or not may_help:
-            break
+            return reply
         pause_s = max(limits.pause_s * number, _reset_s(reply))
         if number >= limits.tries or deadline - time.monotonic() <= pause_s:
-            break
+            return reply
         time.sleep(pause_s)
-    return reply
 
 
 def _reset_s(reply: HttpReply) -> float:
