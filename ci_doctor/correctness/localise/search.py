@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import Cause, fitting
+from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, sized_copies, text_copies
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
@@ -45,6 +45,9 @@ _MOST_CONTRASTS = 3
 
 # For so many words and signs copies are sent.
 _MOST_TEXTS = 20
+
+# So many changed copies are told where no cause is.
+_MOST_FACTS = 6
 
 # So often at most the same is sent to learn whether each start shows it.
 _MOST_AGAIN = 4
@@ -101,8 +104,8 @@ class LocalisationSearch(SentSoFar):
         for first in first_trials:
             if not self._is_made(first):
                 return first
-        if not any(each.differing for each in self.results):
-            made = [each.trial for each in self.results]
+        if not any(each.differing for each in self.told):
+            made = [each.trial for each in self.told]
             is_rare = not self.subject.always_differs and made.count(first_trials[-1]) < GROUP_TIMES
             return first_trials[-1] if is_rare else None
         weighed = self._weighed()
@@ -175,21 +178,44 @@ class LocalisationSearch(SentSoFar):
         target = self._target()
         names = (found.contrasts.with_it or one_by_one([target])).names
         part = found.cause.context
-        if part.family == "since" and part.least and part.below is not None:
-            others = [each for each in self.ids if each != target]
-            count = (int(part.below) + int(part.least)) // 2
-            if part.below < count < part.least:
-                yield one_by_one([target, *others[:count], target])
+        if part.family.endswith("since"):
+            yield from self._between(part, target)
         for one in (part, found.cause.target):
             copies = self._add(target, map(Copy, sized_copies(self.requests[target], one)))
             if copies:
                 yield one_by_one([*names[:-1], target, *copies])
 
+    def _between(self, part: CausePart, target: str) -> Iterator[Trial]:
+        """The request after so many others that their number is nearest to the middle of the two."""
+        others = [each for each in self.ids if each != target]
+        made = [one_by_one([target, *others[:to], target]) for to in range(1, len(others) + 1)]
+        if not part.numbers or part.least is None:
+            return
+        table = SendTable(
+            [*self._lanes(), *map(self._expected, made)],
+            self.requests,
+            self.subject.ids,
+            self._rows,
+        )
+        parts = [each for each in contexts(table, ()) if each.family == part.family]
+        if not parts:
+            return
+        ends = itertools.accumulate(len(each.names) for each in made)
+        begin = sum(map(len, self._lanes()))
+        numbers = [parts[0].numbers[begin + end - 1] for end in ends]
+        middle = (part.least + (part.below or 0)) / 2
+        inside = [
+            (abs(number - middle), at)
+            for at, number in enumerate(numbers)
+            if (part.below or 0) < number < part.least
+        ]
+        yield from (made[at] for _, at in sorted(inside))
+
     def _first_trials(self) -> Iterator[Trial]:
         yield self._alone(self.subject.request.id)
         if len(self.subject.requests) > 1:
             yield self._all()
-        if self.subject.concurrency > 1 and not any(each.differing for each in self.results):
+        if self.subject.concurrency > 1 and not any(each.differing for each in self.told):
             yield together(
                 self.subject.ids, self.subject.concurrency, max(GROUP_TIMES, self.subject.passes)
             )
@@ -359,7 +385,7 @@ class LocalisationSearch(SentSoFar):
             contrasts = self.contrasts(cause)
             with_it = contrasts.with_it
             # What one start alone has shown may be chance.
-            if with_it is not None and sum(bool(each.differing) for each in self.results) == 1:
+            if with_it is not None and sum(bool(each.differing) for each in self.told) == 1:
                 yield with_it
             for each in (*((with_it,) if with_it else ()), *contrasts.without):
                 if self._shown(each) is None:
@@ -385,7 +411,7 @@ class LocalisationSearch(SentSoFar):
         Of a request that differs, that is a changed copy. So it is of what came before; or there is a
         start without it, if it is about the first or each second of a kind.
         """
-        if None in self._controls(cause):
+        if None in self._controls(cause) or not self._is_timed(cause):
             return False
         needed = [self._is_needed(cause, each) for each in cause.context.both]
         if cause.context.beyond:
@@ -449,7 +475,7 @@ class LocalisationSearch(SentSoFar):
 
     def _conclude(self) -> "_Found | None":
         """The cause that fits everything, and whose traits were all tried."""
-        shown = [each for each in self.results if each.differing and each.pairs]
+        shown = [each for each in self.told if each.differing and each.pairs]
         if not shown or (self._is_noisy() and len(shown) < 2):
             return None
         weighed = self._weighed(with_pool=False)
@@ -464,9 +490,90 @@ class LocalisationSearch(SentSoFar):
             return None
         (best, contrasts), *rest = borne
         return _Found(
-            cause=_bracketed(best, weighed.causes), contrasts=contrasts,
-            rivals=tuple(_bracketed(each, weighed.causes) for each, _ in rest),
+            cause=self._bracketed(best, table), contrasts=contrasts,
+            rivals=tuple(self._bracketed(each, table) for each, _ in rest),
         )  # fmt: skip
+
+    def _bracketed(self, cause: Cause, table: SendTable) -> Cause:
+        """The cause, whose numbers end at the nearest ones that were sent, in starts, and differed or were equal."""
+        return Cause(
+            target=self._measured(cause.target, cause.context.mask, table, with_copies=False),
+            context=self._measured(
+                cause.context,
+                cause.target.mask,
+                table,
+                with_copies=cause.target.family.startswith(("some", "prompt of", "all of")),
+            ),
+        )
+
+    def _measured(
+        self, part: CausePart, rest: int, table: SendTable, *, with_copies: bool
+    ) -> CausePart:
+        """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
+        if part.both or not part.said or part.unsure & table.wrong:
+            return part
+        named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
+        differing: dict[str, list[float]] = defaultdict(list)
+        equal: dict[str, list[float]] = defaultdict(list)
+        for at, each in enumerate(table.sends):
+            base = self._bases.get(each.name, each.name)
+            is_meant = rest >> at & 1 or (with_copies and base in named)
+            if is_meant and each.wrong is not None and not part.unsure >> at & 1:
+                key = base if with_copies else ""
+                (differing if each.wrong else equal)[key].append(part.numbers[at])
+        if not differing:
+            return part
+        # From the first on all differ, of each request; of any of them no number between was sent.
+        least = max(map(min, differing.values()))
+        # What never came is no number.
+        known = [
+            max(some)
+            for name in differing
+            if (some := [x for x in equal[name] if x < least and (x >= 0 or least < 0)])
+        ]
+        return replace(
+            part,
+            words=part.said.format(f"{abs(least):g}"),
+            least=abs(least),
+            below=abs(min(known)) if known else None,
+        )
+
+    def _is_timed(self, cause: Cause) -> bool:
+        """Whether time is a cause by itself: it passed without requests, and they came without time.
+
+        So one start that was left idle differs, and another that had got more by then does not.
+        """
+        if not {"age", "idle"} & set(cause.context.family.split(" ")):
+            return True
+        paused = [each for each in self.told if each.pairs and each.trial.pause_s]
+        late = [
+            (place, each.at_s)
+            for result in paused
+            for place, each in enumerate(result.sends)
+            if each.wrong and each.block == len(result.trial.blocks) - 1
+        ]
+        early = [
+            (place, each.at_s)
+            for lane in self._lanes()
+            for place, each in enumerate(lane)
+            if each.wrong is False
+        ]
+        return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
+
+    def _varied(self, *, equal: bool) -> tuple[str, ...]:
+        """Changed copies that were equal, or that differed too, in starts in which the request differed."""
+        names: dict[str, set[bool]] = {}
+        for sends in self._lanes():
+            # Of what is under way at once nobody knows which came first.
+            lane = [each for each in sends if each.at_once == 1]
+            wrong = {each.name for each in lane if each.wrong}
+            for each in lane:
+                base = self._bases.get(each.name)
+                if base in wrong and each.wrong is not None:
+                    names.setdefault(each.name, set()).add(each.wrong)
+        parted = [one for base in dict.fromkeys(self._bases.values()) for one in self._parted(base)]
+        some = [name for name in parted if names.get(name) == {not equal}]
+        return tuple(some[:_MOST_FACTS])
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
@@ -477,18 +584,32 @@ class LocalisationSearch(SentSoFar):
             smaller = [] if not shown else list(self._smaller(shown[0]))
             vanished = [each for each in smaller if self._shown(each) is False]
             return LocalisedCause(
-                shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise
-            )
+                shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
+                copies=self._varied(equal=True), shorts=self._shorts(), place=self._place(),
+            )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
             shown = (with_it,)
         vanished = [each for each in found.contrasts.without if self._shown(each) is False]
+        cause = found.cause.in_words()
+        if self._shorts() and found.cause.family == ("any", "any"):
+            cause += f", from about token {self._place()} of its answer on"
         return LocalisedCause(
-            cause=found.cause.in_words(),
+            cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))),
+            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(equal=True),
+            shorts=self._shorts(), place=self._place(),
         )  # fmt: skip
+
+    def _place(self) -> int:
+        """About which token of an answer is the first that differed."""
+        places = [each.differs_at for result in self.told for each in result.differing]
+        return round(min(places, default=0.0)) + 1
+
+    def _shorts(self) -> int:
+        """How many equal answers were too short to tell anything."""
+        return sum(each.is_short for result in self.told for each in result.sends)
 
     def _noise(self) -> str:
         """In how many starts something differed that did not in all; empty if there is no such thing."""
@@ -497,19 +618,6 @@ class LocalisationSearch(SentSoFar):
             return ""
         shown = self._all_shown(trial)
         return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
-
-
-def _bracketed(cause: Cause, causes: Sequence[Cause]) -> Cause:
-    """The cause, whose numbers end where a smaller one was equal."""
-    alike = [each for each in causes if each.family == cause.family]
-    parts = []
-    for part, others in (
-        (cause.target, [each.target for each in alike]),
-        (cause.context, [each.context for each in alike]),
-    ):
-        widest = max((part, *others), key=lambda each: each.mask.bit_count())
-        parts.append(replace(part, below=widest.below))
-    return Cause(target=parts[0], context=parts[1])
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:

@@ -2,6 +2,7 @@
 """What starts were sent so far, as it is or changed, and what they showed. Pure."""
 
 import itertools
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -48,11 +49,35 @@ class SentSoFar:
         self._lacks: dict[str, str] = {}
         self._rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
         self.results: list[TrialResult] = []
+        self._telling: tuple[int, list[TrialResult]] = (0, [])
         ids = subject.ids
         place = ids.index(subject.request.id)
         # What came before the request is needed first, then what comes after it.
         begin = max(0, min(place + 1 - MOST_NAMES // 2, len(ids) - MOST_NAMES))
         self.ids = ids[begin : begin + MOST_NAMES]
+
+    @property
+    def told(self) -> list[TrialResult]:
+        """The results, in which an equal answer tells nothing if it ends before a difference would show.
+
+        That is where answers to the same request differed at the latest, or else to the median one.
+        """
+        if self._telling[0] != len(self.results):
+            places: dict[str, float] = {}
+            for each in (send for result in self.results for send in result.differing):
+                base = self._bases.get(each.name, each.name)
+                places[base] = max(places.get(base, 0.0), each.differs_at)
+            median = statistics.median(places.values()) if places else 0.0
+            told = []
+            for result in self.results:
+                sends = []
+                for each in result.sends:
+                    place = places.get(self._bases.get(each.name, each.name), median)
+                    is_short = each.wrong is False and 0 < each.length <= place
+                    sends.append(replace(each, wrong=None, is_short=True) if is_short else each)
+                told.append(replace(result, sends=tuple(sends)))
+            self._telling = len(self.results), told
+        return self._telling[1]
 
     def _add(self, base: str, copies: Iterable[Copy]) -> list[str]:
         """The names of copies, which can be sent from now on."""
@@ -83,7 +108,7 @@ class SentSoFar:
 
     def _target(self) -> str:
         """The request that differed first in a trial; else that of the run."""
-        wrong = [each.name for result in self.results for each in result.differing]
+        wrong = [each.name for result in self.told for each in result.differing]
         mine = self.subject.request.id
         return mine if mine in wrong or not wrong else wrong[0]
 
@@ -93,7 +118,7 @@ class SentSoFar:
         return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
 
     def _all_lanes(self) -> list[tuple[TrialSend, ...]]:
-        return [each.sends for each in self.results if each.sends and each.pairs]
+        return [each.sends for each in self.told if each.sends and each.pairs]
 
     def _lanes(self) -> list[tuple[TrialSend, ...]]:
         """What tells something: of a difference that some starts do not show, those that do."""
@@ -103,7 +128,7 @@ class SentSoFar:
         return lanes
 
     def _is_of_groups(self) -> bool:
-        wrong = [each for result in self.results if result.pairs for each in result.differing]
+        wrong = [each for result in self.told if result.pairs for each in result.differing]
         return bool(wrong) and all(each.at_once > 1 for each in wrong)
 
     def _is_noisy(self) -> bool:
@@ -121,14 +146,14 @@ class SentSoFar:
         return None
 
     def _is_made(self, trial: Trial) -> bool:
-        made = [each for each in self.results if each.trial == trial]
+        made = [each for each in self.told if each.trial == trial]
         if self._is_noisy() and not any(each.differing for each in made):
             return len(made) >= GROUP_TIMES
         return bool(made)
 
     def _equal_once(self) -> Trial | None:
         """What was sent once with the request, and was equal: a start may just not have shown it."""
-        equal = [each.trial for each in self.results if each.pairs and not each.differing]
+        equal = [each.trial for each in self.told if each.pairs and not each.differing]
         made = [each for each in equal if self._target() in each.names]
         if len(made) - len(set(made)) >= _MOST_DOUBTED:
             return None
@@ -139,7 +164,7 @@ class SentSoFar:
         """Whether the last request differed, in each start that began with just that."""
         names = trial.names
         shown: list[bool] = []
-        for result in self.results:
+        for result in self.told:
             if not result.pairs or not result.sends:
                 continue
             if trial.at_once > 1:
@@ -166,7 +191,7 @@ class SentSoFar:
     def _differing_trials(self) -> tuple[Trial, ...]:
         """The smallest beginning of a trial that differs."""
         made = []
-        for result in self.results:
+        for result in self.told:
             if not result.pairs or not result.differing:
                 continue
             if result.trial.at_once > 1:
@@ -178,7 +203,7 @@ class SentSoFar:
         return tuple(made[:1])
 
     def _first_wrong_block(self, trial: Trial) -> TrialBlock:
-        result = next(each for each in self.results if each.trial == trial and each.differing)
+        result = next(each for each in self.told if each.trial == trial and each.differing)
         return trial.blocks[result.differing[0].block]
 
     def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
@@ -228,7 +253,7 @@ class SentSoFar:
         """Trials that may tell something, whatever was shown so far."""
         target, ids = self._target(), self.ids
         others = [each for each in ids if each != target]
-        if any(each.at_once > 1 for result in self.results for each in result.differing):
+        if any(each.at_once > 1 for result in self.told for each in result.differing):
             yield from self._groups(target, others)
             return
         yield from self._of_copies(target, others)
@@ -265,6 +290,13 @@ class SentSoFar:
         yield one_by_one([*others, target])
         yield one_by_one([*reversed(others), target])
         yield one_by_one([target, *others, target])
+        # Few long ones, or many short ones: what counts, requests or what they hold.
+        long = sorted(others, key=lambda name: -len(prompt_of(self.requests[name])))
+        for count in (2, 4, len(others) // 2):
+            yield one_by_one([target, *long[:count], target])
+        yield one_by_one([target, *long[:2] * 4, target])
+        yield one_by_one([target, *long[len(others) // 4 :], target])
+        yield one_by_one([target, *long[-1:] * len(others), target])
         for order in (others, others[::-1]):
             yield one_by_one([*(each for name in order for each in (target, name)), target])
         by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
@@ -291,7 +323,7 @@ class SentSoFar:
         yield Trial(blocks=tuple(pairs))
         wrong = [
             block
-            for result in self.results
+            for result in self.told
             for number, block in enumerate(result.trial.blocks)
             if any(each.block == number and each.name == target for each in result.differing)
         ]
