@@ -563,8 +563,7 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             sure = exact & ~context.unsure
             mask = target.mask & context.mask
             if mask & sure == wrong & sure and (
-                not groups
-                or _fits(mask, wrong, short, groups, strict=context.family.startswith("beside"))
+                not groups or _fits(mask, wrong, short, groups, context.family.split(" ")[0])
             ):
                 causes.append(Cause(target=target, context=context))
     causes.sort(key=lambda each: each.cost)
@@ -603,10 +602,10 @@ def _fits(
     wrong: int,
     short: int,
     groups: Sequence[tuple[bool, Mapping[str, int]]],
-    *,
-    strict: bool,
+    family: str,
 ) -> bool:
-    """Whether a cause fits the groups; those of the sends `short` may have differed unseen."""
+    """Whether a cause of a family fits the groups; those of the sends `short` may have differed unseen."""
+    strict = family == "beside"
     expected_of: Counter[str] = Counter()
     differing = set()
     for is_whole, bits_of in groups:
@@ -626,4 +625,7 @@ def _fits(
             return False
         if strict and is_whole and len(seen) < len(expected):
             return False
-    return not any(count >= _OFTEN and name not in differing for name, count in expected_of.items())
+    # Of two that share something the later one may differ, and one may never be the later.
+    return family == "shared" or not any(
+        count >= _OFTEN and name not in differing for name, count in expected_of.items()
+    )

@@ -521,21 +521,24 @@ class LocalisationSearch(SentSoFar):
             if is_meant and each.wrong is not None and not part.unsure >> at & 1:
                 key = base if with_copies else ""
                 (differing if each.wrong else equal)[key].append(part.numbers[at])
+        # What never came is no number.
+        below = {
+            name: max(
+                (x for x in equal[name] if x < min(some) and (x >= 0 or min(some) < 0)),
+                default=None,
+            )
+            for name, some in differing.items()
+        }
         if not differing:
             return part
-        # From the first on all differ, of each request; of any of them no number between was sent.
-        least = max(map(min, differing.values()))
-        # What never came is no number.
-        known = [
-            max(some)
-            for name in differing
-            if (some := [x for x in equal[name] if x < least and (x >= 0 or least < 0)])
-        ]
+        # Of several requests with an edge of each its own, one is told: the one with the nearest numbers.
+        name = min(differing, key=lambda each: _gap(min(differing[each]), below[each]))
+        least, most = min(differing[name]), below[name]
+        words = part.said.format(f"{abs(least):g}")
+        if len(differing) > 1:
+            words += f", measured with {name}"
         return replace(
-            part,
-            words=part.said.format(f"{abs(least):g}"),
-            least=abs(least),
-            below=abs(min(known)) if known else None,
+            part, words=words, least=abs(least), below=None if most is None else abs(most)
         )
 
     def _is_timed(self, cause: Cause) -> bool:
@@ -618,6 +621,10 @@ class LocalisationSearch(SentSoFar):
             return ""
         shown = self._all_shown(trial)
         return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
+
+
+def _gap(least: float, below: float | None) -> float:
+    return math.inf if below is None else least - below
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:
