@@ -33,6 +33,7 @@ _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
+_OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _OF_PLACE = {"every", "only", "window", "until"}
 # So often a kind of request is counted among those before.
@@ -223,13 +224,12 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
             # A number that the server does not tell may be anything: what comes later may lie on either side.
             unknown = (0.0 if size else math.inf for size in sizes[:-1])
             most += itertools.accumulate(unknown, initial=0.0)
+        unknown_at = sorted((values[at], at) for at, more in enumerate(most) if more)
+        doubt, reached = 0, 0
         for part in thresholds(values, family, text, cost):
-            least = part.least or 0
-            doubt = (
-                table.mask(low < least <= low + most[at] for at, low in enumerate(values))
-                if any(most)
-                else 0
-            )
+            while reached < len(unknown_at) and unknown_at[reached][0] < (part.least or 0):
+                doubt |= 1 << unknown_at[reached][1]
+                reached += 1
             yield replace(part, unsure=doubt) if doubt else part
     yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
     ages, idle = [], []
@@ -536,7 +536,13 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     groups = _groups(table, observed) if loose else []
     short = table.mask(each.is_short for each in sends)
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
-    of_target = [each for each in targets(table, names) if each.mask & wrong == wrong]
+    # What is not known yet where a difference first shows is no cause of it.
+    is_at_end = all(each.differs_at >= each.length - 1 for each in sends if each.wrong)
+    of_target = [
+        each
+        for each in targets(table, names)
+        if each.mask & wrong == wrong and (is_at_end or not each.family.startswith(_OF_ANSWERS))
+    ]
     # What came before may be of any kind, whether it differs or not.
     # Of a word or a sign, many requests before have one.
     kinds = [*targets(table, _neighbours(table)), *(each for each in of_target if each.trait)]

@@ -2,6 +2,7 @@
 """What starts were sent so far, as it is or changed, and what they showed. Pure."""
 
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -224,7 +225,7 @@ class SentSoFar:
                 sends.append(
                     TrialSend(
                         name=name, block=number, at_once=min(block.at_once, len(block.names)),
-                        prompt_tokens=round(like.prompt_tokens * length) if like else 0,
+                        prompt_tokens=math.ceil(like.prompt_tokens * length) if like else 0,
                         answer_tokens=like.answer_tokens if like else 0,
                         finish=like.finish if like else "",
                         at_s=at_s,

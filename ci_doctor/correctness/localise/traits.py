@@ -336,7 +336,8 @@ def parameters(request: Request) -> dict[str, Any]:
     """What a body says beside the prompt, as texts and numbers."""
     given = {}
     for key, value in parameters_of(request).items():
-        if key not in PROMPT_KEYS:
+        # Of a stream it asks for the tokens, which copies do as well.
+        if key not in PROMPT_KEYS and key != "stream_options":
             is_plain = isinstance(value, (int, float, str))
             given[key] = value if is_plain else repr(value)
     return given
@@ -421,6 +422,11 @@ def _of_numbers(
         least = [name for name, value in numbers.items() if value >= upper]
         text = f"requests with `{key}` {upper:g} or more"
         yield CausePart(f"{key} or more", text, 3.2, table.named(least), least=upper, below=lower)
+        # A server has a default for what is not given.
+        lacking = [name for name in table.requests if name not in has]
+        text = f"requests with `{key}` {upper:g} or more or none"
+        mask = table.named([*least, *lacking])
+        yield CausePart(f"{key} or more or none", text, 3.6, mask, least=upper, below=lower)
         most = [name for name, value in numbers.items() if value <= lower]
         text = f"requests with `{key}` {lower:g} or less"
         yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)
@@ -428,4 +434,4 @@ def _of_numbers(
 
 def visible(text: str) -> int:
     """The length of a prompt or of its beginning."""
-    return sum(each not in MARKS for each in text)
+    return len(text) - sum(map(text.count, MARKS))
