@@ -228,7 +228,7 @@ def _passes(comparison: _Comparison) -> Iterator[str]:
         names = [f"{varying_requests(result)} in {result.start.name}" for result in varying]
         manner = ", as with batching or a cache"
         if _vary_alike(varying):
-            manner = ", in each start in the same way: as with a cache that a later pass hits"
+            manner = ", in each start in the same way: as with a state that a start builds up, such as a cache"
         starts = _shortened(names, 4, "more starts")
         yield f"answers differ between passes of one start ({starts}){manner}"
     # Starts of two arms may differ for the change itself.

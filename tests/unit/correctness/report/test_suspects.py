@@ -123,7 +123,7 @@ def test_passes_that_differ_in_the_same_way_in_each_start_are_not_put_down_to_ba
 
     assert (
         "answers differ between passes of one start (1 in B1, 1 in B2), in each start in the same way: "
-        "as with a cache that a later pass hits" in found
+        "as with a state that a start builds up, such as a cache" in found
     )
 
 
