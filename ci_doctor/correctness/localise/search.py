@@ -46,6 +46,12 @@ _MOST_CONTRASTS = 3
 # For so many words and signs copies are sent.
 _MOST_TEXTS = 20
 
+# What grows with time.
+_OVER_TIME = {"from", "answer tokens", "tokens", "prompt tokens", "characters", "distinct"}
+
+# After so many trials it is asked whether time passed alone.
+_LEAST_BEFORE_PAUSE = 4
+
 # So many changed copies are told where no cause is.
 _MOST_FACTS = 6
 
@@ -114,10 +120,22 @@ class LocalisationSearch(SentSoFar):
             return again
         if self._add_texts(weighed):
             weighed = self._weighed()
-        best = _most_telling(weighed)
+        best = self._paused(weighed) or _most_telling(weighed)
         if best is None:
             best = next(iter(self._unseen_contrasts(weighed)), None)
         return best or self._left_over()
+
+    def _paused(self, weighed: "_Weighed") -> Trial | None:
+        """The request before and after an idle time, once, if time may be the cause: requests take it as well."""
+        is_made = any(each.trial.pause_s for each in self.told)
+        families = [each.context.family for each in weighed.causes]
+        if (
+            is_made
+            or not ("age" in families or _OVER_TIME & set(families[:1]))
+            or len(self.results) < _LEAST_BEFORE_PAUSE
+        ):
+            return None
+        return one_by_one([self._target()] * 2, pause_s=self.subject.pause_s)
 
     def _add_texts(self, weighed: "_Weighed") -> bool:
         """Copies without, and with nothing but, the words and signs that may be the cause."""
