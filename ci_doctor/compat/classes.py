@@ -5,14 +5,13 @@ import ast
 import builtins
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
 from ci_doctor.compat.world import (
     AbsentRef,
-    Asks,
     ClassRef,
     FunctionRef,
     Ignorance,
@@ -23,6 +22,9 @@ from ci_doctor.compat.world import (
     UnknownRef,
     joined,
 )
+
+if TYPE_CHECKING:
+    from ci_doctor.compat.evaluation import Evaluation
 
 # They add no name that a caller could miss or pass.
 _TRANSPARENT: Final = frozenset(
@@ -51,7 +53,7 @@ Ancestor = ClassRef | OpaqueBase
 class Bases:
     """Linearises the bases of classes."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: "Evaluation") -> None:
         self._evaluation = evaluation
         self._orders: dict[ClassRef, tuple[Ancestor, ...]] = {}
 
@@ -166,7 +168,7 @@ def is_overload(node: FunctionNode) -> bool:
     return "overload" in words(node)
 
 
-def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
+def shape(node: FunctionNode, scope: NameScope, evaluation: "Evaluation") -> Shape:
     """What the decorators make of a function that is defined in `scope`."""
     kind = Shape.PLAIN
     for decorator in node.decorator_list:
@@ -187,7 +189,7 @@ def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
     return implicit.get(node.name, kind) if scope.is_class else kind
 
 
-def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
+def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
     """Whether a decorator of the given packages calls its function with what it was given.
 
     It does if it returns the function itself, or an inner function that takes and hands on
@@ -201,7 +203,7 @@ def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: Asks) ->
     return _returns_same(ref.scope)
 
 
-def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
+def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
     """Whether the decorator promises to work like `dataclass` (PEP 681): a class keeps its names."""
     ref = evaluation.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
     node = ref.scope.node if isinstance(ref, FunctionRef) else None
@@ -249,7 +251,7 @@ _ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
 class ClassMembers:
     """Looks names up in classes and instances."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: "Evaluation") -> None:
         self._evaluation = evaluation
         self.bases = Bases(evaluation)
 
@@ -362,7 +364,7 @@ class ClassMembers:
             for each in order
             if isinstance(each, ClassRef)
             for scope, binding in each.scope.attributes.get(name, ())
-            if self._evaluation.runs(binding.guards, scope)
+            if self._evaluation.conditions.runs(binding.guards, scope)
         ]
         own = joined(assigned) if assigned else None
         if own is not None:

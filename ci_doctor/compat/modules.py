@@ -2,26 +2,28 @@
 """Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
 
 import ast
-import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ci_doctor.compat.conditions import Decisions
-from ci_doctor.compat.folding import UndecidedError
+from msgspec import structs
+
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
     AbsentRef,
-    Asks,
     ConstantRef,
     Ignorance,
     Life,
     ModuleRef,
     OutsideRef,
     Ref,
+    UndecidedError,
     UnknownRef,
 )
+
+if TYPE_CHECKING:
+    from ci_doctor.compat.evaluation import Evaluation
 
 
 class Answer(StrEnum):
@@ -41,10 +43,8 @@ _ON: Final = frozenset({Answer.GOES_ON})
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: "Evaluation") -> None:
         self._evaluation = evaluation
-        self._decisions = Decisions(evaluation)
-        self._folding = self._decisions.folding
         self._refuses = False
 
     def answer(self, scope: NameScope, name: str) -> Answer:
@@ -103,8 +103,7 @@ class ModuleGetattr:
         value = first.value if isinstance(first, ast.Assign | ast.Return) else None
         held: bool | None = None
         if isinstance(value, ast.Subscript):
-            with contextlib.suppress(UndecidedError):
-                held = self._folding.contains(value.slice, value.value, scope, names)
+            held = self._evaluation.contains(value.slice, value.value, scope, names)
         ways: set[Answer] = set()
         if held is not False:
             ways |= self._block([*node.body, *node.orelse], scope, names)
@@ -113,7 +112,7 @@ class ModuleGetattr:
         return _ways(held, ways)
 
     def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        decided = self._decisions.decide(node.test, scope, names)
+        decided = self._evaluation.decide(node.test, scope, names)
         ways: set[Answer] = set()
         if decided is not False:
             ways |= self._block(node.body, scope, names)
@@ -130,12 +129,12 @@ class ModuleGetattr:
             return Answer.UNDECIDED
         owner = self._evaluation.value(value.args[0], scope)
         try:
-            name = self._folding.value(value.args[1], scope, names)
+            name = self._evaluation.stated(value.args[1], scope, names)
         except UndecidedError:
             return Answer.UNDECIDED
         if not isinstance(owner, ModuleRef) or not isinstance(name, str):
             return Answer.UNDECIDED
-        is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
+        is_absent = isinstance(self._evaluation.modules.member(owner.name, name), AbsentRef)
         return Answer.RAISES if is_absent else Answer.UNDECIDED
 
 
@@ -168,7 +167,7 @@ _OWN_NAMES: Final = frozenset(
 class ModuleMembers:
     """Looks names up in modules."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: "Evaluation") -> None:
         self._evaluation = evaluation
         self._world = evaluation.world
         self._looking: set[tuple[str, str]] = set()
@@ -276,11 +275,11 @@ class ModuleMembers:
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.runs(each.guards, read.scope) for each in read.scope.bindings[name]
+            self._evaluation.conditions.runs(each.guards, read.scope) for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:
-            return UnknownRef(ref.why, ref.detail, is_there=True)
+            return structs.replace(ref, is_there=True)
         return ref
 
     def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:

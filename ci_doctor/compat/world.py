@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the files of code trees, and has the words for what an expression may stand for."""
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ci_doctor.compat.scope_reader import read_module
 from ci_doctor.compat.scopes import (
-    Binding,
-    Guards,
     ModuleFile,
     ModuleIndex,
     NameScope,
@@ -136,6 +133,16 @@ class UnknownRef(Struct, frozen=True):
     why: Ignorance
     detail: str = ""
     is_there: bool = False
+
+
+class TableRef(UnknownRef, frozen=True, eq=False):
+    """A list, a set or a table that the source states. Code may change it, so only its content is asked for."""
+
+    value: Any = None
+
+
+class UndecidedError(Exception):
+    """The source does not state the value."""
 
 
 Ref = (
@@ -388,39 +395,3 @@ def _exported_words(text: bytes | None) -> frozenset[str] | None:
         return None
     pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
     return frozenset(pattern.findall(text.decode("utf-8", "replace")))
-
-
-class Asks(Protocol):
-    """The evaluation as its parts see it: each of them needs the others' answers."""
-
-    world: World
-
-    def value(self, node: ast.expr, scope: NameScope) -> Ref:
-        """What an expression stands for in a scope."""
-
-    def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
-        """What a name stands for in this very scope; None if no line there binds it."""
-
-    def binding(self, binding: Binding, scope: NameScope) -> Ref:
-        """What one statement binds."""
-
-    def attribute(self, ref: Ref, name: str) -> Ref:
-        """What an attribute stands for."""
-
-    def member(self, module: str, name: str) -> Ref:
-        """What a name of a module stands for."""
-
-    def imported(self, target: str, alias: str) -> Ref:
-        """What `import target` binds: the module with an alias, else its top package."""
-
-    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
-        """The absolute name of the module that a `from` names."""
-
-    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
-        """What a value with that annotation stands for."""
-
-    def class_member(self, cls: ClassRef, name: str) -> Ref:
-        """What a name of a class stands for, through its bases."""
-
-    def runs(self, guards: Guards, scope: NameScope) -> Life:
-        """Whether a statement with these conditions runs."""
