@@ -62,7 +62,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "int": int,
     "len": len,
     "list": list,
-    "map": lambda function, items: list(map(function, items)),
+    "map": map,
     "max": max,
     "min": min,
     "str": str,
@@ -174,27 +174,43 @@ class Evaluation:
         return self._decided[key]
 
     def _decide(self, test: ast.expr, scope: NameScope, names: Environment) -> bool | None:
+        decided: bool | None = None
         match test:
             case ast.UnaryOp(op=ast.Not()):
                 inner = self.decide(test.operand, scope, names)
                 return None if inner is None else not inner
             case ast.BoolOp():
-                is_and = isinstance(test.op, ast.And)
-                decided = [self.decide(value, scope, names) for value in test.values]
+                parts = [self.decide(value, scope, names) for value in test.values]
                 # One false part makes a conjunction false, one true part a disjunction true.
-                return _all_agree(decided, is_and)
+                return _all_agree(parts, isinstance(test.op, ast.And))
             case ast.Compare():
                 # `a < b < c` is true if each of its comparisons is.
                 sides = [test.left, *test.comparators]
-                compared = [
+                parts = [
                     self._compare(sides[index], op, sides[index + 1], scope, names)
                     for index, op in enumerate(test.ops)
                 ]
-                return _all_agree(compared, is_and=True)
+                return _all_agree(parts, is_and=True)
+            case ast.Call():
+                decided = self._asked(test, scope, names)
+            case ast.Name() if not names:
+                return self._flag(test, scope)
+        ref = self.value(test, scope, names)
+        if isinstance(ref, ConstantRef):
+            return bool(ref.value)
+        is_thing = isinstance(test, ast.Attribute) and isinstance(ref, _THINGS)
+        return True if is_thing and not names else decided
+
+    def _asked(self, test: ast.Call, scope: NameScope, names: Environment) -> bool | None:
+        """`hasattr`, `bool`, or a function that only returns one expression."""
+        match test:
             case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
                 ref = self.attribute(self.value(owner, scope), name)
-                known = False if isinstance(ref, AbsentRef) else None
-                return True if isinstance(ref, _THINGS) else known
+                return (
+                    True
+                    if isinstance(ref, _THINGS)
+                    else (False if isinstance(ref, AbsentRef) else None)
+                )
             case ast.Call(func=ast.Name(id="bool"), args=[only]):
                 return self.decide(only, scope, names)
             case ast.Call(args=[], keywords=[]):
@@ -203,13 +219,7 @@ class Evaluation:
                     returned, guards = ref.scope.returns[0]
                     if returned is not None and not guards:
                         return self.decide(returned, ref.scope)
-            case ast.Name() if not names:
-                return self._flag(test, scope)
-        ref = self.value(test, scope, names)
-        if isinstance(ref, ConstantRef):
-            return bool(ref.value)
-        is_thing = isinstance(test, ast.Attribute) and isinstance(ref, _THINGS)
-        return True if is_thing and not names else None
+        return None
 
     def _flag(self, test: ast.Name, scope: NameScope) -> bool | None:
         """A name as a test: that of one comparison, or of the module's own."""
@@ -259,14 +269,16 @@ class Evaluation:
                 ref = self.value(node.args[0], scope) if node.args else None
                 if isinstance(ref, ClassRef):
                     ref = self.classes.member(ref, "__init__")
-                taken = getattr(ref.scope.node, "args", None) if isinstance(ref, FunctionRef) else None
+                taken = (
+                    getattr(ref.scope.node, "args", None) if isinstance(ref, FunctionRef) else None
+                )
                 if not isinstance(taken, ast.arguments):
                     return None
                 plain = (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)
                 return left.value in {each.arg for each in plain}
         return None
 
-    def _form(  # noqa: C901, PLR0911 - a case per form
+    def _form(  # noqa: C901, PLR0911, PLR0912 - a case per form
         self, node: ast.expr, scope: NameScope, names: Environment
     ) -> Ref:
         match node:
@@ -316,7 +328,7 @@ class Evaluation:
             raise UndecidedError
         return ref.value
 
-    def _computed(self, node: ast.expr, scope: NameScope, names: Environment) -> Any:
+    def _computed(self, node: ast.expr, scope: NameScope, names: Environment) -> Any:  # noqa: C901, PLR0911 - a case per form
         """The value that the source states by this form. Raises UndecidedError, or what Python raises."""
         match node:
             case ast.Tuple():
@@ -457,22 +469,22 @@ class Evaluation:
         return self._bindings[key]
 
     def _bind(self, binding: Binding, scope: NameScope) -> Ref:
+        ref: Ref = _UNKNOWN
         match binding.kind:
             case BindingKind.IMPORT:
-                return self.modules.imported(binding.target, binding.name)
+                ref = self.modules.imported(binding.target, binding.name)
             case BindingKind.FROM:
-                return self.modules.imported_from(binding, scope)
+                ref = self.modules.imported_from(binding, scope)
             case BindingKind.FUNCTION | BindingKind.CLASS:
-                return self.classes.defined(binding, scope)
+                ref = self.classes.defined(binding, scope)
             case BindingKind.VALUE:
-                return self._assigned(binding, scope)
+                ref = self._assigned(binding, scope)
             case BindingKind.PARAMETER:
-                return self.classes.first_parameter(binding, scope) or self._assigned(binding, scope)
+                ref = self.classes.first_parameter(binding, scope) or self._assigned(binding, scope)
             case BindingKind.WITH if binding.value is not None:
                 enter = self.attribute(self.value(binding.value, scope), "__enter__")
-                return self.returned(enter) if isinstance(enter, FunctionRef) else _UNKNOWN
-            case _:
-                return _UNKNOWN
+                ref = self.returned(enter) if isinstance(enter, FunctionRef) else _UNKNOWN
+        return ref
 
     def _is_outer(self, name: str, scope: NameScope) -> bool:
         return any(
@@ -482,13 +494,15 @@ class Evaluation:
 
     def _assigned(self, binding: Binding, scope: NameScope) -> Ref:
         ref = _UNKNOWN if binding.value is None else self.value(binding.value, scope)
-        vague = isinstance(ref, UnknownRef | OutsideRef | UnionRef) and not isinstance(ref, TableRef)
+        vague = isinstance(ref, UnknownRef | OutsideRef | UnionRef) and not isinstance(
+            ref, TableRef
+        )
         is_none = isinstance(ref, ConstantRef) and ref.value is None
         if binding.annotation is not None and (vague or is_none):
             return self.annotation(binding.annotation, scope)
         return ref
 
-    def attribute(self, ref: Ref, name: str) -> Ref:  # noqa: PLR0911 - a case per form
+    def attribute(self, ref: Ref, name: str) -> Ref:  # noqa: C901, PLR0911 - a case per form
         """What an attribute stands for."""
         match ref:
             case ModuleRef():
@@ -510,29 +524,24 @@ class Evaluation:
             case _:
                 return UnknownRef(Ignorance.EXPRESSION, name)
 
-    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
+    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:  # noqa: PLR0911 - a case per form
         """What a value with that annotation stands for.
 
         A class below the named one is possible, so no instance is exact.
         """
         match node:
             case ast.Constant(value=str() as text):
-                try:
-                    parsed = ast.parse(text.strip(), mode="eval").body
-                except (SyntaxError, ValueError, RecursionError):
-                    return _UNKNOWN
-                # No other line has this node, so what is kept for it must not outlive it.
-                return self.annotation(parsed, scope)
+                with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                    # No other line has this node, so what is kept for it must not outlive it.
+                    return self.annotation(ast.parse(text.strip(), mode="eval").body, scope)
             case ast.BinOp(op=ast.BitOr()):
                 return self._union([node.left, node.right], scope)
             case ast.Subscript():
                 form = ast.unparse(node.value).rpartition(".")[2]
-                inside = node.slice
-                parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-                if form == "Union":
-                    return self._union(parts, scope)
-                if form in _THROUGH and parts:
-                    return self.annotation(parts[0], scope)
+                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                # `Optional[X]` and its like stand for what is in their brackets.
+                if form == "Union" or form in _THROUGH:
+                    return self._union(parts if form == "Union" else parts[:1], scope)
                 return _UNKNOWN if form in {"type", "Type"} else self.annotation(node.value, scope)
             case ast.Name() | ast.Attribute():
                 ref = self._reference(node, scope)
@@ -541,8 +550,7 @@ class Evaluation:
                 if isinstance(ref, OutsideRef):
                     return UnknownRef(Ignorance.OUTSIDE, ref.path.partition(".")[0])
                 return ref if isinstance(ref, UnknownRef) else _UNKNOWN
-            case _:
-                return _UNKNOWN
+        return _UNKNOWN
 
     def _union(self, options: Sequence[ast.expr], scope: NameScope) -> Ref:
         real = [
@@ -563,7 +571,7 @@ class Evaluation:
         if isinstance(func, ast.Attribute) and func.attr in _METHODS and not node.keywords:
             held = self.value(func.value, scope, names)
             if isinstance(held, ConstantRef) and isinstance(held.value, str):
-                arguments = self._each(node.args, scope, names)
+                arguments = [self._any(each, scope, names) for each in node.args]
                 return _constant(getattr(held.value, func.attr)(*arguments))
         ref = self.value(func, scope)
         options = ref.options if isinstance(ref, UnionRef) else (ref,)
@@ -612,7 +620,9 @@ class Evaluation:
         ]
         return joined(values) if values else _UNKNOWN
 
-    def _outside(self, path: str, node: ast.Call, scope: NameScope, names: Environment) -> Ref:
+    def _outside(  # noqa: PLR0911 - a case per function
+        self, path: str, node: ast.Call, scope: NameScope, names: Environment
+    ) -> Ref:
         top, _, word = path.partition(".")
         if path == "builtins.super":
             return self._super(node, scope)
@@ -636,7 +646,7 @@ class Evaluation:
     ) -> Any:
         """What a function of Python's own gives. Raises UndecidedError, or what the function raises."""
         if name != "map":
-            return _FUNCTIONS[name](*self._each(arguments, scope, names))
+            return _FUNCTIONS[name](*[self._any(each, scope, names) for each in arguments])
         plain, items = arguments
         if not isinstance(plain, ast.Name) or plain.id not in {"int", "str", "float"}:
             raise UndecidedError
@@ -648,9 +658,7 @@ class Evaluation:
             function = function.parent
         if function is None or function.parent is None or node.args:
             return _UNKNOWN
-        return SuperRef(
-            ClassRef(function.parent), is_class=self.classes.is_class_level(function)
-        )
+        return SuperRef(ClassRef(function.parent), is_class=self.classes.is_class_level(function))
 
 
 def _all_agree(states: Sequence[bool | None], is_and: bool) -> bool | None:

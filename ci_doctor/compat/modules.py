@@ -275,7 +275,8 @@ class ModuleMembers:
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.conditions.runs(each.guards, read.scope) for each in read.scope.bindings[name]
+            self._evaluation.conditions.runs(each.guards, read.scope)
+            for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:
