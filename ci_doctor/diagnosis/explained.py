@@ -23,7 +23,7 @@ from ci_doctor.diagnosis.log_rules import (
 )
 from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
-from ci_doctor.diagnosis.scan import strongest, strongest_match
+from ci_doctor.diagnosis.scan import strongest
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
 from ci_doctor.model.facts.config import ExplainFacts
@@ -84,18 +84,22 @@ def _of_lines(text: str, rules: RuleSet) -> Recognised | None:
     best: Recognised | None = None
     for line in text.splitlines()[:_MOST_LINES]:
         clean = clean_line(line.encode(errors="replace"))
-        match = strongest_match(rules, _with_literals(rules, line), clean.texts, NAMEABLE)
-        if match is not None and (best is None or match.rule.points > best.rule.points):
-            best = Recognised(message=clean.message, rule=match.rule, fields=match.fields)
+        matches = rules.matching(_naming(rules, line), clean.texts)
+        index = strongest([rule for rule, _ in matches])
+        if index is not None and (best is None or matches[index][0].points > best.rule.points):
+            rule, fields = matches[index]
+            best = Recognised(message=clean.message, rule=rule, fields=fields)
     return best
 
 
-def _with_literals(rules: RuleSet, line: str) -> list[int]:
-    """The rules of which the line holds a literal."""
+def _naming(rules: RuleSet, line: str) -> list[LogRule]:
+    """The rules of which the line holds a literal, and which name the line itself, or noise."""
     return [
-        index
-        for index, rule in enumerate(rules.rules)
-        if any(literal in line for literal in rule.literals)
+        rule
+        for rule in rules.rules
+        if rule.next_line is None
+        and rule.role in {*NAMEABLE, Role.NOISE}
+        and any(literal in line for literal in rule.literals)
     ]
 
 
@@ -218,14 +222,8 @@ def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
     if rule.role not in NAMEABLE or rule.next_line is not None:
         return
     for example in rule.match:
-        indices = [
-            index
-            for index in _with_literals(rules, f"{example}\n")
-            if rules.rules[index].role in {*NAMEABLE, Role.NOISE}
-            and rules.rules[index].next_line is None
-        ]
-        for index, _ in rules.matching(indices, clean_line(example.encode()).texts):
-            other = rules.rules[index]
+        candidates = _naming(rules, f"{example}\n")
+        for other, _ in rules.matching(candidates, clean_line(example.encode()).texts):
             if other.id != rule.id:
                 # Of equal ones the order of files would decide: that is no decision.
                 counts = strongest([other, rule]) != 1
