@@ -121,14 +121,13 @@ class Evaluation:
         if not names and key in self._values:
             return self._values[key]
         # An expression that needs itself, as in a loop, is unknown while it is looked at.
-        ref = self._values[key] = _UNKNOWN
+        ref: Ref = _UNKNOWN
+        self._values[key] = ref
         if self._depth <= _DEEPEST:
             self._depth += 1
             try:
                 ref = self._form(node, scope, names)
-            except UndecidedError:
-                pass
-            except _NO_VALUE:
+            except (UndecidedError, *_NO_VALUE):
                 pass
             finally:
                 self._depth -= 1
@@ -219,6 +218,8 @@ class Evaluation:
                     returned, guards = ref.scope.returns[0]
                     if returned is not None and not guards:
                         return self.decide(returned, ref.scope)
+            case _:
+                pass
         return None
 
     def _flag(self, test: ast.Name, scope: NameScope) -> bool | None:
@@ -442,8 +443,8 @@ class Evaluation:
             if in_order and life >= Life.ALWAYS:
                 refs = []
             refs.append(ref)
-        ref = joined(refs) if refs else gone
-        return self._changed(name, ref, scope) if isinstance(ref, TableRef) else ref
+        whole = joined(refs) if refs else gone
+        return self._changed(name, whole, scope) if isinstance(whole, TableRef) else whole
 
     def _changed(self, name: str, ref: TableRef, scope: NameScope) -> Ref:
         """A table with what the module adds to it; unknown if it changes otherwise."""
@@ -550,6 +551,8 @@ class Evaluation:
                 if isinstance(ref, OutsideRef):
                     return UnknownRef(Ignorance.OUTSIDE, ref.path.partition(".")[0])
                 return ref if isinstance(ref, UnknownRef) else _UNKNOWN
+            case _:
+                pass
         return _UNKNOWN
 
     def _union(self, options: Sequence[ast.expr], scope: NameScope) -> Ref:
@@ -598,9 +601,10 @@ class Evaluation:
         node = ref.scope.node
         if isinstance(node, ast.Lambda):
             return self.value(node.body, ref.scope)
+        if isinstance(node, ast.Module | ast.ClassDef) or ref.scope.is_generator:
+            return _UNKNOWN
         # A call of a context manager's function does not give what the body returns.
-        is_other = isinstance(node, ast.Module | ast.ClassDef) or ref.scope.is_generator
-        if is_other or MANAGERS & set(words(node)):
+        if MANAGERS & set(words(node)):
             return _UNKNOWN
         result = self._result_of_body(ref, node.returns)
         return AwaitableRef(result) if isinstance(node, ast.AsyncFunctionDef) else result

@@ -20,7 +20,7 @@ from ci_doctor.compat.calls import (
 )
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
-from ci_doctor.compat.scopes import Binding, BindingKind, NameScope, ReadModule, UseSite
+from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseSite
 from ci_doctor.compat.world import (
     AbsentRef,
     Caught,
@@ -71,10 +71,13 @@ class SiteJudge:
                 self._call(module, site, life, node)
             case ast.Attribute() as node:
                 self._attribute(module, site, life, node)
-            case _ if site.binding is not None:
-                self._import(module, site, life, site.binding)
+            case _:
+                self._import(module, site, life)
 
-    def _import(self, module: ReadModule, site: UseSite, life: Life, binding: Binding) -> None:
+    def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        binding = site.binding
+        if binding is None:
+            return
         ref = self._evaluation.binding(binding, site.scope)
         if binding.level or not self._world.is_callee(binding.target):
             return

@@ -244,7 +244,7 @@ def check_outcome(path: Path) -> Outcome:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     name = str(path)
-    count, rules, problems = _checked(text, name)
+    count, rules, problems = _checked(text)
     mistakes = sum(each.is_mistake for each in problems)
     end = amount(mistakes, "mistake") if mistakes else "all examples hold"
     findings = [
@@ -274,7 +274,7 @@ def check_outcome(path: Path) -> Outcome:
     )
 
 
-def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
+def _checked(text: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
     """How many rules there are, those that can be used, and what is wrong with them."""
     try:
         content = tomli.loads(text)
@@ -294,7 +294,7 @@ def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProble
     problems += wrong
     if problems:
         return len(tables), None, problems
-    problems.extend(_problems_of_rules(rules, text, name))
+    problems.extend(_problems_of_rules(rules, text))
     if any(each.is_mistake for each in problems):
         return len(tables), None, problems
     together = RuleSet(load_rules().rules, rules)
@@ -344,13 +344,9 @@ def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[R
     return rules, problems
 
 
-def _problems_of_rules(
-    rules: Sequence[LogRule], text: str, name: str
-) -> Iterator[RuleProblemFacts]:
+def _problems_of_rules(rules: Sequence[LogRule], text: str) -> Iterator[RuleProblemFacts]:
     # The last of several rules with one id: it is the one to rename.
     lines = {rule.id: line_of(text, (_TABLE, index, "id")) for index, rule in enumerate(rules)}
     taken = frozenset(rule.id for rule in load_rules().rules)
-    for problem in check_rules(rules, name, taken=taken):
-        yield RuleProblemFacts(
-            rule=problem.rule, line=lines.get(problem.rule), problem=problem.text
-        )
+    for rule, problem in check_rules(rules, taken=taken):
+        yield RuleProblemFacts(rule=rule, line=lines.get(rule), problem=problem)

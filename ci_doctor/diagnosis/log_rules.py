@@ -358,22 +358,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class RuleProblem(Struct, frozen=True, kw_only=True):
-    """rule: the id of the rule. text: what is wrong and what to do."""
-
-    file: str
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        """`file: rule: text`, as it is printed."""
-        return f"{self.file}: {self.rule}: {self.text}"
-
-
 def check_rules(
-    rules: Sequence[LogRule], file: str, *, is_house: bool = False, taken: Collection[str] = ()
-) -> list[RuleProblem]:
-    """What is wrong with the `rules` of the file `file`; empty if nothing is.
+    rules: Sequence[LogRule], *, is_house: bool = False, taken: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """What is wrong with `rules`: the id of a rule, and what to do. Empty if nothing is.
 
     is_house: their regexes run on `re`, which may backtrack. taken: ids of other rules.
     """
@@ -383,7 +371,7 @@ def check_rules(
         texts = list(_mistakes(rule, is_house=is_house))
         if counts[rule.id] > 1 or rule.id in taken:
             texts.append("another rule has this id: choose a different one")
-        problems += [RuleProblem(file=file, rule=rule.id, text=each) for each in texts]
+        problems += [(rule.id, each) for each in texts]
     return problems
 
 
@@ -472,8 +460,8 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
             raise ConfigError(f"{path}: cannot be read: {error}") from error
         added = parse_rules(text, name)
         earlier = {rule.id for rule in rules}
-        mistakes = check_rules(added, name, taken=earlier.union(taken))
+        mistakes = check_rules(added, taken=earlier.union(taken))
         if mistakes:
-            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
+            raise ConfigError("\n".join(f"{name}: {rule}: {text}" for rule, text in mistakes))
         rules.extend(added)
     return tuple(rules)

@@ -4,7 +4,6 @@
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import structs
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause, LogLine
@@ -13,9 +12,7 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Report
 from ci_doctor.render.formatting import numbered, percent
 from ci_doctor.render.layout import StyledTerminal, clip, table_lines, widest, wrap
-from ci_doctor.render.safe_text import one_line, printable
-
-
+from ci_doctor.render.safe_text import one_line
 
 _AFTER = 3  # lines of the excerpt below the cause
 _CAUSE_ROWS = 3
