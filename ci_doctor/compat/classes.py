@@ -5,13 +5,15 @@ import ast
 import builtins
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     ClassRef,
     FunctionRef,
     Ignorance,
@@ -22,9 +24,6 @@ from ci_doctor.compat.world import (
     UnknownRef,
     joined,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 # They add no name that a caller could miss or pass.
 _TRANSPARENT: Final = frozenset(
@@ -53,7 +52,7 @@ Ancestor = ClassRef | OpaqueBase
 class Bases:
     """Linearises the bases of classes."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self._orders: dict[ClassRef, tuple[Ancestor, ...]] = {}
 
@@ -168,7 +167,7 @@ def is_overload(node: FunctionNode) -> bool:
     return "overload" in words(node)
 
 
-def shape(node: FunctionNode, scope: NameScope, evaluation: "Evaluation") -> Shape:
+def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
     """What the decorators make of a function that is defined in `scope`."""
     kind = Shape.PLAIN
     for decorator in node.decorator_list:
@@ -189,7 +188,7 @@ def shape(node: FunctionNode, scope: NameScope, evaluation: "Evaluation") -> Sha
     return implicit.get(node.name, kind) if scope.is_class else kind
 
 
-def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
+def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
     """Whether a decorator of the given packages calls its function with what it was given.
 
     It does if it returns the function itself, or an inner function that takes and hands on
@@ -203,7 +202,7 @@ def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: "Evaluat
     return _returns_same(ref.scope)
 
 
-def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
+def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
     """Whether the decorator promises to work like `dataclass` (PEP 681): a class keeps its names."""
     ref = evaluation.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
     node = ref.scope.node if isinstance(ref, FunctionRef) else None
@@ -251,8 +250,9 @@ _ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
 class ClassMembers:
     """Looks names up in classes and instances."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks, conditions: Conditions) -> None:
         self._evaluation = evaluation
+        self._conditions = conditions
         self.bases = Bases(evaluation)
 
     def instance(self, cls: ClassRef) -> Ref:
@@ -364,7 +364,7 @@ class ClassMembers:
             for each in order
             if isinstance(each, ClassRef)
             for scope, binding in each.scope.attributes.get(name, ())
-            if self._evaluation.conditions.runs(binding.guards, scope)
+            if self._conditions.runs(binding.guards, scope)
         ]
         own = joined(assigned) if assigned else None
         if own is not None:

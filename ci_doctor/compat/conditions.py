@@ -4,7 +4,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
@@ -20,6 +20,7 @@ from ci_doctor.compat.scopes import (
 )
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     Caught,
     ConstantRef,
     Life,
@@ -30,9 +31,6 @@ from ci_doctor.compat.world import (
     UnionRef,
     UnknownRef,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 
 def is_of_module(name: str, scope: NameScope) -> bool:
@@ -67,7 +65,7 @@ _DEEPEST: Final = 30
 class Conditions:
     """Whether statements run, by the conditions around them."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self._imports: dict[int, bool | None] = {}
         self._branches: dict[tuple[int, int], Life] = {}
@@ -141,7 +139,7 @@ class Conditions:
         if not call.args or not isinstance(call.args[0], ast.Constant):
             return Life.GUARDED
         name = str(call.args[0].value)
-        state = self._evaluation.modules.imported(name, name)
+        state = self._evaluation.imported(name, name)
         if isinstance(state, AbsentRef):
             return Life.DEAD
         least = [each.value for each in call.keywords if each.arg == "minversion"] + call.args[1:2]
@@ -193,7 +191,7 @@ class Conditions:
         live = [each for each in scope.bindings[name] if self.runs(each.guards, scope) not in dead]
         if len(live) != 1 or live[0].kind is not BindingKind.FROM:
             return (live[0], scope) if len(live) == 1 else None
-        module = self._evaluation.modules.absolute(live[0], scope)
+        module = self._evaluation.absolute(live[0], scope)
         return None if module is None else self._in_module(module, live[0].name, most - 1)
 
     def _life(self, guard: Guard, scope: NameScope) -> Life:

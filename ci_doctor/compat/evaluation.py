@@ -15,10 +15,12 @@ from ci_doctor.compat.conditions import Conditions, is_of_module
 from ci_doctor.compat.modules import ModuleMembers
 from ci_doctor.compat.scopes import Binding, BindingKind, NameScope
 from ci_doctor.compat.world import (
+    NOTHING,
     AbsentRef,
     AwaitableRef,
     ClassRef,
     ConstantRef,
+    Environment,
     FunctionRef,
     Ignorance,
     InstanceRef,
@@ -98,9 +100,6 @@ _DEEPEST: Final = 80
 # A value in a table whose keys are stated.
 _UNSTATED: Final = object()
 
-Environment = Mapping[str, Any]
-NOTHING: Final[Environment] = {}
-
 
 class Evaluation:
     """Answers what a name, an attribute or an expression stands for; each answer is kept."""
@@ -108,8 +107,11 @@ class Evaluation:
     def __init__(self, world: World) -> None:
         self.world = world
         self.conditions = Conditions(self)
-        self.classes = ClassMembers(self)
-        self.modules = ModuleMembers(self)
+        self.classes = ClassMembers(self, self.conditions)
+        self.modules = ModuleMembers(self, self.conditions)
+        # What the parts ask each other (`Asks`).
+        self.imported = self.modules.imported
+        self.absolute = self.modules.absolute
         self._values: dict[tuple[int, int], Ref] = {}
         self._bindings: dict[tuple[int, int], Ref] = {}
         self._decided: dict[tuple[int, int], bool | None] = {}

@@ -2,16 +2,18 @@
 """Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
+from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     ConstantRef,
     Ignorance,
     Life,
@@ -20,9 +22,6 @@ from ci_doctor.compat.world import (
     Ref,
     UnknownRef,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 
 class Answer(StrEnum):
@@ -38,8 +37,9 @@ class Answer(StrEnum):
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks, member: Callable[[str, str], Ref]) -> None:
         self._evaluation = evaluation
+        self._member = member
         self._refuses = False
 
     def answer(self, scope: NameScope, name: str) -> Answer:
@@ -114,7 +114,7 @@ class ModuleGetattr:
             owner = self._evaluation.value(value.args[0], scope)
             name = self._evaluation.value(value.args[1], scope, names)
             if isinstance(owner, ModuleRef) and isinstance(name, ConstantRef):
-                member = self._evaluation.modules.member(owner.name, str(name.value))
+                member = self._member(owner.name, str(name.value))
                 return Answer.RAISES if isinstance(member, AbsentRef) else Answer.UNDECIDED
         return Answer.UNDECIDED
 
@@ -152,13 +152,14 @@ _OWN_NAMES: Final = frozenset(
 class ModuleMembers:
     """Looks names up in modules."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks, conditions: Conditions) -> None:
         self._evaluation = evaluation
+        self._conditions = conditions
         self._world = evaluation.world
         self._looking: set[tuple[str, str]] = set()
         self._known: dict[tuple[str, str], Ref] = {}
         self._looking_at_stubs: set[tuple[str, str]] = set()
-        self._getattr = ModuleGetattr(evaluation)
+        self._getattr = ModuleGetattr(evaluation, self.member)
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
@@ -260,8 +261,7 @@ class ModuleMembers:
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.conditions.runs(each.guards, read.scope)
-            for each in read.scope.bindings[name]
+            self._conditions.runs(each.guards, read.scope) for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:

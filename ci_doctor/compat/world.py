@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the files of code trees, and has the words for what an expression may stand for."""
 
+import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from ci_doctor.compat.scope_reader import read_module
 from ci_doctor.compat.scopes import (
+    Binding,
     ModuleFile,
     ModuleIndex,
     NameScope,
@@ -395,3 +397,43 @@ def _exported_words(text: bytes | None) -> frozenset[str] | None:
         return None
     pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
     return frozenset(pattern.findall(text.decode("utf-8", "replace")))
+
+
+# The values of names that no statement binds: of a parameter, of a comprehension.
+Environment = Mapping[str, Any]
+NOTHING: Final[Environment] = {}
+
+
+class Asks(Protocol):
+    """The evaluation as its parts see it: each of them needs the others' answers."""
+
+    world: World
+
+    def value(self, node: ast.expr, scope: NameScope, names: Environment = NOTHING) -> Ref:
+        """What an expression stands for in a scope."""
+
+    def stated(self, node: ast.expr, scope: NameScope, names: Environment = NOTHING) -> Any:
+        """The value of an expression. Raises UndecidedError if the source does not state it."""
+
+    def contains(
+        self, item: ast.expr, table: ast.expr, scope: NameScope, names: Environment = NOTHING
+    ) -> bool | None:
+        """`item in table`; None if the source does not decide it."""
+
+    def decide(self, test: ast.expr, scope: NameScope, names: Environment = NOTHING) -> bool | None:
+        """Whether `test` is true in `scope`; None if the source does not decide it."""
+
+    def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
+        """What a name stands for in this very scope; None if no line there binds it."""
+
+    def binding(self, binding: Binding, scope: NameScope) -> Ref:
+        """What one statement binds."""
+
+    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What a value with that annotation stands for."""
+
+    def imported(self, target: str, alias: str) -> Ref:
+        """What `import target` binds: the module with an alias, else its top package."""
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
