@@ -235,8 +235,6 @@ class Constructors:
     def _dataclass(
         self, cls: ClassRef, rest: Sequence[Ancestor], name: str
     ) -> CallSignature | UnknownRef:
-        if _plain_dataclass(cls) is None:
-            return UnknownRef(Ignorance.GENERATED, cls.name)
         fields: dict[str, inspect.Parameter] = {}
         for each in reversed(rest):
             if isinstance(each, OpaqueBase):
@@ -244,31 +242,25 @@ class Constructors:
             unknown = self._evaluation.classes.decorated(each)
             if unknown is not None:
                 return unknown
-            own = self._own_fields(each)
-            if isinstance(own, UnknownRef):
-                return own
-            fields |= own
+            decorator = _plain_dataclass(each)
+            if decorator is not None:
+                fields |= _own_fields(each, decorator)
+            elif _has_generated_constructor(each):
+                return UnknownRef(Ignorance.GENERATED, each.name)
         return _generated(cls, name, list(fields.values()))
 
-    def _own_fields(self, cls: ClassRef) -> dict[str, inspect.Parameter] | UnknownRef:
-        if not _has_generated_constructor(cls):
-            return {}
-        decorator = _plain_dataclass(cls)
-        if decorator is None:
-            return UnknownRef(Ignorance.GENERATED, cls.name)
-        keyword_only = _flag(decorator, "kw_only")
-        fields: dict[str, inspect.Parameter] = {}
-        for name, node in _annotated(cls.scope):
-            annotation = ast.unparse(node.annotation).strip("'\"")
-            if annotation.rpartition(".")[2] == "KW_ONLY":
-                keyword_only = True
-                continue
-            if "ClassVar" in re.split(r"\W+", annotation):
-                continue
+
+def _own_fields(cls: ClassRef, decorator: ast.expr) -> dict[str, inspect.Parameter]:
+    keyword_only = _flag(decorator, "kw_only")
+    fields: dict[str, inspect.Parameter] = {}
+    for name, node in _annotated(cls.scope):
+        annotation = ast.unparse(node.annotation).strip("'\"")
+        if annotation.rpartition(".")[2] == "KW_ONLY":
+            keyword_only = True
+        elif "ClassVar" not in re.split(r"\W+", annotation):
             made = _dataclass_field(name, node, keyword_only=keyword_only)
-            if made is not None:
-                fields[name] = made
-        return fields
+            fields |= {} if made is None else {name: made}
+    return fields
 
 
 def _has_generated_constructor(cls: ClassRef) -> bool:

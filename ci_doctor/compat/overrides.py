@@ -2,9 +2,11 @@
 """Reads both sides for what speaks against a break, and the caller's classes below those of the callee."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 from typing import Final
 
 from ci_doctor.compat import rules
@@ -37,8 +39,9 @@ class DoubtCheck:
         self._evaluation = evaluation
         self._world = evaluation.world
         self._callers = callers
-        self._texts: dict[int, list[tuple[str, str]]] = {}
-        self._by_method: dict[int, dict[str, list[tuple[str, str]]]] = {}
+        # As long as the pair is judged.
+        self._all_text: Callable[[Side], list[tuple[str, str]]] = cache(_texts)
+        self._calling: Callable[[Side], dict[str, list[tuple[str, str]]]] = cache(self._by_method)
 
     def is_named_in_caller(self, name: str) -> bool:
         """Whether a class of the caller defines the name, perhaps a mixin. Text says first where to look."""
@@ -141,31 +144,22 @@ class DoubtCheck:
                 return name
         return None
 
-    def _calling(self, side: Side) -> dict[str, list[tuple[str, str]]]:
+    def _by_method(self, side: Side) -> dict[str, list[tuple[str, str]]]:
         """The files of a side by the methods that they call: one pass, not one for each method."""
-        key = id(side)
-        if key not in self._by_method:
-            files: dict[str, list[tuple[str, str]]] = {}
-            for path, text in self._all_text(side):
-                for method in set(_METHOD_CALL.findall(text)):
-                    files.setdefault(method, []).append((path, text))
-            self._by_method[key] = files
-        return self._by_method[key]
-
-    def _all_text(self, side: Side) -> list[tuple[str, str]]:
-        key = id(side)
-        if key not in self._texts:
-            self._texts[key] = list(_texts(side))
-        return self._texts[key]
+        files: dict[str, list[tuple[str, str]]] = {}
+        for path, text in self._all_text(side):
+            for method in set(_METHOD_CALL.findall(text)):
+                files.setdefault(method, []).append((path, text))
+        return files
 
 
-def _texts(side: Side) -> Iterator[tuple[str, str]]:
+def _texts(side: Side) -> list[tuple[str, str]]:
+    texts = []
     for path in sorted(side.tree.names):
         if path.endswith(".py"):
-            try:
-                yield path, side.tree.read(path).decode("utf-8", "replace")
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                texts.append((path, side.tree.read(path).decode("utf-8", "replace")))
+    return texts
 
 
 _LONGEST_CALL: Final = 4_000
