@@ -85,7 +85,9 @@ def first_action(facts: BuildFacts) -> str:
     for step in judged:
         if not step.attempts or step.attempts[-1].cause is None:
             name = _name(step.name)
-            return f"Start with the log of {name}: it ended as {step.verdict}, and no cause is known."
+            return (
+                f"Start with the log of {name}: it ended as {step.verdict}, and no cause is known."
+            )
     cancelled = [step.name for step in failed if step_ending(step) == CANCELLED]
     missing = [name for name in facts.missing if name not in cancelled]
     if missing:
@@ -228,9 +230,7 @@ def _gaps(report: Report, facts: BuildFacts) -> str:
     """What is missing or contradictory: a reader must not take the rest for the whole."""
     errors = [each for each in report.findings if each.severity is Severity.ERROR]
     lines = [
-        f"✗ {fitted(each.summary, _CELL_BYTES)}"
-        for each in errors
-        if each.rule != facts.cause_rule
+        f"✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors if each.rule != facts.cause_rule
     ]
     return "\n".join(bullets(lines, _GAPS, "more finding", "on the page"))
 

@@ -130,9 +130,7 @@ def inline(text: str) -> str:
     return _OPENING.sub(r"\1\\\2", _with_code(text, _escaped, code))
 
 
-def _with_code(
-    text: str, plain: Callable[[str], str], in_backticks: Callable[[str], str]
-) -> str:
+def _with_code(text: str, plain: Callable[[str], str], in_backticks: Callable[[str], str]) -> str:
     # split() with a group returns what is between the matches and the groups in turn.
     parts = enumerate(_CODE.split(one_line(text)))
     return "".join(in_backticks(part) if at % 2 else plain(part) for at, part in parts)

@@ -176,19 +176,27 @@ def step_cause(cause: Cause | None, reports: Sequence[Report]) -> StepCause | No
             return StepCause(named, _lines(excerpt) if excerpt else None)
     if cause is not None:
         return _of_record(cause, reports)
-    for report in reports:
-        # The finding of a diagnosis says less than what it read.
-        if report.verdict is Verdict.PASS or any(_diagnosed(report)):
-            continue
-        for finding in worst_first(report)[:1]:
-            if finding.severity is not Severity.NOTE:
-                return _of_finding(finding)
+    observed = _observed(reports)
+    if observed is not None:
+        return _of_finding(observed)
     for _, excerpt in diagnosed:
         if excerpt is not None:
             place = LogLine(file=excerpt.file, line=excerpt.first_line + excerpt.marked)
             title = "no line of the logs explains it by itself"
             named = Cause(fingerprint="", title=title, place=place)
             return StepCause(named, _lines(excerpt), CauseKind.BEGINNING)
+    return None
+
+
+def _observed(reports: Sequence[Report]) -> Finding | None:
+    """The worst finding of the first report that has one and did not pass."""
+    for report in reports:
+        # The finding of a diagnosis says less than what it read.
+        if report.verdict is Verdict.PASS or any(_diagnosed(report)):
+            continue
+        for finding in worst_first(report)[:1]:
+            if finding.severity is not Severity.NOTE:
+                return finding
     return None
 
 

@@ -86,7 +86,12 @@ _STEPS = (
     *(_MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 30 * _MINUTE),
     *(_HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY),
 )
-_UNITS = ((_DAY, "d", "%m-%d"), (_HOUR, "h", "%H:%M"), (_MINUTE, "min", "%H:%M"), (1, "s", "%H:%M:%S"))
+_UNITS = (
+    (_DAY, "d", "%m-%d"),
+    (_HOUR, "h", "%H:%M"),
+    (_MINUTE, "min", "%H:%M"),
+    (1, "s", "%H:%M:%S"),
+)
 _LAST_LABEL = 94  # percent: a label that begins later would leave the picture
 _LONGEST_QUEUE = 30 * _DAY  # more is no time in a queue, and would leave no room for the jobs
 _LAST_INSTANT = 2e11  # what is later is no time of a job, and may have no date
@@ -375,9 +380,7 @@ def shares(facts: BuildFacts) -> list[Shown]:
     rows: list[Shown] = []
     before = 0
     for verdict, count in counted(facts.build_steps):
-        x, width, end = (
-            percent(100 * each / total) for each in (before, count, before + count)
-        )
+        x, width, end = (percent(100 * each / total) for each in (before, count, before + count))
         head = job_headline(verdict)
         rows.append({"head": head, "number": count, "x": x, "width": width, "end": end})
         before += count
@@ -399,9 +402,7 @@ def figures(facts: BuildFacts, axis: Axis | None) -> Iterator[tuple[str, str]]:
         yield "GPU hours lost", _total([cause.gpu_seconds for cause in failures], hours)
 
 
-def _total(
-    parts: Sequence[float | None], form: Callable[[float], str], least: str = "≥ "
-) -> str:
+def _total(parts: Sequence[float | None], form: Callable[[float], str], least: str = "≥ ") -> str:
     """The sum of what is known; unknown if nothing is."""
     lengths = [length for part in parts if (length := _length(part)) is not None]
     if not lengths:

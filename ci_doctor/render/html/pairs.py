@@ -147,7 +147,12 @@ def pair(about: AlignedAnswers) -> Shown:
         ],
         "code_points": (_listed(left), _listed(right)) if look_alike(left, right) else None,
         "logprobs": [
-            {"at": each.at, "left": _choices(each.left), "right": _choices(each.right), "ulp": each.ulp}
+            {
+                "at": each.at,
+                "left": _choices(each.left),
+                "right": _choices(each.right),
+                "ulp": each.ulp,
+            }
             for each in about.logprobs[:_POSITIONS]
         ],
         "meaning": MEANINGS.get(about.hardness, "") if about.apart is None else about.apart.words,

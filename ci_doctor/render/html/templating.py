@@ -228,4 +228,3 @@ def _icon(tone: Tone) -> str:
     circle = f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
     disc = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{circle}</svg>'
     return f"data:image/svg+xml,{quote(disc)}"
-

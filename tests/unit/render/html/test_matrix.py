@@ -25,7 +25,13 @@ def test_baseline_starts_stand_before_candidate_starts_and_archived_ones_first()
     seen = _view(["A1", "B1", "a1", "A2", "B2"], {"r0": ("own", [0, 1, 2, 3, 4])})
 
     assert [column.name for column in seen["columns"]] == ["a1", "A1", "A2", "B1", "B2"]
-    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == ["3", "1", "4", "2", "5"]
+    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == [
+        "3",
+        "1",
+        "4",
+        "2",
+        "5",
+    ]
     assert seen["baseline"] == 3
 
 
@@ -41,7 +47,14 @@ def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_on
     }
     seen = _view(["A1", "B1"], rows, ("d",))
 
-    assert [row["id"] for group in seen["groups"] for row in group["rows"]] == ["d", "c", "o", "s", "f", "u"]
+    assert [row["id"] for group in seen["groups"] for row in group["rows"]] == [
+        "d",
+        "c",
+        "o",
+        "s",
+        "f",
+        "u",
+    ]
     assert (seen["equal"], seen["differing"], seen["total"]) == (["e"], 6, 7)
     assert (
         seen["kinds"]
@@ -79,12 +92,9 @@ def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row()
 def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> (
     None
 ):
-    cells = (
-        _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})
-        ["groups"][0]
-        ["rows"][0]
-        ["cells"]
-    )
+    cells = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})["groups"][
+        0
+    ]["rows"][0]["cells"]
 
     assert [cell["style"] for cell in cells] == [
         "none",
@@ -103,7 +113,8 @@ def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but
 
 def test_missing_entries_of_a_row_are_no_answers() -> None:
     assert [
-        cell["text"] for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])})["groups"][0]["rows"][0]["cells"]
+        cell["text"]
+        for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])})["groups"][0]["rows"][0]["cells"]
     ] == ["1", "1"]
     short = convert(
         {
@@ -145,7 +156,9 @@ def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(
     drawn = _histogram(*positions)
 
     for bar in drawn["bars"]:
-        assert bar["count"] == sum(bar["first"] <= position <= bar["last"] for position in positions)
+        assert bar["count"] == sum(
+            bar["first"] <= position <= bar["last"] for position in positions
+        )
         assert 0 <= bar["x"] < bar["x"] + bar["width"] <= 100.01
         assert 0 < bar["height"] <= 100
     assert sum(bar["count"] for bar in drawn["bars"]) == drawn["count"] == len(positions)
