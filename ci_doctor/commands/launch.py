@@ -22,7 +22,6 @@ from ci_doctor.commands.progress import ServiceOutput, service_lines
 from ci_doctor.commands.run_record import Watch, perform, record_environment
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
-from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.services.launch import client_problem, make_plan, run
 from ci_doctor.services.launch_plan import choose, with_leaks
