@@ -11,7 +11,6 @@ from ci_doctor.machine.start_files import watch_start
 from ci_doctor.model.facts.preload import Shim, StartFile, StatusFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, seconds
-from ci_doctor.preload.install import former_shims
 from ci_doctor.preload.interpreter import (
     Interpreters,
     Target,
@@ -36,12 +35,11 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
 
     def look(python: Path) -> None:
         target = inspect_interpreter(python)
-        shim, *former = shims_of(target)
+        shim = shim_of(target)
         files = watch_start(python).files
         shims.append(replace(shim, start_up=files))
-        shims.extend(former)
         start_up = _start_up_table(python, files, target.site_dir)
-        tables.extend([_shim_table(shim), start_up, *map(_shim_table, former)])
+        tables.extend([_shim_table(shim), start_up])
 
     _, refused = each_interpreter(interpreters, environ, look)
     for each in refused:
@@ -65,12 +63,8 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
     )
 
 
-def shims_of(target: Target) -> tuple[Shim, ...]:
-    """The shim of `target`, then those left under former minor versions of the environment."""
-    return (_shim(target), *(replace(_shim(each), state="former") for each in former_shims(target)))
-
-
-def _shim(target: Target) -> Shim:
+def shim_of(target: Target) -> Shim:
+    """The shim of `target`, as it lies in its site directory."""
     state = read_site(target.site_dir)
     return Shim(
         python=str(target.python),
@@ -86,13 +80,6 @@ def _shim(target: Target) -> Shim:
 
 def _shim_table(shim: Shim) -> Table:
     rows = [row("site directory", shim.site_dir)]
-    if shim.state == "former":
-        rows.append(
-            row(
-                "of an earlier minor version",
-                "this interpreter does not read it; `ci-doctor preload remove` clears it",
-            )
-        )
     rows += [row("rule", text) for text in shim.rules]
     if not shim.rules:
         rows.append(row("no rule"))

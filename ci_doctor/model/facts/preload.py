@@ -104,7 +104,7 @@ class FileCondition(StrEnum):
 
 
 class Shim(Struct, frozen=True, kw_only=True):
-    """The shim of one interpreter; `state` is `asked`, `former` or `refused`.
+    """The shim of one interpreter; `state` is `asked` or `refused`.
 
     `installed`: all files are as ci-doctor wrote them; `outdated`: another version did. `cut_off`
     are the remainders of killed processes. `start_up` has the files that run at every start.
