@@ -393,8 +393,9 @@ def _compile(target: Target) -> None:
     imports = "; ".join(f"import {Path(name).stem}" for name in MODULES)
     cache = target.site_dir / CACHE
     is_there = all(any(cache.glob(f"{Path(name).stem}.*")) for name in MODULES)
-    words = ("-I", "-B", "-c", imports)
-    ran = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    ran = ask(
+        target.python, "-I", "-B", "-c", imports, timeout_s=PROBE_TIMEOUT_S, environment=environment
+    )
     # A link may lead to another environment's bytecode.
     if (ran.exit_code or not is_there) and not cache.is_symlink():
         files = (str(target.site_dir / name) for name in MODULES)
