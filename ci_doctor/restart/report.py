@@ -402,7 +402,6 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
         promises={promise.key: promise.state.value for promise in promises},
         down_s=down_s,
         identity_changed=identity_changed,
-        throughput_ratio=observation.ratio,
     )
 
 

@@ -290,4 +290,3 @@ class RestartCheckFacts(Observation, frozen=True, kw_only=True):
     promises: dict[str, str]
     down_s: float | None
     identity_changed: bool | None
-    throughput_ratio: float | None
