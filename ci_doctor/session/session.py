@@ -47,7 +47,7 @@ class Session:
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
         self._add: Callable[[Outcome], Addition] | None = None
-        self._added_files: tuple[str, ...] = ()
+        self._added_files: list[str] = []
 
     # --- before anything is started ---
 
@@ -216,7 +216,7 @@ class Session:
         # Once: what is added belongs to one report.
         self._add = None
         addition = added(add, outcome, self._findings, directory.path)
-        self._added_files = tuple(file.name for file in addition.files)
+        self._added_files = [addition.file.path] if addition.file is not None else []
         self._about = self._about or addition.about
         return addition
 
@@ -279,14 +279,14 @@ class Session:
         self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None
     ) -> "Report":
         """`report` with its problems, written in place of what lies in its directory."""
-        from ci_doctor.session.delivery import undelivered, write_again
+        from ci_doctor.session.delivery import undelivered, write
         from ci_doctor.session.exit_policy import ExitPolicy
 
         policy = self.policy or ExitPolicy()
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path, self.junit)
+            write(changed, directory.path, self.junit)
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
