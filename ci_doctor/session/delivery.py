@@ -19,7 +19,7 @@ from ci_doctor.model.finding import Finding, Rule, Severity
 from ci_doctor.model.outcome import Attachment, ErrorKind, Failure, Outcome, Report, concluded
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import RENDERERS, Renderer
+from ci_doctor.render import RENDERERS, REPORT_FILE, Renderer
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
@@ -92,7 +92,8 @@ def undelivered(
     would end with 0 becomes `infra`; any other keeps its verdict and its code. `reader_code` is the
     exit code in place of infra's if the reader of stdout left; None if nobody did.
     """
-    message = _sentence(problems)
+    first, *others = problems
+    message = f"{first}, and {len(others)} more" if others else first
     finding = NOT_DELIVERED.finding(message)
     findings = (*report.findings, finding)
     if report.exit_code:
@@ -103,22 +104,12 @@ def undelivered(
     if reader_code is not None:
         hint = _READER_HINT
         code = reader_code
-    error = Failure(message=message, hint=hint, detail=_former(report), kind=ErrorKind.INFRA)
+    former = None
+    if report.verdict is not None:
+        # A verdict that nobody can check is worth knowing all the same.
+        former = f"the verdict was {report.verdict}, before the report could not be delivered"
+    error = Failure(message=message, hint=hint, detail=former, kind=ErrorKind.INFRA)
     return replace(report, verdict=Verdict.INFRA, exit_code=code, error=error, findings=findings)
-
-
-def _sentence(problems: tuple[str, ...]) -> str:
-    first, *others = problems
-    if not others:
-        return first
-    return f"{first}, and {len(others)} more"
-
-
-def _former(report: Report) -> str | None:
-    """What the report said before; a verdict that nobody can check is worth knowing all the same."""
-    if report.verdict is None:
-        return None
-    return f"the verdict was {report.verdict}, before the report could not be delivered"
 
 
 class Addition(Struct, frozen=True, kw_only=True):
@@ -315,7 +306,7 @@ def read_reports(
 
     redactor = Redactor.from_environment(os.environ)
     reports: list[tuple[Path, Report]] = []
-    for path in _files(directories):
+    for path in sorted({each for top in directories for each in top.rglob(REPORT_FILE)}):
         try:
             text = path.read_text(encoding="utf-8")
             # Once more: an older version, or somebody else, may have written it.
@@ -330,10 +321,3 @@ def read_reports(
             reports.append((path.parent, report))
     # RFC 3339 in UTC: the order of the texts is that of the times.
     return sorted(reports, key=lambda each: each[1].started_at)
-
-
-def _files(directories: Sequence[Path]) -> list[Path]:
-    files: set[Path] = set()
-    for directory in directories:
-        files.update(directory.rglob("report.json"))
-    return sorted(files)

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm, print_report, say
@@ -255,7 +255,10 @@ class Session:
         if stream is None:  # nobody wants to read stderr
             return report
         try:
-            self._print(report, stream, text)
+            form: PrintedForm = "json" if self.as_json else self.form
+            # The report is redacted already, this text is not.
+            safe = None if text is None else self.redactor.without_values(text)
+            print_report(report, stream, form, safe, has_group=self.has_group)
         except BrokenPipeError:
             # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
             if stream is not sys.stdout:
@@ -288,10 +291,3 @@ class Session:
         if directory is not None and not self._is_protected and directory.lost() is None:
             write(changed, directory.path, self.junit)
         return changed
-
-    def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
-        form: PrintedForm = "json" if self.as_json else self.form
-        if text is not None:
-            # The report is redacted already, this text is not.
-            text = self.redactor.without_values(text)
-        print_report(report, stream, form, text, has_group=self.has_group)
