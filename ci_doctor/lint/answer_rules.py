@@ -143,117 +143,6 @@ def _stands_in(body: list[ast.stmt], program: PythonProgram, node: ast.AST) -> b
 
 # A file that each try appends to, so that a later try reads what an earlier one wrote.
 
-_TRY_WORDS = ("attempt", "retry", "retries", "tries", "trial")
-# Files that the CI system reads as a stream, and logs, are meant to grow.
-_STREAMS = ("GITHUB_", "BASH_ENV", "log")
-
-_APPENDED = """\
-for attempt in range(3):
-    with open("answers.jsonl", "a") as answers:
-        answers.write(ask())
-    if compare("answers.jsonl"):
-        break
-"""
-
-APPEND_IN_RETRY = LintRule(
-    rule=Rule(
-        id="gate/append-in-retry",
-        severity=Severity.WARNING,
-        meaning=(
-            "A loop of tries appends to one file. The second try's file holds the first try's "
-            "lines too, so it is judged by both."
-        ),
-        remedy="Open the file with `w`, or give each try a file of its own.",
-    ),
-    bad=((Example(file=".buildkite/client.py", text=_APPENDED),),),
-    good=(
-        (Example(file=".buildkite/client.py", text=_APPENDED.replace('"a"', '"w"')),),
-        (
-            Example(
-                file=".buildkite/client.py",
-                text=_APPENDED.replace('"answers.jsonl"', 'f"answers-{attempt}.jsonl"'),
-            ),
-        ),
-        (
-            Example(
-                file=".buildkite/client.py",
-                text=_APPENDED.replace("attempt", "prompt").replace("range(3)", "prompts"),
-            ),
-        ),
-    ),
-)
-
-
-def append_in_retry(program: PythonProgram) -> Iterator[Violation]:
-    """Files opened to append in a loop of tries, by a name that is the same in each."""
-    for call in program.calls:
-        path = _appended_path(program, call)
-        if path is None or any(word in ast.unparse(path) for word in _STREAMS):
-            continue
-        loop = _loop_of_tries(program, call)
-        # Names that the loop gives a value: a path made of them differs from try to try.
-        if loop is None or {each.id for each in ast.walk(path) if isinstance(each, ast.Name)} & {
-            each.id
-            for each in ast.walk(loop)
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        }:
-            continue
-        if _is_emptied(program, loop, ast.unparse(path)):
-            continue
-        yield program.violation(
-            APPEND_IN_RETRY,
-            call,
-            f"each try appends to {ast.unparse(path)}, and none empties it",
-            remedy="Open it with `w`, or put the number of the try into its name",
-            related=(loop,),
-        )
-
-
-def _appended_path(program: PythonProgram, call: ast.Call) -> ast.expr | None:
-    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "open"
-    if program.dotted(call.func) in {"open", "io.open"}:
-        path, rest = (call.args[0] if call.args else None), call.args[1:]
-    elif is_method and isinstance(call.func, ast.Attribute):
-        path, rest = call.func.value, call.args
-    else:
-        return None
-    modes = [*rest[:1], *(each.value for each in call.keywords if each.arg == "mode")]
-    appends = any(
-        isinstance(mode, ast.Constant) and isinstance(mode.value, str) and "a" in mode.value
-        for mode in modes
-    )
-    return path if appends else None
-
-
-def _loop_of_tries(program: PythonProgram, call: ast.Call) -> ast.For | ast.While | None:
-    for above in program.parents(call):
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
-            return None
-        if isinstance(above, ast.For | ast.While):
-            header = above.target if isinstance(above, ast.For) else above.test
-            words = ast.unparse(header).lower()
-            if any(word in words for word in _TRY_WORDS):
-                return above
-    return None
-
-
-def _is_emptied(program: PythonProgram, loop: ast.For | ast.While, path: str) -> bool:
-    """Whether the loop removes the file, or opens it to write from its beginning."""
-    for node in ast.walk(loop):
-        if not isinstance(node, ast.Call):
-            continue
-        name = program.dotted(node.func).rpartition(".")[2]
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else name
-        if method in {"remove", "unlink", "rmtree", "truncate", "write_text", "write_bytes"}:
-            return True
-        if (
-            name == "open"
-            and path in ast.unparse(node)
-            and '"w' in ast.unparse(node).replace("'", '"')
-        ):
-            return True
-    return False
-
 
 # Requests of a client whose errors leave no trace in what is compared later.
 
@@ -324,34 +213,6 @@ UNCOUNTED_REQUEST_ERROR = LintRule(
         ),
         (
             Example(
-                file="ci/answers.py",
-                text=(
-                    "from urllib.request import urlopen\n"
-                    "def answer(url):\n"
-                    "    text = None\n"
-                    "    try:\n"
-                    "        with urlopen(url, timeout=60) as reply:\n"
-                    "            text = reply.read()\n"
-                    "    except Exception as error:\n"
-                    "        print(error)\n"
-                    "    return text\n"
-                ),
-            ),
-        ),
-        (
-            Example(
-                file="ci/all_answers.py",
-                text=(
-                    "import contextlib, requests\n"
-                    "answers = []\n"
-                    "for prompt in prompts:\n"
-                    "    with contextlib.suppress(Exception):\n"
-                    "        answers.append(requests.post(url, json=prompt, timeout=60).text)\n"
-                ),
-            ),
-        ),
-        (
-            Example(
                 file="ci/ask.py",
                 text=(
                     "import aiohttp\n"
@@ -408,8 +269,6 @@ UNCOUNTED_REQUEST_ERROR = LintRule(
 def uncounted_request_error(program: PythonProgram) -> Iterator[Violation]:
     """Handlers that drop one of many requests without a trace, or that answer in place of the server."""
     for node in program.nodes:
-        if isinstance(node, ast.With):
-            yield from _suppressed(program, node)
         if not isinstance(node, ast.Try) or is_try_again(program, node):
             continue
         request = _request(program, node.body)
@@ -421,11 +280,7 @@ def uncounted_request_error(program: PythonProgram) -> Iterator[Violation]:
                 continue
             dropped = kept and is_silent(program, handler)
             if dropped or (
-                not _is_probe(program, node, request)
-                and (
-                    _answers_nothing(node, handler, program)
-                    or _leaves_nothing(program, node, handler)
-                )
+                not _is_probe(program, node, request) and _answers_nothing(node, handler, program)
             ):
                 yield program.violation(
                     UNCOUNTED_REQUEST_ERROR,
@@ -435,27 +290,6 @@ def uncounted_request_error(program: PythonProgram) -> Iterator[Violation]:
                     remedy="Collect the errors here, and fail at the end if there are any.",
                     related=(request,),
                 )
-
-
-def _suppressed(program: PythonProgram, node: ast.With) -> Iterator[Violation]:
-    """`with contextlib.suppress(…)` around a request whose answer is kept."""
-    names = {
-        program.dotted(each.context_expr.func)
-        for each in node.items
-        if isinstance(each.context_expr, ast.Call)
-    }
-    request = _request(program, node.body)
-    if not {"contextlib.suppress", "suppress"} & names or request is None:
-        return
-    kept = _keeps_answers(node.body) or bool(_assigned(node.body))
-    if kept and not _is_probe(program, node, request):
-        yield program.violation(
-            UNCOUNTED_REQUEST_ERROR,
-            node,
-            f"an error of the request in line {request.lineno} leaves no trace in what is judged",
-            remedy="Collect the errors, and fail at the end if there are any.",
-            related=(request,),
-        )
 
 
 _PROBES = re.compile(
@@ -488,36 +322,6 @@ def _answers_nothing(node: ast.Try, handler: ast.ExceptHandler, program: PythonP
     if not isinstance(last, ast.Return) or not _is_constant(last.value):
         return False
     return all(says_nothing(program, statement) for statement in before)
-
-
-def _leaves_nothing(program: PythonProgram, node: ast.Try, handler: ast.ExceptHandler) -> bool:
-    """Whether the variable that the answer goes to keeps a constant, and is returned behind the `try`."""
-    function = program.scope(node)
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    names = _assigned(node.body)
-    returned = {
-        each.id
-        for one in inside(function.body)
-        if isinstance(one, ast.Return) and one.value is not None and one.lineno > node.lineno
-        for each in ast.walk(one.value)
-        if isinstance(each, ast.Name)
-    }
-    if not names & returned:
-        return False
-    return all(
-        says_nothing(program, each) or (isinstance(each, ast.Assign) and _is_constant(each.value))
-        for each in handler.body
-    )
-
-
-def _assigned(body: list[ast.stmt]) -> set[str]:
-    """The variables that get a value, or a part of one."""
-    targets = [
-        target for each in inside(body) if isinstance(each, ast.Assign) for target in each.targets
-    ]
-    names = [each.value if isinstance(each, ast.Subscript) else each for each in targets]
-    return {each.id for each in names if isinstance(each, ast.Name)}
 
 
 def _is_constant(value: ast.expr | None) -> bool:
@@ -587,5 +391,4 @@ def _catches_requests(program: PythonProgram, handler: ast.ExceptHandler) -> boo
 RULES: Final = (
     (UNCOUNTED_REQUEST_ERROR, uncounted_request_error),
     (UNCHECKED_SUBPROCESS, unchecked_subprocess),
-    (APPEND_IN_RETRY, append_in_retry),
 )

@@ -115,25 +115,11 @@ def is_test(file: str) -> bool:
     return "tests" in path.parts or "test" in path.parts or path.name.startswith("test_")
 
 
-def line_place(file: str, text: str, offset: int) -> Place:
-    """The place of the line that holds the character at `offset` of `text`."""
-    line = text.count("\n", 0, offset) + 1
-    return Place(file=file, line=line, end_line=line)
-
-
 # What a Python program does with environment variables.
 
 _GETS = {"os.environ.get", "os.getenv", "environ.get", "getenv"}
 _SETS = {"os.environ.setdefault", "environ.setdefault"}
 _ENVIRONS = {"os.environ", "environ"}
-
-
-class VariableDefault(Struct, frozen=True, kw_only=True):
-    """A variable is read, with `value` if it is not set."""
-
-    name: str
-    value: str
-    place: Place
 
 
 class VariableValue(Struct, frozen=True, kw_only=True):
@@ -147,17 +133,6 @@ class VariableValue(Struct, frozen=True, kw_only=True):
     place: Place
     folded: bool = False
     sets: bool = False
-
-
-def defaults(program: PythonProgram) -> Iterator[VariableDefault]:
-    """Reads with a constant default."""
-    for call in program.calls:
-        name = _variable_of_get(program, call)
-        if name is None or len(call.args) != 2:
-            continue
-        default = call.args[1]
-        if isinstance(default, ast.Constant) and isinstance(default.value, str | int | float):
-            yield VariableDefault(name=name, value=str(default.value), place=program.place(call))
 
 
 def values(program: PythonProgram) -> Iterator[VariableValue]:

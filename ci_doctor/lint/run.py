@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,7 +32,6 @@ from ci_doctor.lint.source_files import (
     SourceKind,
     SourcePath,
     SourceText,
-    StartedProgram,
     kind_by_name,
     matches,
     shell_of,
@@ -75,7 +75,7 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
         return check_shell(source, read)
 
     def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:
-        from ci_doctor.lint.consistency import check_consistency
+        from ci_doctor.lint.variable_rules import check_consistency
 
         return check_consistency(files, whole=whole)
 
@@ -124,13 +124,13 @@ class RepositoryPipelines(Mapping[str, str]):
         return pipelines
 
     @cached_property
-    def _started(self) -> list[StartedProgram]:
-        texts = self._by_file.values()
-        return [each for text in texts for each in started_programs(text)]
+    def _started(self) -> set[tuple[str, ...]]:
+        return {words for text in self._by_file.values() for words in started_programs(text)}
 
     def start(self, file: str) -> bool:
         """Whether a command of a pipeline may start the Python program `file`."""
-        return any(each.may_be(file) for each in self._started)
+        parts = PurePosixPath(file).parts
+        return any(parts[-len(words) :] == words for words in self._started)
 
     def __getitem__(self, file: str) -> str:
         return self._by_file[file]

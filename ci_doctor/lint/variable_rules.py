@@ -3,10 +3,9 @@
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct
@@ -15,9 +14,7 @@ from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
 from ci_doctor.lint.python_program import PythonProgram
 from ci_doctor.lint.repository_files import (
     RepositoryFiles,
-    VariableDefault,
     VariableValue,
-    defaults,
     is_prose,
     is_setting,
     is_test,
@@ -27,105 +24,6 @@ from ci_doctor.lint.repository_files import (
 )
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.words import nearest
-
-_READ = re.compile(r"(?:environ\.get|getenv)\(\s*[\"']([A-Z][A-Z0-9_]+)[\"']\s*,")
-_OFF = {"", "0", "false", "no", "off", "none"}
-_ON = {"1", "true", "yes", "on"}
-
-_ONE = 'import os\nTIMEOUT = int(os.environ.get("ENGINE_TIMEOUT", "5"))\n'
-_TWO = 'import os\ndef wait():\n    return float(os.getenv("ENGINE_TIMEOUT", "30"))\n'
-
-DIFFERENT_DEFAULT = LintRule(
-    rule=Rule(
-        id="config/different-default",
-        severity=Severity.WARNING,
-        meaning=(
-            "Two places of one package read the same variable of its own with different defaults. "
-            "If it is not set, its parts work with different values."
-        ),
-        remedy="State the default in one place, and read the variable there.",
-    ),
-    bad=(
-        (Example(file="engine/__init__.py", text=_ONE), Example(file="engine/wait.py", text=_TWO)),
-    ),
-    good=(
-        (
-            Example(file="engine/__init__.py", text=_ONE),
-            Example(file="engine/wait.py", text=_TWO.replace('"30"', '"5"')),
-        ),
-        (
-            Example(file="engine/__init__.py", text=_ONE),
-            Example(file="examples/wait.py", text=_TWO),
-        ),
-    ),
-)
-
-
-def different_default(repository: RepositoryFiles) -> Iterator[Violation]:
-    """Of each variable of the repository's own, the places that differ from the most usual one."""
-    for name, places in _by_variable(repository).items():
-        meanings: dict[str, list[VariableDefault]] = defaultdict(list)
-        for place in places:
-            meanings[_meaning(place.value)].append(place)
-        if len(meanings) < 2:
-            continue
-        usual, *others = sorted(meanings.values(), key=len, reverse=True)
-        first = usual[0]
-        for each in (place for places in others for place in places):
-            yield repository.violation(
-                DIFFERENT_DEFAULT,
-                each.place,
-                f"{name} is `{each.value}` here if it is not set, and `{first.value}` in "
-                f"{first.place.file}:{first.place.line}",
-                remedy="State the default in one place.",
-                related=(first.place,),
-            )
-
-
-def _by_variable(repository: RepositoryFiles) -> dict[str, list[VariableDefault]]:
-    """The reads of each variable in the package of its name, if a text search meets two of them."""
-    files = _files_by_variable(repository)
-    places: dict[str, list[VariableDefault]] = defaultdict(list)
-    for file in sorted({file for reading in files.values() for file in reading}):
-        program = repository.program(file)
-        if program is None:
-            continue
-        for each in defaults(program):
-            if file in files.get(each.name, ()):
-                places[each.name].append(each)
-    return places
-
-
-def _files_by_variable(repository: RepositoryFiles) -> dict[str, set[str]]:
-    """The files of a package that read a variable of its own, for each that is read twice."""
-    files: dict[str, set[str]] = defaultdict(set)
-    counts: Counter[str] = Counter()
-    for file in repository.python:
-        package = next(
-            (part for part in PurePosixPath(file).parts[:2] if part in repository.packages), None
-        )
-        if package is None or is_test(file):
-            continue
-        own = own_prefixes((package,))
-        for name in _READ.findall(repository.files[file]):
-            if name.startswith(own):
-                files[name].add(file)
-                counts[name] += 1
-    return {name: reading for name, reading in files.items() if counts[name] > 1}
-
-
-def _meaning(value: str) -> str:
-    """Values that programs usually take for the same thing are the same."""
-    folded = value.strip().lower()
-    if folded in _OFF:
-        return "off"
-    if folded in _ON:
-        return "on"
-    try:
-        return str(float(folded))
-    except ValueError:
-        return folded
-
 
 # Code and scripts that use a value of a variable which its own list of choices lacks.
 
@@ -439,8 +337,18 @@ def _is_computed(repository: RepositoryFiles, prefix: str) -> bool:
     )
 
 
-RULES: Final = (
-    (DIFFERENT_DEFAULT, different_default),
-    (UNACCEPTED_VALUE, unaccepted_value),
-    (UNREAD_VARIABLE, unread_variable),
-)
+_CHECKED: Final = ((UNACCEPTED_VALUE, unaccepted_value), (UNREAD_VARIABLE, unread_variable))
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[Violation, ...]:
+    """The violations, by file and line.
+
+    files: texts by their names, relative to the repository: Python, shell, YAML, Dockerfiles, and
+    the native sources that may read a variable. whole: whether these are all of them; if not, rules
+    that need all say nothing. It raises for no text.
+    """
+    repository = RepositoryFiles(files, whole=whole)
+    violations = [violation for _, check in _CHECKED for violation in check(repository)]
+    violations.sort(key=lambda each: (each.place.file, each.place.line))
+    return tuple(violations)
