@@ -4,7 +4,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -152,11 +152,6 @@ def _chat(prompt: Prompt) -> tuple[str, Body]:
     return "/v1/chat/completions", body
 
 
-def _response(prompt: Prompt) -> tuple[str, Body]:
-    body = {"input": prompt.text, "max_output_tokens": max(16, prompt.limit), "temperature": 0}
-    return "/v1/responses", body
-
-
 def _embedding(prompt: Prompt) -> tuple[str, Body]:
     # Several texts at once make another batch than one.
     texts = [prompt.text, prompt.question][: 1 + bool(prompt.beginning)]
@@ -179,20 +174,14 @@ def _sglang(prompt: Prompt) -> tuple[str, Body]:
     return "/generate", {"text": prompt.text, "sampling_params": parameters}
 
 
-def _vllm(prompt: Prompt) -> tuple[str, Body]:
-    return "/generate", {"prompt": prompt.text, "max_tokens": prompt.limit, "temperature": 0}
-
-
 _FORMS: Final[Mapping[Api, Callable[[Prompt], tuple[str, Body]]]] = {
     Api.COMPLETIONS: _completion,
     Api.CHAT: _chat,
-    Api.RESPONSES: _response,
     Api.EMBEDDINGS: _embedding,
     Api.TGI_GENERATE: _tgi,
     Api.SGLANG_GENERATE: _sglang,
-    Api.VLLM_GENERATE: _vllm,
 }
-_WITHOUT_MODEL: Final = frozenset((Api.TGI_GENERATE, Api.SGLANG_GENERATE, Api.VLLM_GENERATE))
+_WITHOUT_MODEL: Final = frozenset((Api.TGI_GENERATE, Api.SGLANG_GENERATE))
 
 
 # The text of `ci-doctor.toml`: a server as a `[services.NAME]` table, values as TOML (https://toml.io/en/v1.0.0).
@@ -445,11 +434,6 @@ def upload_line() -> str:
     return f"buildkite-agent pipeline upload {PIPELINE}"
 
 
-def can_be_uploaded(facts: ScaffoldFacts, commands: Iterable[str]) -> bool:
-    """Whether a pipeline may hold these commands: YAML has no place for what cannot be printed."""
-    return all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
-
-
 def pipeline_text(
     facts: ScaffoldFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
 ) -> str:
@@ -534,15 +518,6 @@ _TAIL: Final = """\
           name: ci-doctor-report
           path: ci-doctor-report
 """
-
-
-def can_be_run_by_github(lines: Iterable[str]) -> bool:
-    """Whether a workflow may hold these lines of shell.
-
-    GitHub puts the value of an expression into the text of a script before a shell reads it, also
-    within quotes: https://docs.github.com/en/actions/reference/security/secure-use
-    """
-    return all(line.isprintable() and "${{" not in line for line in lines)
 
 
 def workflow_text(command: str, install: Sequence[str], version: str, *, needs_gpu: bool) -> str:
