@@ -140,8 +140,6 @@ def values(program: PythonProgram) -> Iterator[VariableValue]:
     for node in program.nodes:
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from _compared(program, node)
-        elif isinstance(node, ast.Match):
-            yield from _matched(program, node)
         elif isinstance(node, ast.Call) and program.dotted(node.func) in _SETS:
             yield from _set(program, node, node.args)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
@@ -170,20 +168,6 @@ def _compared(program: PythonProgram, node: ast.Compare) -> Iterator[VariableVal
         return
     for value in _constants(right):
         yield VariableValue(name=name, value=value, place=program.place(node), folded=folded)
-
-
-def _matched(program: PythonProgram, node: ast.Match) -> Iterator[VariableValue]:
-    name, folded = _variable(program, node.subject)
-    if name is None:
-        return
-    for case in node.cases:
-        for pattern in ast.walk(case.pattern):
-            if not isinstance(pattern, ast.MatchValue):
-                continue
-            value = _text(pattern.value)
-            if value is not None:
-                place = program.place(pattern.value)
-                yield VariableValue(name=name, value=value, place=place, folded=folded)
 
 
 def _variable(program: PythonProgram, node: ast.expr) -> tuple[str | None, bool]:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice
 from pathlib import PurePosixPath
 from textwrap import dedent
 from typing import Final
@@ -237,14 +236,11 @@ _STEP = re.compile(
     r"^[ \t]*-[ \t]+(?:\{[ \t]*)?[\"']?(?:label|commands?|block|input|trigger|group|wait|plugins)\b",
     re.MULTILINE,
 )
-_RECORD = re.compile(r"^-[ \t]+[\w-]+:", re.MULTILINE)
-_FIRST = re.compile(r"(?:\ufeff|---[^\n]*\n|[ \t]*#[^\n]*\n|[ \t]*\r?\n)*-[ \t]")
 _USING = re.compile(r"^[ \t]+using:", re.MULTILINE)
-_FEWEST_RECORDS = 20
 
 
 def is_pipeline(file: str, text: str) -> bool:
-    """Whether a YAML file is a pipeline, a workflow or an action, or a list of records of CI.
+    """Whether a YAML file is a pipeline, a workflow or an action.
 
     `file` is its path from the root of the repository. Answers by the path and a look at lines,
     so that it also knows files that cannot be parsed.
@@ -261,20 +257,12 @@ def is_pipeline(file: str, text: str) -> bool:
         return "ISSUE_TEMPLATE" not in folders and path.stem.lower() not in _NOT_CI
     by_place = bool(_CI_FOLDERS & folders) or path.name == ".gitlab-ci.yml"
     by_steps = _STEPS.search(text) is not None and _STEP.search(text) is not None
-    return by_place or by_steps or _holds_records(text)
+    return by_place or by_steps
 
 
 def is_workflow_path(path: PurePosixPath) -> bool:
     """Whether GitHub takes a file at this path for a workflow."""
     return path.suffix.lower() in _YAML and path.parts[-3:-1] == (".github", "workflows")
-
-
-def _holds_records(text: str) -> bool:
-    """A list of many mappings at the top, as a changelog that CI reads."""
-    if _FIRST.match(text) is None:
-        return False
-    first = islice(_RECORD.finditer(text), _FEWEST_RECORDS)
-    return len(list(first)) == _FEWEST_RECORDS
 
 
 def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:

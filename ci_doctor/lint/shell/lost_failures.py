@@ -18,7 +18,7 @@ from ci_doctor.lint.shell.checking_commands import (
     named,
 )
 from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
-from ci_doctor.lint.shell.shell_program import OptionState, ShellOption, script, violation
+from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
@@ -173,14 +173,13 @@ def _remedy(program: ShellProgram, node: ShellNode, fate: Fate) -> str:
 def _last_work(program: ShellProgram) -> Iterator[Violation]:
     """A script without errexit whose last work is followed by what only says or tidies something."""
     statements = [each for each in program.root.children if each.kind is not NodeKind.FUNCTION]
-    errexit = program.once(_errexit)
     for index in range(len(statements) - 1, -1, -1):
         node = statements[index]
         if is_work(program, node):
             rest = statements[index + 1 :]
             if (
                 rest
-                and errexit.at(node) is False
+                and program.errexit.at(node) is False
                 and fates_of(program)
                 .fate(node.children[0] if node.kind is NodeKind.AND_OR else node)
                 .loss
@@ -200,10 +199,6 @@ def _last_work(program: ShellProgram) -> Iterator[Violation]:
         is_success = node.word == "exit" and program.words(node).arguments[:1] == ("0",)
         if (leaves or not is_quiet(program, node)) and not is_success:
             return
-
-
-def _errexit(program: ShellProgram) -> OptionState:
-    return OptionState(program, ShellOption.ERREXIT)
 
 
 def _traps(program: ShellProgram) -> Iterator[Violation]:

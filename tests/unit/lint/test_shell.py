@@ -7,9 +7,9 @@ import pytest
 
 from ci_doctor.lint.lint_rule import Violation
 from ci_doctor.lint.shell.check import check_shell
-from ci_doctor.lint.shell.rules import RULES
 from ci_doctor.lint.shell.shell_program import read_program
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.shell.waiting_rules import CURL_WITHOUT_FAIL, CURL_WITHOUT_TIME_LIMIT
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from tests.support.growth import assert_linear
 
@@ -30,7 +30,7 @@ def repaired(text: str, violation: Violation) -> str:
 
 TEXTS = [
     pytest.param(example.text, id=f"{rule.id}-{index}")
-    for rule in RULES
+    for rule in (CURL_WITHOUT_FAIL, CURL_WITHOUT_TIME_LIMIT)
     for index, (example,) in enumerate((*rule.bad, *rule.good))
 ]
 
@@ -302,7 +302,7 @@ GROWING = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("piece", GROWING.values(), ids=GROWING.keys())
 def test_the_work_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     assert_linear(lambda count: reading_of(piece * count + "\n"), 25)
@@ -419,11 +419,6 @@ def test_the_last_status_of_a_function_is_returned(text: str) -> None:
 def test_a_pipe_loses_a_status() -> None:
     assert use_of_target("set -e\ntarget | tee log\na") is StatusUse.LOST_IN_PIPE
     assert use_of_target("target | tee log\na", pipefail=True, errexit=True) is StatusUse.ENDS
-
-
-@pytest.mark.parametrize("word", ["export", "local", "readonly", "declare"])
-def test_a_declaration_loses_a_status(word: str) -> None:
-    assert use_of_target(f"set -e\n{word} x=$(target)\na") is StatusUse.LOST_IN_DECLARATION
 
 
 def test_the_caller_of_a_program_may_have_set_errexit() -> None:
