@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about keys and values that the reader of a pipeline refuses or passes over."""
 
-from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
 from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
@@ -11,7 +9,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     BLOCK_KEYS,
     BUILDKITE_KEYS,
     COMMAND_KEYS,
-    GENERATOR_KEYS,
     GROUP_KEYS,
     INPUT_KEYS,
     PIPELINE_KEYS,
@@ -20,7 +17,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
     PipelineContext,
     PipelineFile,
-    PipelineStep,
     StepKind,
     buildkite,
     job_steps,
@@ -31,10 +27,8 @@ from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,
-    Node,
     SequenceNode,
     YamlProblem,
-    items_of,
     mapping_of,
     scalars_of,
     text_of,
@@ -110,7 +104,6 @@ UNKNOWN_KEY: Final = LintRule(
         buildkite("steps:\n  - command: make\n    dependson: build\n"),
         buildkite("steps:\n  - trigger: deploy\n    asyn: true\n"),
         buildkite("steps:\n  - command: make\n    timeout: 30\n"),
-        buildkite("steps:\n  - {commands: [make], num_gpus: 2, soruce_file_dependencies: [a]}\n"),
     ),
     good=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: 5\n"),
@@ -145,7 +138,6 @@ _ELSEWHERE: Final = {
     "allow_failure": "soft_fail",
     "queue": "agents",
 }
-_SHORT, _LONG, _MANY = 5, 8, 5
 _OF_KIND: Final = {
     StepKind.COMMAND: COMMAND_KEYS,
     StepKind.WAIT: WAIT_KEYS,
@@ -157,17 +149,9 @@ _OF_KIND: Final = {
 
 
 def unknown_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Keys by what reads the file."""
-    match pipeline.kind:
-        case FileKind.BUILDKITE:
-            yield from _misspelt_keys_of_buildkite(pipeline)
-        case FileKind.OWN_STEPS:
-            yield from _generator(pipeline)
-        case FileKind.WORKFLOW | FileKind.ACTION | FileKind.DATA:
-            return
-
-
-def _misspelt_keys_of_buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
+    """Keys of a Buildkite pipeline. Those of a generator's steps are its own."""
+    if pipeline.kind is not FileKind.BUILDKITE:
+        return
     root = pipeline.root
     for field in _own(root, PIPELINE_KEYS) if root else ():
         # A pipeline may hold anchors under any name; only a misspelt name is reported.
@@ -182,23 +166,6 @@ def _misspelt_keys_of_buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
             if _meant(field.key.value, known):
                 words = f"a {step.kind} step"
                 yield _misspelt_key(pipeline, field, words, known, "Buildkite ignores it")
-
-
-def _generator(pipeline: PipelineFile) -> Iterator[Violation]:
-    """A key used once that nearly is a known one: a long one, or the one that steps beside it use."""
-    used = Counter(name for step in pipeline.steps for name in step.node.fields)
-    known = BUILDKITE_KEYS | GENERATOR_KEYS
-    beside = frozenset(name for name in known if used[name] >= _MANY)
-    for step in pipeline.steps:
-        for field in _own(step.node, known):
-            name = field.key.value
-            if used[name] != 1:
-                continue
-            among = known if len(name) >= _LONG else beside
-            nearest = nearest_key(name, among) if len(name) > _SHORT and among else None
-            if nearest:
-                reason = "a generator ignores what it does not know"
-                yield _misspelt_key(pipeline, field, "a step", among, reason, Severity.WARNING)
 
 
 def _meant(name: str, known: frozenset[str]) -> str | None:
@@ -240,121 +207,54 @@ INVALID_VALUE: Final = LintRule(
     rule=Rule(
         id="pipeline/invalid-value",
         severity=Severity.ERROR,
-        meaning="A key of a step has a value that Buildkite does not accept, or two keys exclude each other.",
+        meaning="A retry waits for an exit status or a signal reason that no agent reports, so it never comes.",
         remedy="Write a value that the reference of the pipeline's steps allows.",
     ),
     bad=(
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 30m\n"),
         buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: 300}]}\n"),
-        buildkite(
-            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: 75, limit: 20}]}\n"
-        ),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_lost}]}\n"
         ),
-        buildkite("steps:\n  - command: make\n    retry: {exit_status: 75}\n"),
-        buildkite("steps:\n  - command: make\n    concurrency: 1\n"),
-        buildkite("steps:\n  - command: make\n    soft_fail: [{exit_status: [1, 2]}]\n"),
-        buildkite("steps:\n  - command: make\n    branches: main\n    if: build.tag != null\n"),
+        buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: -10}}\n"),
     ),
     good=(
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: '30'\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: ${LIMIT}\n"),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255], limit: 10}]}\n"
         ),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_stop}], manual: false}\n"
         ),
-        buildkite("steps:\n  - command: make\n    concurrency: 1\n    concurrency_group: gpu\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: $REASON}]}\n"
+        ),
     ),
 )
 
 _REASONS: Final = word_set(
     "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
-Problem = tuple[Node, str]
 
 
 def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Values of steps; a value that is filled in later is left alone."""
-    if pipeline.kind not in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
-        return
-    visited: set[tuple[int, str]] = set()
-    for node, problem in chain.from_iterable(map(_refused_by_buildkite, pipeline.commands)):
-        if (id(node), problem) not in visited:
-            visited.add((id(node), problem))
-            yield pipeline.violation(INVALID_VALUE, node, problem)
-    # Exit statuses of retries that no agent of Unix reports. Buildkite accepts them, so they
-    # break nothing.
+    """Exit statuses and reasons of retries that no agent reports; a value that is filled in later is left alone."""
+    visited: set[int] = set()
     for step in pipeline.commands:
         retry = mapping_of(step.node.get("retry"))
-        for rule in items_of(retry.get("automatic")) if retry else ():
-            statuses = rule.get("exit_status") if isinstance(rule, MappingNode) else None
-            for status in scalars_of(statuses):
+        automatic = retry.get("automatic") if retry else None
+        for rule in automatic.items if isinstance(automatic, SequenceNode) else (automatic,):
+            if not isinstance(rule, MappingNode) or id(rule) in visited:
+                continue
+            visited.add(id(rule))
+            for status in scalars_of(rule.get("exit_status")):
                 number = whole_number(status)
+                # Buildkite accepts it, so it breaks nothing.
                 if number is not None and not -1 <= number <= 255:
                     said = f"an exit status is from -1 to 255, never {number}"
                     yield pipeline.violation(INVALID_VALUE, status, said, severity=Severity.WARNING)
-
-
-def _refused_by_buildkite(step: PipelineStep) -> Iterator[Problem]:
-    node = step.node
-    limit = node.get("timeout_in_minutes")
-    if limit is not None and _is_no_number(limit):
-        yield limit, f"the time limit '{text_of(limit)}' is no whole number of minutes"
-    group = node.get("concurrency")
-    if (
-        whole_number(group) is not None
-        and group is not None
-        and node.get("concurrency_group") is None
-    ):
-        yield group, "`concurrency` without `concurrency_group`: Buildkite refuses the upload"
-    branches = node.get("branches")
-    if branches is not None and node.get("if") is not None:
-        yield branches, "`branches` and `if` exclude each other"
-    soft = node.get("soft_fail")
-    for each in soft.items if isinstance(soft, SequenceNode) else ():
-        status = each.get("exit_status") if isinstance(each, MappingNode) else None
-        if isinstance(status, SequenceNode):
-            yield status, "`soft_fail` takes one exit status an entry, not a list"
-    retry = node.get("retry")
-    if retry is not None:
-        yield from _retry(retry)
-
-
-def _is_no_number(node: Node) -> bool:
-    text = text_of(node)
-    if text is None or not text or text in ("~", "null") or "$" in text or "{" in text:
-        return False
-    return whole_number(node) is None
-
-
-def _retry(retry: Node) -> Iterator[Problem]:
-    if not isinstance(retry, MappingNode):
-        if text_of(retry) not in ("", "~", "null", None):
-            yield retry, "`retry` takes `automatic` and `manual`, not a value"
-        return
-    if retry.fields and retry.get("automatic", "manual") is None:
-        yield next(iter(retry.fields.values())).key, "`retry` takes only `automatic` and `manual`"
-    automatic = retry.get("automatic")
-    for rule in automatic.items if isinstance(automatic, SequenceNode) else (automatic,):
-        if isinstance(rule, MappingNode):
-            yield from _rule(rule)
-
-
-def _rule(rule: MappingNode) -> Iterator[Problem]:
-    for status in scalars_of(rule.get("exit_status")):
-        number = whole_number(status)
-        if _is_no_number(status) and status.value != "*":
-            yield status, f"the exit status '{status.value}' is no number"
-    limit = rule.get("limit")
-    number = whole_number(limit)
-    if limit is not None and number is not None and not 0 <= number <= 10:
-        yield limit, f"a step is retried at most 10 times, never {number}"
-    for reason in scalars_of(rule.get("signal_reason")):
-        if reason.value not in _REASONS and "$" not in reason.value:
-            yield reason, f"'{reason.value}' is no signal reason of the agent"
+            for reason in scalars_of(rule.get("signal_reason")):
+                if reason.value not in _REASONS and "$" not in reason.value:
+                    said = f"'{reason.value}' is no signal reason of the agent"
+                    yield pipeline.violation(INVALID_VALUE, reason, said)
 
 
 # A file of CI that is no YAML: the upload or the workflow fails before its first step.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.checking_commands import (
     ASKING,
+    LINTERS,
     WORK,
     always_succeeds,
     is_check,
@@ -52,6 +53,7 @@ FAILURE_LOST: Final = LintRule(
         script("set -e\npytest tests && echo passed\ndocker stop server\n"),
         script("set -e\npytest a & first=$!\npytest b & second=$!\nwait $first $second\n"),
         script("make wheel\necho done\n"),
+        script("set -e\nmypy src || true\npytest tests\n"),
         script("set -e\ntrap 'docker stop server; exit 0' EXIT\npytest tests\n"),
     ),
     good=(
@@ -71,8 +73,6 @@ FAILURE_LOST: Final = LintRule(
         script("grep -q ready log || true\npytest --version\necho done\n"),
     ),
 )
-
-_LINTERS: Final = frozenset({"ruff", "mypy", "flake8", "pylint"})
 
 
 def failure_lost(program: ShellProgram) -> Iterator[Violation]:
@@ -124,7 +124,8 @@ def failure_lost(program: ShellProgram) -> Iterator[Violation]:
 def _severity(program: ShellProgram, decisive: ShellNode, fate: Fate) -> Severity | None:
     """A linter may be asked for advice, and what runs in the background may be a load."""
     waits = fate.by is not None and fate.by.word == "wait"
-    is_advice = program.words(decisive).name in _LINTERS
+    asked = program.words(decisive)
+    is_advice = not LINTERS.isdisjoint((asked.name, *asked.arguments))
     is_alone = fate.loss is Loss.BACKGROUND and not waits
     return Severity.WARNING if is_advice or is_alone else None
 

@@ -54,7 +54,7 @@ def test_a_violation_has_the_line_and_what_stands_there() -> None:
 
 
 def test_violations_come_in_the_order_of_the_lines() -> None:
-    steps = "  - {command: make, needs: a}\n  - {command: make, concurrency: 1}\n"
+    steps = "  - {command: make, needs: a}\n  - {command: make, artifact_path: x}\n"
 
     reading = check("steps:\n" + steps)
 
@@ -154,7 +154,6 @@ def test_an_action_of_many_steps_is_one_violation_with_all_its_places() -> None:
 # Which YAML files belong to CI, and who reads them.
 
 STEPS = "steps:\n  - command: make\n"
-RECORDS = 20 * "- key: a\n  link: b\n"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +169,6 @@ RECORDS = 20 * "- key: a\n  link: b\n"
         ("ci/other.YML", "a: b\n", True),
         (".gitlab-ci.yml", "a: b\n", True),
         ("release/pipeline.yml", STEPS, True),
-        ("perf-changelog.yaml", RECORDS, True),
-        ("perf-changelog.yaml", "# head\n---\n" + RECORDS, True),
-        ("charts/crd.yaml", "kind: List\n" + RECORDS, False),
         ("config.yaml", "steps: 20\n", False),
         (".buildkite/run.sh", STEPS, False),
     ],
@@ -385,10 +381,6 @@ def test_every_key_of_a_pipeline_is_known() -> None:
 )
 def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | None) -> None:
     assert nearest_key(written, COMMAND_KEYS) == meant
-
-
-def test_every_rule_about_pipelines_has_five_bad_spellings_and_a_good_one() -> None:
-    assert [rule.id for rule in RULES if len(rule.bad) < 5 or not rule.good] == []
 
 
 def test_every_example_of_a_pipeline_is_a_file_that_the_command_would_check() -> None:

@@ -11,6 +11,7 @@ from ci_doctor.lint.shell.shell_program import read_program
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.shell.waiting_rules import CURL_WITHOUT_FAIL, CURL_WITHOUT_TIME_LIMIT
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
+from ci_doctor.model.finding import Severity
 from tests.support.growth import assert_linear
 
 
@@ -53,6 +54,21 @@ def test_a_page_that_refuses_get_is_reported_but_not_repaired() -> None:
 
     assert violation.rule.id == "shell/curl-without-fail"
     assert violation.edits == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mypy src || true\n",
+        "python3 -m mypy src || true\n",
+        "ruff check . || echo no\n",
+        "uv run pylint a; true\n",
+    ],
+)
+def test_a_linter_whose_failure_is_dropped_is_a_warning(text: str) -> None:
+    (violation,) = reading_of(f"set +e\n{text}make\n").violations
+
+    assert (violation.rule.id, violation.severity) == ("shell/failure-lost", Severity.WARNING)
 
 
 def test_a_backslash_at_the_end_hides_nothing() -> None:
