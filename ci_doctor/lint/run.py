@@ -33,7 +33,6 @@ from ci_doctor.lint.source_files import (
     SourcePath,
     SourceText,
     kind_by_name,
-    matches,
     shell_of,
     started_programs,
 )
@@ -54,12 +53,12 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
     def pipeline(file: str, text: str) -> FileReading | None:
         nonlocal context
         from ci_doctor.lint.pipelines.check import check_pipeline
-        from ci_doctor.lint.pipelines.pipeline_file import is_pipeline
+        from ci_doctor.lint.pipelines.pipeline_file import PipelineContext, is_pipeline
 
         if not is_pipeline(file, text):
             return None
         if context is None:
-            context = _context(tree, texts, pipelines)
+            context = PipelineContext(read=texts.read, others=pipelines)
         return check_pipeline(file, text, context)
 
     def python(file: str, text: str) -> FileReading | None:
@@ -80,26 +79,6 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
         return check_consistency(files, whole=whole)
 
     return Readers(shell=shell, pipeline=pipeline, python=python, consistency=consistency)
-
-
-def _context(
-    tree: LintTree,
-    texts: RepositoryTexts,
-    pipelines: "RepositoryPipelines",
-) -> "PipelineContext":
-    from ci_doctor.lint.pipelines.pipeline_file import PipelineContext
-
-    def has_match(pattern: str) -> bool | None:
-        # Without a repository nobody knows all of its files.
-        if tree.listed is None:
-            return None
-        return any(matches(pattern, name) for name in tree.listed())
-
-    return PipelineContext(
-        matches=has_match,
-        read=texts.read,
-        others=pipelines,
-    )
 
 
 class RepositoryPipelines(Mapping[str, str]):

@@ -101,12 +101,10 @@ def _unknown(_name: str) -> None:
 class PipelineContext(Struct, frozen=True, kw_only=True):
     """The repository around a pipeline.
 
-    matches: whether a glob (`*`, `**`, `?`,
-    `[…]`, `{a,b}`), relative to the root, matches a file; None if that is not known. read: the text of a file, or None. others:
-    the texts of the repository's other pipelines, by file.
+    read: the text of a file by its path from the root, or None. others: the texts of the
+    repository's other pipelines, by file.
     """
 
-    matches: Callable[[str], bool | None] = _unknown
     read: Callable[[str], str | None] = _unknown
     others: Mapping[str, str] = {}
 

@@ -391,8 +391,7 @@ def stale_status(program: ShellProgram) -> Iterator[Violation]:
         name = named(program, writer)
         meant = _meant(program, before)
         # In a branch, and behind a bare `wait`, the status before is the one that decides.
-        outer = statement.parent
-        is_handler = statement.word in ("exit", "return") and outer is not None and _handles(outer)
+        is_handler = statement.word in ("exit", "return") and _handles(program, statement, before)
         if meant or is_handler or writer.word == "wait":
             yield violation(
                 program,
@@ -437,14 +436,26 @@ def _meant(program: ShellProgram, before: list[ShellNode]) -> str:
     return ""
 
 
-def _handles(outer: ShellNode) -> bool:
-    """Whether it is a branch of an `if`, or a group behind `||`."""
+def _handles(program: ShellProgram, statement: ShellNode, before: list[ShellNode]) -> bool:
+    """Whether a branch after a test, or a group behind `||`, says something and then ends with `$?`."""
+    outer = statement.parent
+    if outer is None or not all(
+        each.kind in (NodeKind.TEST, NodeKind.NEGATION)
+        if each.is_condition
+        else always_succeeds(program, each)
+        for each in before
+    ):
+        return False
     if outer.kind in (NodeKind.IF, NodeKind.ELSE, NodeKind.ELIF):
         return True
     whole = outer.parent
-    if outer.kind not in (NodeKind.GROUP, NodeKind.SUBSHELL) or whole is None:
-        return False
-    return whole.kind is NodeKind.AND_OR and whole.children[0] is not outer
+    is_group = outer.kind in (NodeKind.GROUP, NodeKind.SUBSHELL) and whole is not None
+    return (
+        is_group
+        and whole is not None
+        and whole.kind is NodeKind.AND_OR
+        and whole.children[0] is not outer
+    )
 
 
 RULES: Final = (

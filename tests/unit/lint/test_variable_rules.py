@@ -3,8 +3,7 @@
 
 import pytest
 
-from ci_doctor.lint.repository_files import RepositoryFiles, set_variables
-from ci_doctor.lint.variable_rules import check_consistency
+from ci_doctor.lint.variable_rules import RepositoryFiles, check_consistency, set_variables
 
 READS = "import os\n" + "".join(
     f'{name} = os.environ.get("ENGINE_{name}", "1")\n' for name in ("SIZE", "PORT", "LEVEL")
