@@ -291,7 +291,7 @@ def app_candidate(
     if home is None:
         return None
     file, directory = home
-    notes = ()
+    notes: tuple[str, ...] = ()
     if "--reload" in arguments:
         arguments.remove("--reload")
         notes = ("without --reload, which starts it again when a file changes",)
