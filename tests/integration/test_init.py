@@ -248,7 +248,6 @@ def test_a_folder_that_is_none_of_the_repository_is_named_and_all_else_is_writte
     assert list(outside.iterdir()) == []
 
 
-
 def test_files_of_every_kind_are_read_or_named(tmp_path: Path) -> None:
     (tmp_path / "latin.sh").write_bytes(b"# caf\xe9\nvllm serve acme/a --port 1\n")
     (tmp_path / "dos.sh").write_bytes(b"vllm serve acme/b \\\r\n  --seed 1 --port 2\r\n")
