@@ -52,11 +52,10 @@ class MappingNode(Struct, eq=False, kw_only=True):
     """A mapping.
 
     fields: by key; of a key that stands there twice, the last one, as most readers take it. Merged
-    keys yield to own ones. repeated: each key that stands there again, with the first one.
+    keys yield to own ones.
     """
 
     fields: dict[str, Field]
-    repeated: list[tuple[Field, Field]]
     tag: str | None
     line: int
     end_line: int = 0
@@ -311,7 +310,7 @@ class _Composer:
         tag = event.tag if event.tag != "!" else None
         node: MappingNode | SequenceNode
         if kind == "MappingStartEvent":
-            node = MappingNode(fields={}, repeated=[], tag=tag, line=line)
+            node = MappingNode(fields={}, tag=tag, line=line)
         else:
             node = SequenceNode(items=[], tag=tag, line=line)
         if event.anchor is not None:
@@ -372,7 +371,4 @@ def _add(mapping: MappingNode, field: Field, merges: list[Node]) -> None:
     if name == "<<" and not field.key.style:
         merges.append(field.value)
         return
-    before = mapping.fields.get(name)
-    if before is not None:
-        mapping.repeated.append((before, field))
     mapping.fields[name] = field

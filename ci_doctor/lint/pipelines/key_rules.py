@@ -23,7 +23,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     command_texts,
     job_steps,
     nearest_key,
-    workflow,
 )
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.yaml import (
@@ -35,62 +34,8 @@ from ci_doctor.syntax.yaml import (
     items_of,
     mapping_of,
     scalars_of,
-    text_of,
-    walk,
     whole_number,
 )
-
-DUPLICATE_KEY: Final = LintRule(
-    rule=Rule(
-        id="pipeline/duplicate-key",
-        severity=Severity.ERROR,
-        meaning="A key stands twice in one mapping. Some readers refuse the file, others drop the first value without a word.",
-        remedy="Keep one of the two, or merge their values.",
-    ),
-    bad=(
-        buildkite(
-            """
-            steps:
-              - label: tests
-                command: make test
-                command: make lint
-            """
-        ),
-        buildkite("env:\n  A: '1'\n  A: '2'\nsteps:\n  - command: make\n"),
-        buildkite("steps:\n  - {command: make, timeout_in_minutes: 5, timeout_in_minutes: 50}\n"),
-        buildkite('steps:\n  - command: make\n    "command": make all\n'),
-        job_steps("- run: make\n  env:\n    CI: '1'\n  env:\n    MODE: fast\n"),
-        workflow("runs-on: ubuntu-24.04\nsteps:\n- run: make\nruns-on: ubuntu-22.04\n"),
-    ),
-    good=(
-        buildkite("steps:\n  - command: [make test, make lint]\n"),
-        buildkite("x: &x {A: '1'}\nenv:\n  <<: *x\n  A: '2'\nsteps:\n  - command: make\n"),
-        buildkite("steps:\n  - command: make\n  - command: make\n"),
-    ),
-)
-
-
-def duplicate_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Each key that stands again, at its second place."""
-    for document in pipeline.documents:
-        for node in walk(document):
-            if isinstance(node, MappingNode):
-                for first, again in node.repeated:
-                    yield _hidden_value(pipeline, first, again)
-
-
-def _hidden_value(pipeline: PipelineFile, first: Field, again: Field) -> Violation:
-    name = again.key.value
-    same = text_of(first.value) is not None and text_of(first.value) == text_of(again.value)
-    ending = "with the same value" if same else f"and hides the value of line {first.key.line}"
-    return pipeline.violation(
-        DUPLICATE_KEY,
-        again.key,
-        f"the key '{name}' stands again in this mapping, {ending}",
-        severity=Severity.WARNING if same else None,
-        related=(first.key,),
-    )
-
 
 # A key of a Buildkite step that the agent does not know. Keys of GitHub are the business of actionlint.
 
@@ -410,7 +355,6 @@ def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
 
 
 RULES: Final = (
-    (DUPLICATE_KEY, duplicate_key),
     (UNKNOWN_KEY, unknown_key),
     (INVALID_VALUE, invalid_value),
     (LOST_AT_UPLOAD, lost_at_upload),

@@ -343,7 +343,7 @@ def root_of(documents: tuple[Node, ...]) -> MappingNode | None:
             end=0,
         )
         fields = {"steps": Field(key, first)}
-        return MappingNode(fields=fields, repeated=[], tag=None, line=first.line)
+        return MappingNode(fields=fields, tag=None, line=first.line)
     return first if isinstance(first, MappingNode) else None
 
 
@@ -406,7 +406,7 @@ def _buildkite_steps(
                 }
                 fields.update(other.fields)
                 both = MappingNode(
-                    fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
+                    fields=fields, tag=None, line=other.line, end_line=other.end_line
                 )
                 yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
 
