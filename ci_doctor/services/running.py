@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
@@ -343,8 +344,8 @@ class RunningGroup:
                         directory=filled.cwd,
                         output=output.fileno(),
                     )
-            except OSError as error:
-                why = error.strerror or error
+            except (OSError, InfraError) as error:
+                why = getattr(error, "strerror", None) or error
                 self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
 
     def _report_killed(self, result: StopResult) -> None:
