@@ -27,7 +27,7 @@ from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import FollowFacts
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.growing import FileWatch, GrowingFile
+from ci_doctor.system.files.growing import POLL_S, GrowingFile
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -54,20 +54,15 @@ async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
     this is noticed only if it is shorter than what was read before. A line without a newline is
     handed out when it is finished, or in pieces with one number once it exceeds 64 KiB.
     """
-    changed = asyncio.Event()
     logs = [_GrowingLog(path) for path in paths]
-    watches = [FileWatch(path, changed.set) for path in paths]
     try:
         while True:
-            changed.clear()
             for index, log in enumerate(logs):
                 for lines in log.new_lines():
                     yield NewLines(log=index, lines=lines)
                     await asyncio.sleep(0)
-            await changed.wait()
+            await asyncio.sleep(POLL_S)
     finally:
-        for watch in watches:
-            watch.close()
         for log in logs:
             log.file.close()
 
