@@ -102,22 +102,29 @@ async def ask(
     async for event in _events(state, reader):
         if isinstance(event, h11.Data):
             body += event.data
-        # An interim response (RFC 9110, 15.2): the final one follows it. After 101 h11 is paused
-        # for good: the server speaks another protocol.
         elif isinstance(event, h11.Response | h11.InformationalResponse):
             status = int(event.status_code)
-            if status < 200 and status != 101:
-                continue
-        else:
+        # An interim response (RFC 9110, 15.2): the final one follows it. After 101 h11 is paused
+        # for good: the server speaks another protocol.
+        is_interim = status < 200 and status != 101
+        if not is_interim and (
+            not probe.accepts(status)
+            or probe.body is None
+            or len(body) >= _LARGEST_BODY
+            or isinstance(event, h11.EndOfMessage)
+        ):
             break
-        if not probe.accepts(status) or probe.body is None or len(body) >= _LARGEST_BODY:
-            break
+    return _lack(probe, status, bytes(body[:_LARGEST_BODY]))
+
+
+def _lack(probe: ReadinessProbe, status: int, body: bytes) -> str | None:
+    """None if an answer is what `probe` wants, else what it is."""
     if not probe.accepts(status):
         # Everybody expects a 2xx; only what was configured needs to be repeated.
         if probe.status == ("2xx",):
             return f"HTTP status {status}"
         return f"HTTP status {status}, and not {' or '.join(probe.status)}"
-    text = bytes(body[:_LARGEST_BODY]).decode(errors="replace")
+    text = body.decode(errors="replace")
     if probe.body is None or re.search(probe.body, text, re.MULTILINE):
         return None
     return f"the body does not match /{probe.body}/: {_shown(text)}"
