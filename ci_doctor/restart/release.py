@@ -164,8 +164,7 @@ class Release:
         """What the service has left, and what may be another job's."""
         if not self._checks_memory:
             return (), ()
-        living = self._group.tree.living()
-        left, unknown = self._group.ledger.unused_memory(self._service.name, living)
+        left, unknown = self._group.ledger.unused_memory(self._service.name)
         # With several services it is even less clear whose such a file is.
         if len(self._group.services) > 1:
             return left, ()
