@@ -134,32 +134,27 @@ class LeakLedger:
             if held is not None:
                 self._note(service, process, held)
 
-    def unused_memory(self, service: str) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
-        """New shared memory that takes 1 MiB or more and that no process of the machine uses now.
-
-        That is what `service` held, made or named; then what is of an unknown owner, as bytes by path.
-        """
+    def unused_memory(self, service: str) -> tuple[LeftThing, ...]:
+        """New shared memory of 1 MiB or more that `service` held, made or named, and nobody uses."""
         now = snapshot([SHARED_MEMORY])
         sizes = {path: taken_by(path) for path in sorted(self._new(now))}
         sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
         used = set(sizes)  # what nobody can tell of is not held against anybody
         with contextlib.suppress(OSError):
             used = set(in_use(used))
-        left, unknown = [], {}
+        left = []
         for path in sizes.keys() - used:
             owners = self._makers_of(path)
             if service in owners:
                 why = {service: owners[service]}
                 left.append(_thing(_kind(path, 0), path, why, sizes[path]))
-            elif not owners and _is_own(path):
-                unknown[path] = sizes[path]
         for key, segment in now.objects.items():
             is_new = segment.kind is LeftKind.SYSV_SHARED_MEMORY and key not in self._before.objects
             if is_new and not segment.attached and segment.taken >= _LEAST_MEMORY:
                 makers = self._makers_by(segment.pids, f"{segment.kind} of pid")
                 if service in makers:
                     left.append(_thing(segment.kind, str(segment.id), makers, segment.taken))
-        return tuple(left), unknown
+        return tuple(left)
 
     def _makers_of(self, path: str) -> dict[str, str]:
         """The services of a path, each with the reason: those seen with it, else those it names."""
@@ -352,12 +347,6 @@ def _kind(path: str, mode: int) -> LeftKind:
     if name.startswith("sem."):
         return LeftKind.SEMAPHORE
     return LeftKind.SHARED_MEMORY
-
-
-def _is_own(path: str) -> bool:
-    with contextlib.suppress(OSError):
-        return os.lstat(path).st_uid == os.getuid()
-    return False
 
 
 def _inode(path: str) -> int | None:
