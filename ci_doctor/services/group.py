@@ -184,10 +184,7 @@ async def _start_all(
     """Returns when all are ready or one has failed; what a start raises is raised."""
     deadline = None if context.limit_s is None else clock.now() + context.limit_s
     filled = {name: fill_spec(specs[name], context, group.ports, name) for name in order}
-    # Before anything is started: a fixed port with an owner makes every start futile.
-    limits = {name: _time_limit(group, specs[name], deadline) for name in order}
-    failures = (cannot_start(name, specs[name], filled[name], limits[name]) for name in order)
-    failed = next(filter(None, failures), None)
+    failed = _failed_before(group, specs, filled, deadline)
     if failed is not None:
         group.fail(failed)
         return
@@ -215,6 +212,20 @@ async def _start_all(
     for started in await before_death(group.death, *map(start_first, order)):
         if not started.cancelled():
             started.result()
+
+
+def _failed_before(
+    group: RunningGroup,
+    specs: Mapping[str, ServiceSpec],
+    filled: Mapping[str, FilledSpec],
+    deadline: float | None,
+) -> ServiceFailure | None:
+    """Why it is futile to start anything: a fixed port has an owner, or no time is left."""
+    for name, each in filled.items():
+        failed = cannot_start(name, specs[name], each, _time_limit(group, specs[name], deadline))
+        if failed is not None:
+            return failed
+    return None
 
 
 def _time_limit(group: RunningGroup, spec: ServiceSpec, deadline: float | None) -> BusyTimeout:
