@@ -183,15 +183,10 @@ async def _start_all(
 ) -> None:
     """Returns when all are ready or one has failed; what a start raises is raised."""
     deadline = None if context.limit_s is None else clock.now() + context.limit_s
-    filled = {name: fill_spec(specs[name], context, group.ports, name) for name in order}
-    failed = _failed_before(group, specs, filled, deadline)
+    failed = _prepare(group, specs, context, deadline)
     if failed is not None:
         group.fail(failed)
         return
-    group.ledger = _ledger(specs, filled, context)
-    # Before the first start, because what the services take is the difference.
-    if any("gpu-memory" in specs[name].released for name in order):
-        group.gpu_memory_before = read_gpu_memory()
     ready = {name: asyncio.Event() for name in order}
 
     async def start(name: str, deadline: float | None = None) -> None:
@@ -214,17 +209,25 @@ async def _start_all(
             started.result()
 
 
-def _failed_before(
+def _prepare(
     group: RunningGroup,
     specs: Mapping[str, ServiceSpec],
-    filled: Mapping[str, FilledSpec],
+    context: LaunchContext,
     deadline: float | None,
 ) -> ServiceFailure | None:
-    """Why it is futile to start anything: a fixed port has an owner, or no time is left."""
+    """Look at the machine before the first start; why it is futile to start anything.
+
+    A fixed port has an owner, or no time is left.
+    """
+    filled = {name: fill_spec(specs[name], context, group.ports, name) for name in group.names}
     for name, each in filled.items():
         failed = cannot_start(name, specs[name], each, _time_limit(group, specs[name], deadline))
         if failed is not None:
             return failed
+    group.ledger = _ledger(specs, filled, context)
+    # What the services take is the difference.
+    if any("gpu-memory" in specs[name].released for name in filled):
+        group.gpu_memory_before = read_gpu_memory()
     return None
 
 
