@@ -57,7 +57,7 @@ async def start_service(
         group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
         return
     # Only after a good answer, because looking through all sockets of the machine is slow.
-    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree)
+    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree.living)
     if owner is not None:
         group.fail(failure_cause.answered_by_another(instance.subject(clock.now()), owner))
         return

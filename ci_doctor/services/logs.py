@@ -115,23 +115,11 @@ class LogWatch:
             return False
         if size - self._file.offset > most_behind:
             self._skip_to(size - _NEWEST_BYTES)
-        # Freed parts read as zeros, gigabytes of them.
-        end = self._end_of_data(size)
         if self._file.descriptor < 0:  # `on_skipped` has closed this watch
             return False
-        piece = self._file.read(min(TURN_BYTES, end - self._file.offset))
+        piece = self._file.read(TURN_BYTES)
         self._take(piece)
         return bool(piece)
-
-    def _end_of_data(self, size: int) -> int:
-        """Where the data from here on ends; a freed middle that begins here is skipped first."""
-        try:
-            data = os.lseek(self._file.descriptor, self._file.offset, os.SEEK_DATA)
-            if data > self._file.offset:
-                self._skip_to(data)
-            return os.lseek(self._file.descriptor, data, os.SEEK_HOLE)
-        except OSError:  # ENXIO: only a freed part follows, or the end (lseek(2))
-            return size
 
     def _skip_to(self, offset: int) -> None:
         """Go on there: the line that was begun ends, and a rest of another counts as a line."""

@@ -229,23 +229,19 @@ def _run(channel: int) -> subprocess.Popen[bytes]:
 _START_S = 30.0  # a cold file system under a loaded machine
 
 
-def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
+def begin() -> tuple[int, GuardianConnection]:
     """A guardian that is ready: its pid, and our connection to it.
 
-    One that is killed before it is ready is started again, up to `attempts` in all. Raises
-    InfraError if there is none then.
+    Raises InfraError if the machine does not let us have one.
     """
     process, wire = launch()
     connection = GuardianConnection(process, wire)
     try:
         (_, refused), _ = connection.answer(READY, _START_S)
     except BaseException as error:
-        was_killed = connection.gone and (process.wait() or 0) < 0
         connection.lose()
         if not isinstance(error, InfraError):
             raise
-        if was_killed and attempts > 1:
-            return begin(attempts - 1)
         how = describe_exit(connection.returncode or 0)
         raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
     if refused:
