@@ -112,7 +112,6 @@ class InitFacts(Facts, frozen=True, kw_only=True):
     files_unread: list[str]
     pipelines: list[str]
     workflows: list[str]
-    tests: list[str]
     queues: list[str]
     commands: int
     servers: list[InitServer]
