@@ -2,7 +2,7 @@
 """Reads the configuration and whether there is a GPU driver: the `[correctness]` section as the plan of a run."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,24 @@ def arm_plan(
 ) -> ArmPlan:
     """The plan of one arm; `specs` are the configured services. Raises UsageError."""
     chosen = settings.arm(arm)
-    _check_alternatives(arm, chosen, loaded)
     names = chosen.services
+    if not (names or chosen.command):
+        raise UsageError(
+            f"the {arm} is missing: nothing says how to start it",
+            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
+        )
+    if names and chosen.command:
+        where = loaded.where("correctness", arm.value)
+        raise UsageError(
+            f"{where}: the {arm} has both `services` and `command`", hint="keep one of them"
+        )
+    reset = chosen.reset or settings.reset
+    if reset is not None and not _PATH.fullmatch(reset):
+        where = loaded.where("correctness", arm.value, "reset")
+        raise UsageError(
+            f"{where}: `{reset}` is not the path of a URL",
+            hint='write reset = "/reset_prefix_cache"',
+        )
     if chosen.command:
         # The service bears the name of the arm, which cannot clash: it is the only one.
         specs = {arm.value: ServiceSpec(command=chosen.command)}
@@ -113,38 +129,26 @@ def arm_plan(
     return ArmPlan(
         specs=own_specs,
         names=tuple(names),
-        proof=_checked_proof(arm, chosen, names, loaded),
-        reset=_checked_reset(arm, chosen.reset or settings.reset, loaded),
+        proof=tuple(_checked_proof(arm, chosen, names, loaded)),
+        reset=reset,
     )
-
-
-def _check_alternatives(arm: Arm, chosen: ArmSettings, loaded: Config) -> None:
-    """Exactly one of `services` and `command` must be there. Raises UsageError."""
-    if not (chosen.services or chosen.command):
-        raise UsageError(
-            f"the {arm} is missing: nothing says how to start it",
-            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
-        )
-    if chosen.services and chosen.command:
-        where = loaded.where("correctness", arm.value)
-        raise UsageError(
-            f"{where}: the {arm} has both `services` and `command`", hint="keep one of them"
-        )
 
 
 def _checked_proof(
     arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config
-) -> tuple[Proof, ...]:
+) -> Iterator[Proof]:
+    """The proofs of an arm, with `metric` as a name alone: `hits{kind="hit"}` names labels too."""
     where = loaded.where("correctness", arm.value, "proof")
-    proofs = []
     for proof in chosen.proof:
         if (proof.metric is None) == (proof.log is None):
             raise UsageError(
                 f"{where}: a proof has either `metric` or `log`",
                 hint='write { metric = "…", above = 0 }',
             )
-        if proof.at_start and proof.log is None:
-            raise UsageError(f"{where}: `at_start` is about a `log`: a counter has to rise")
+        wrong = "at_start" if proof.at_start and proof.log is None else ""
+        wrong = wrong or ("labels" if proof.labels and proof.metric is None else "")
+        if wrong:
+            raise UsageError(f"{where}: `{wrong}` does not belong there", hint=f"remove `{wrong}`")
         if proof.service is not None and proof.service not in names:
             raise UsageError(
                 f"{where}: the {arm} starts no service `{proof.service}`",
@@ -152,34 +156,13 @@ def _checked_proof(
             )
         try:
             re.compile(proof.log or "")
+            name, labels = parse_selector(proof.metric) if proof.metric else (None, {})
         except re.error as error:
             raise UsageError(f"{where}: /{proof.log}/ is no regular expression: {error}") from error
-        proofs.append(_with_labels(proof, where))
-    return tuple(proofs)
-
-
-def _with_labels(proof: Proof, where: str) -> Proof:
-    """A proof whose `metric` is a name alone: `hits{kind="hit"}` names labels too."""
-    if proof.metric is None:
-        if proof.labels:
-            raise UsageError(f"{where}: `labels` belong to a `metric`", hint="remove `labels`")
-        return proof
-    try:
-        name, labels = parse_selector(proof.metric)
-    except ValueError as error:
-        hint = """write { metric = "hits", labels = { kind = "hit" } }"""
-        raise UsageError(f"{where}: {error}", hint=hint) from error
-    return structs.replace(proof, metric=name, labels={**labels, **proof.labels})
-
-
-def _checked_reset(arm: Arm, reset: str | None, loaded: Config) -> str | None:
-    if reset is not None and not _PATH.fullmatch(reset):
-        where = loaded.where("correctness", arm.value, "reset")
-        raise UsageError(
-            f"{where}: `{reset}` is not the path of a URL",
-            hint='write reset = "/reset_prefix_cache"',
-        )
-    return reset
+        except ValueError as error:
+            hint = """write { metric = "hits", labels = { kind = "hit" } }"""
+            raise UsageError(f"{where}: {error}", hint=hint) from error
+        yield structs.replace(proof, metric=name, labels={**labels, **proof.labels})
 
 
 def _spec(
@@ -247,7 +230,6 @@ def rules(settings: CorrectnessSettings) -> Rules:
     At least as many candidate starts are made as must answer before a pass. If those leave no
     regression to be decided within `max_starts`, more starts are allowed (see `widening`).
     """
-    _check_limits(settings)
     chosen = Rules(
         retries=max(settings.retries, settings.min_candidate_starts),
         alpha=settings.alpha,
@@ -259,8 +241,15 @@ def rules(settings: CorrectnessSettings) -> Rules:
         seed=settings.seed or 0,
         evidence=settings.evidence,
     )
+    # This policy makes `retries` pairs, and no test.
     if settings.policy is Policy.ANY:
         return chosen
+    if settings.max_starts < FEWEST_STARTS:
+        raise UsageError(
+            f"max_starts: with {settings.max_starts} starts no regression can be declared, "
+            f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
+            hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
+        )
     try:
         # Not beside an archive: whether it holds anything is not known yet, and it needs fewer.
         return widened(chosen, archived=False)
@@ -278,18 +267,6 @@ def widening(settings: CorrectnessSettings, made: Rules) -> str | None:
         f"max_starts is raised from {settings.max_starts} to {made.max_starts}: with {first}, "
         "fewer starts can decide no regression"
     )
-
-
-def _check_limits(settings: CorrectnessSettings) -> None:
-    # This policy makes `retries` pairs, and no test.
-    if settings.policy is Policy.ANY:
-        return
-    if settings.max_starts < FEWEST_STARTS:
-        raise UsageError(
-            f"max_starts: with {settings.max_starts} starts no regression can be declared, "
-            f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
-            hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
-        )
 
 
 def _check_services(made: ExperimentPlan) -> None:

@@ -28,7 +28,6 @@ from ci_doctor.correctness.settings import (
     Policy,
 )
 from ci_doctor.correctness.verdict.looks import widened
-from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
@@ -140,35 +139,6 @@ def _is_greedy(request: Request) -> bool:
     )
 
 
-def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
-    """A warning if the arms run under different determinism variables.
-
-    Then the variables are part of what is compared.
-    """
-    # Inherited variables count: one arm may merely repeat what both inherit.
-    baseline, candidate = (
-        {
-            **plan.environment,
-            **{key: value for name in arm.names for key, value in arm.specs[name].env.items()},
-        }
-        for arm in (plan.arms[each] for each in Arm)
-    )
-    names = differing(baseline, candidate)
-    if not names:
-        return ()
-    lines = [
-        f"{name}: {baseline.get(name, 'unset')!r} against {candidate.get(name, 'unset')!r}"
-        for name in names
-    ]
-    return (
-        rules.DIFFERENT_DETERMINISM.finding(
-            f"the arms run under different determinism variables: {', '.join(names)}",
-            evidence=(Evidence(excerpt="\n".join(lines)),),
-            remedy=rules.DIFFERENT_DETERMINISM.remedy,
-        ),
-    )
-
-
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
     """An experiment that can start.
 
@@ -251,7 +221,6 @@ def prepare(
         pace=Pace(rules=rules, archived=is_archived, began=made.started, deadline=made.deadline),
         findings=(
             *sampling_findings(made.requests, file),
-            *determinism_findings(made),
             *(archive.findings() if archive else ()),
         ),
         notes=tuple(_notes(settings, made, budget_note, archive)),

@@ -81,9 +81,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
-    further = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
-    step = ShellCommand(f"# {further.cost}\n{further.command}")
-    return _let_through(prepared, replace(decision, settle=str(further), step=step))
+    cost, command = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
+    step = ShellCommand(f"# {cost}\n{command}")
+    return _let_through(prepared, replace(decision, settle=f"{cost}: {command}", step=step))
 
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:

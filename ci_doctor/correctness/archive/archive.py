@@ -21,7 +21,6 @@ from msgspec import Struct
 from ci_doctor.correctness.archive.archived_start import (
     ArchivedFile,
     ArchivedStart,
-    BuildOrigin,
     NotAnArchiveError,
     archived_bytes,
     for_others,
@@ -78,7 +77,7 @@ class ArchiveMatches(Struct, frozen=True, kw_only=True):
     @property
     def unknown_builds(self) -> int:
         """How many of the starts name no build."""
-        return sum(file.start.origin is None for file in self.starts)
+        return sum(file.start.build_id is None for file in self.starts)
 
 
 class Archive:
@@ -144,13 +143,13 @@ class Archive:
         lines: Iterable[bytes],
         *,
         build: str,
-        origin: BuildOrigin | None = None,
+        origin: tuple[str | None, str | None] = (None, None),
         recorded_at: str | None = None,
     ) -> Path:
         """Archive one baseline start. Returns its file, relative to an object store.
 
         `lines` are those of the run's samples file, without secrets. `build` names the build in
-        words, and `origin` identifies it; `recorded_at` is RFC 3339, now by default. Raises
+        words, `origin` are its identity and its commit; `recorded_at` is RFC 3339, now by default. Raises
         ValueError for an `unfit` start or one with missing samples, and UsageError if the archive
         cannot be written.
         """
@@ -161,7 +160,8 @@ class Archive:
             identity=identity,
             recorded_at=when,
             build=build,
-            origin=origin,
+            build_id=origin[0],
+            commit=origin[1],
             passes=max(map(len, result.digests.values())),
             result=for_others(recordable(result, self._redactor), result),
         )

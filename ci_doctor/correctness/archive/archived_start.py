@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and makes the file of one archived start, and refuses one that is damaged.
 
-The file is gzip of two members. The first member is one line with all that a comparison needs. The
-second holds the samples as they were written, and is read only to show an answer. `zcat` prints
-both. Each member has gzip's own checksum. The first line holds the size and the checksum of the
-second member: a file that was cut short or changed is detected without unpacking it.
+The file is gzip of one line with all that a comparison needs, and of the samples as they were written,
+which are read only to show an answer. By gzip's own checksum a file is detected that was cut short or
+changed.
 """
 
 import gzip
-import io
 import json
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +24,7 @@ from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import SamplePosition, is_valid, read_line
 from ci_doctor.correctness.results import StartResult, decoded, encoded, with_answers
 from ci_doctor.correctness.settings import AnswerLevel, Arm, ExperimentPlan
-from ci_doctor.correctness.tally import PassDigests, outcome
+from ci_doctor.correctness.tally import outcome
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.looks import AnswerLooks
@@ -37,41 +35,6 @@ from ci_doctor.model.service import StopResult
 
 # BUILDKITE_COMMIT may also be `HEAD`, or a branch, of a build that was started by hand.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-
-class BuildOrigin(Struct, frozen=True, kw_only=True):
-    """The build that made archived starts.
-
-    `id` is common to the starts of one build and to no others: Buildkite's id of the build, or host
-    and run elsewhere. Jobs of one build and their retries are one build. `commit` is the build's,
-    in full hexadecimal digits, or None if unknown.
-    """
-
-    id: str
-    number: int | None = None
-    job: str | None = None
-    commit: str | None = None
-
-
-def build_origin(job: JobEnvironment | None, run: str, commit: str | None) -> BuildOrigin:
-    """The origin of starts that this `job` made.
-
-    `run` identifies a run outside Buildkite. `commit` is the one that is checked out; the job's own
-    goes before it.
-    """
-    checked_out = _hexadecimal(commit)
-    if job is None:
-        return BuildOrigin(id=run, commit=checked_out)
-    return BuildOrigin(
-        id=job.build_id or job.job_id,
-        number=job.build_number,
-        job=job.job_id,
-        commit=_hexadecimal(job.commit) or checked_out,
-    )
-
-
-def _hexadecimal(commit: str | None) -> str | None:
-    return commit if commit is not None and _COMMIT.fullmatch(commit) else None
 
 
 def build_of(environ: Mapping[str, str]) -> str:
@@ -92,32 +55,34 @@ def build_of(environ: Mapping[str, str]) -> str:
     return text
 
 
-def origin_of_run(plan: ExperimentPlan, commit: str | None) -> BuildOrigin | None:
-    """The build that makes the starts of `plan`; `commit` is the one that is checked out.
+def origin_of_run(plan: ExperimentPlan, commit: str | None) -> tuple[str | None, str | None]:
+    """What identifies the build that makes the starts of `plan`, and its commit; None is unknown.
 
-    A resumed run is the same as before. None if the run is not described in the report directory:
-    a start of an unknown build is better than a run that ends with an error after its verdict.
+    That is common to the starts of one build and to no others: Buildkite's id of the build, or host
+    and time elsewhere. Jobs of one build, their retries and resumed runs are one build. `commit` is the one that is
+    checked out; the job's own goes before it, if it has all its digits.
     """
     job = JobEnvironment.from_environ(plan.environment)
+    if job is not None:
+        is_whole = job.commit is not None and _COMMIT.fullmatch(job.commit) is not None
+        return job.build_id or job.job_id, job.commit if is_whole else commit
     try:
-        started_at = read_run(plan.directory).started_at
+        return f"{os.uname().nodename} {read_run(plan.directory).started_at}", commit
     except UsageError:
-        return None
-    return build_origin(job, f"{os.uname().nodename} {started_at}", commit)
+        # A start of an unknown build is better than a run that ends with an error after its verdict.
+        return None, commit
 
 
 # --- the file of one archived start ---
 
 # The outcomes of everything follow from the digests.
 _KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)
-FORMAT = "ci-doctor archived start, 3"
+FORMAT = "ci-doctor archived start, 4"
 # 1,000 requests in two passes take half a megabyte.
 _LINE_LIMIT = 256 << 20
 _CHUNK = 1 << 20
 # The fastest: a higher level saves a few per cent of samples, which are mostly unique text.
 _LEVEL = 1
-# zlib's number for "gzip framing, the largest window".
-_GZIP = 31
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -129,25 +94,20 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     """A baseline start of an earlier build: the first line of its file.
 
     `result` answered every request in so many `passes`. `places` leads from a digest to offset and
-    length of its sample behind this line. `bytes` and `crc` are of the second member. `build` names
-    the build in words, `origin` identifies it if it is known.
+    length of its sample behind this line, and `bytes` counts what stands there. `build` names the
+    build in words, `build_id` identifies it if it is known.
     """
 
     format: str = FORMAT
     identity: Identity
     recorded_at: str
     build: str
-    origin: BuildOrigin | None = None
+    build_id: str | None = None
+    commit: str | None = None
     passes: int
     result: StartResult
     places: dict[str, tuple[int, int]] = {}
     bytes: int = 0
-    crc: int = 0
-
-    @property
-    def build_id(self) -> str | None:
-        """What identifies the build; None if that is unknown."""
-        return self.origin.id if self.origin else None
 
     def numbered(self, number: int) -> "ArchivedStart":
         """The same as the start of an experiment, named `a1`."""
@@ -193,7 +153,6 @@ def for_others(record: StartResult, result: StartResult) -> StartResult:
         start=start,
         services=(),
         stopped=StopResult(duration_s=0.0),
-        cached=None,
         proof=(),
         shared=SharedUse(),
     )
@@ -211,49 +170,47 @@ def archived_bytes(start: ArchivedStart, lines: Iterable[bytes]) -> bytes:
     }
     places: dict[str, tuple[int, int]] = {}
     offset = 0
-    member = io.BytesIO()
-    # No name and no time: the same samples give the same bytes.
-    with gzip.GzipFile("", fileobj=member, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
-        for line in lines:
-            sample = read_line(line)
-            key = (sample.id, sample.pass_)
-            is_own = sample.arm == Arm.BASELINE and sample.start == result.start.number
-            if key not in missing or not is_own:
-                continue
-            # The digest in the line may be right and the answer behind it damaged.
-            if sample.digest == result.digests[sample.id][sample.pass_] and is_valid(sample):
-                missing.discard(key)
-                places.setdefault(str(sample.digest), (offset, len(line)))
-                offset += packed.write(line)
+    samples: list[bytes] = []
+    for line in lines:
+        sample = read_line(line)
+        key = (sample.id, sample.pass_)
+        is_own = sample.arm == Arm.BASELINE and sample.start == result.start.number
+        if key not in missing or not is_own:
+            continue
+        # The digest in the line may be right and the answer behind it damaged.
+        if sample.digest == result.digests[sample.id][sample.pass_] and is_valid(sample):
+            missing.discard(key)
+            places.setdefault(str(sample.digest), (offset, len(line)))
+            samples.append(line)
+            offset += len(line)
     if missing:
         first, _ = min(missing)
         raise ValueError(
             f"{len(missing)} samples of {result.start.name} are missing, among them {first}"
         )
-    samples = member.getvalue()
-    complete = replace(start, places=places, bytes=len(samples), crc=zlib.crc32(samples))
-    line = json.dumps(encoded(complete), separators=(",", ":")).encode("ascii") + b"\n"
-    return gzip.compress(line, _LEVEL, mtime=0) + samples
+    complete = replace(start, places=places, bytes=offset)
+    head = json.dumps(encoded(complete), separators=(",", ":")).encode("ascii") + b"\n"
+    # No time: the same samples give the same bytes.
+    return gzip.compress(b"".join([head, *samples]), _LEVEL, mtime=0)
 
 
 def read_start(path: Path) -> ArchivedFile:
     """The archived start in a file. Raises NotAnArchiveError, and OSError."""
-    with path.open("rb") as file:
-        line, rest = _first_member(file)
-        start = _decoded(line)
-        # What was read behind the first member already belongs to the second.
-        size = len(rest)
-        crc = zlib.crc32(rest)
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            crc = zlib.crc32(chunk, crc)
-    # The checksum is of the packed bytes: nothing of the second member is unpacked here.
-    if size < start.bytes:
-        raise NotAnArchiveError("its samples are cut short")
-    if size != start.bytes or crc != start.crc:
-        raise NotAnArchiveError("its samples were changed")
+    try:
+        with gzip.open(path) as file:
+            # One byte more than allowed: enough to notice, whatever a bomb would unpack to.
+            line = file.readline(_LINE_LIMIT + 1)
+            start = _decoded(line)
+            size = 0
+            # To the end, where the checksum stands.
+            while size <= start.bytes and (chunk := file.read(_CHUNK)):
+                size += len(chunk)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise NotAnArchiveError(f"it is no whole gzip file: {error}") from error
+    if size != start.bytes:
+        raise NotAnArchiveError("its samples are cut short or were changed")
     _check_digests(start)
-    # Offsets are of the unpacked file, and the line was packed after the samples.
+    # Offsets are of the unpacked file.
     places = {
         digest: SamplePosition(offset=len(line) + offset, length=length)
         for digest, (offset, length) in start.places.items()
@@ -297,29 +254,9 @@ def _answered(start: ArchivedStart) -> StartResult:
     """The result with the outcomes of its digests, as a start of today has them."""
     result = start.result
     answers = {}
-    digests = PassDigests()
+    digests = {}
     for request, passes in result.digests.items():
-        answers[request] = outcome(passes, start.passes)
-        for number, digest in passes.items():
-            digests.add(request, number, digest)
+        # One object for the id, as in the starts of today.
+        answers[sys.intern(request)] = outcome(passes, start.passes)
+        digests[sys.intern(request)] = passes
     return replace(result, start=replace(result.start, answers=answers), digests=digests)
-
-
-def _first_member(file: IO[bytes]) -> tuple[bytes, bytes]:
-    """The content of the first gzip member, and the bytes that were read behind it."""
-    unpack = zlib.decompressobj(_GZIP)
-    parts: list[bytes] = []
-    total = 0
-    while not unpack.eof:
-        chunk = unpack.unconsumed_tail or file.read(_CHUNK)
-        if not chunk:
-            raise NotAnArchiveError("it ends in the middle" if total else "it is empty")
-        try:
-            # One byte more than allowed: enough to notice, whatever a bomb would unpack to.
-            parts.append(unpack.decompress(chunk, _LINE_LIMIT - total + 1))
-        except zlib.error as error:
-            raise NotAnArchiveError(f"it is no whole gzip file: {error}") from error
-        total += len(parts[-1])
-        if total > _LINE_LIMIT:
-            raise NotAnArchiveError("its first line is larger than any of ours")
-    return b"".join(parts), unpack.unused_data

@@ -2,7 +2,6 @@
 """Reads samples of another program and compares them: the library entry of `compare`."""
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
@@ -17,18 +16,14 @@ from ci_doctor.correctness.collected.experiment import (
     read_again,
     recorded_order,
 )
-from ci_doctor.correctness.collected.formats import SampleFormat, named, read
+from ci_doctor.correctness.collected.formats import SampleFormat, named
 from ci_doctor.correctness.collected.survey import (
-    HEADS,
-    CollectedStart,
     NoEvidenceError,
     Survey,
     check,
-    content,
     find,
     sources,
     survey,
-    token,
 )
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, differences
@@ -42,7 +37,6 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.looks import neighbours
 from ci_doctor.correctness.verdict.mix_test import smallest_p
 from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted
-from ci_doctor.load.canonical import text_of
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     CompareFacts,
@@ -182,11 +176,12 @@ def _context(read: Survey, experiment: Experiment, pairs: Sequence[AlignedAnswer
             places.setdefault(request, (str(source.path), None))
     for difference in pairs:
         start = starts[difference.starts[1]]
-        place = start.place(difference.request, difference.pass_ or 1)
-        if place is not None:
+        record = start.record(difference.request, difference.pass_ or 1)
+        if record is not None:
             # LMCache's format has blocks of several lines: their number is no line.
             has_lines = start.source.form is not SampleFormat.LMCACHE
-            places[difference.request] = str(start.source.path), place.line if has_lines else None
+            path = str(start.source.path)
+            places[difference.request] = path, record.line if has_lines else None
     return Context(places=places, total=len(read.requests), prompts=LOOKED_AT, to_do=_TO_DO)
 
 
@@ -210,7 +205,6 @@ def _source_rows(read: Survey, experiment: Experiment) -> Iterator[Row]:
 
 # --- the decision, and the proof of the comparison ---
 
-_WORD = re.compile("[A-Za-z0-9]+")
 _CANARY_REQUESTS = 1000  # of all, so that the proof costs no second decision over everything
 _LEAST_CANDIDATES = 3
 _MOST_IN_TURN = 20
@@ -223,7 +217,12 @@ def judge(survey: Survey, experiment: Experiment) -> Decision:
     decision = decide(experiment.starts, survey.requests, rules, complete=True, manner=manner)
     if decision.verdict is Verdict.VOID:
         return decision
-    if not can_see(survey, experiment):
+    # Of answers with the same bytes one was read whole: it stands for the others.
+    first = read_again(survey)[:_CANARY_REQUESTS]
+    results = tuple(
+        replace(result, start=restricted([result.start], first)[0]) for result in experiment.results
+    )
+    if not canary_detected(replace(experiment, results=results), first):
         reason = (
             "the comparison did not notice an answer that was changed on purpose: "
             "its results do not count"
@@ -235,32 +234,27 @@ def judge(survey: Survey, experiment: Experiment) -> Decision:
 
 
 def _settle(experiment: Experiment, decision: Decision) -> str:
-    """How many more starts make a decision possible, and in which order to make them."""
+    """How many starts make a decision possible, and in which order to make them."""
     rules = experiment.rules
+    if decision.mended:
+        return (
+            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        )
     made = {arm: len(of_arm(experiment.starts, arm)) for arm in Arm}
     if rules.order is StartOrder.EXCHANGEABLE:
         # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
         candidate = max(made[Arm.CANDIDATE], _LEAST_CANDIDATES)
         baseline = max(made[Arm.BASELINE], _baseline_starts(candidate, rules.alpha))
+        how = "in a directory, a file for each"
     else:
         baseline = candidate = max(_in_turn(rules.alpha), *made.values())
-    more = baseline - made[Arm.BASELINE], candidate - made[Arm.CANDIDATE]
-    if decision.mended:
-        return (
-            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        how = (
+            "in turn (A B B A …), a file for each, with the time in each answer (`created`); or assert "
+            "with `--exchangeable` that time plays no part"
         )
-    if not any(more) and decision.doubt is None:
+    if made == {Arm.BASELINE: baseline, Arm.CANDIDATE: candidate} and decision.doubt is None:
         return "collect more starts of both sides, or make the baseline steadier"
-    if rules.order is StartOrder.EXCHANGEABLE:
-        return (
-            f"a decision takes {baseline} baseline and {candidate} candidate starts: "
-            f"collect {more[0]} and {more[1]} more, and name a directory with a file for each start"
-        )
-    return (
-        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), a file "
-        "for each, with the time in each answer (`created`); or assert with `--exchangeable` that "
-        "time plays no part"
-    )
+    return f"collect {baseline} baseline and {candidate} candidate starts {how}"
 
 
 def _in_turn(alpha: float) -> int:
@@ -288,53 +282,3 @@ def _baseline_starts(candidate: int, alpha: float) -> int:
         if extreme <= alpha * math.comb(baseline + candidate, candidate):
             return baseline
     raise AssertionError
-
-
-def can_see(survey: Survey, experiment: Experiment) -> bool:
-    """Whether the comparison notices one candidate answer that is changed in memory.
-
-    Both its bytes and the decision must show it. True if there is no answer to change.
-    """
-    requests = read_again(survey)
-    for start in survey.starts:
-        if start.arm is Arm.CANDIDATE:
-            if not _bytes_show_it(start, requests):
-                return False
-            break
-    # Of answers with the same bytes one was read whole: it stands for the others.
-    first = requests[:_CANARY_REQUESTS]
-    results = tuple(
-        replace(result, start=restricted([result.start], first)[0]) for result in experiment.results
-    )
-    return canary_detected(replace(experiment, results=results), first)
-
-
-def _bytes_show_it(start: CollectedStart, requests: Sequence[str]) -> bool:
-    """Whether the comparisons of bytes and of digests notice one changed character of a text."""
-    for request in requests:
-        place = start.place(request, 1)
-        if place is None:
-            continue
-        form = place.source.form
-        line = content(place)
-        answer = read(form, line)
-        match = _WORD.search(text_of(answer.output or {}))
-        if match is None:
-            continue
-        head = HEADS[form].match(line) if form in HEADS else None
-        begin = head.end() if head else 0
-        # The word may stand elsewhere first, as in a key. So every occurrence is tried until the
-        # answer changes.
-        at = line.find(match[0].encode(), begin)
-        while at >= 0:
-            # One letter or digit becomes a digit: still valid JSON in any string.
-            digit = b"1" if line.startswith(b"0", at) else b"0"
-            changed = line[:at] + digit + line[at + 1 :]
-            # None: the line with the changed byte holds no answer, which is no proof.
-            if read(form, changed).digest not in {answer.digest, None}:
-                # Without a token the slow way compares this line, and that one was just proved.
-                mark = token(form, line, begin) if head else None
-                return mark is None or mark != token(form, changed, begin)
-            at = line.find(match[0].encode(), at + 1)
-        return False
-    return True

@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from ci_doctor.correctness.collected.formats import Entry, SampleFormat
 from ci_doctor.correctness.collected.survey import (
     CollectedStart,
-    SourcePosition,
     Survey,
-    content,
-    entry,
+    SurveyRecord,
 )
 from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
 from ci_doctor.correctness.evidence.samples import Sample
@@ -48,23 +46,20 @@ class _Outputs(Mapping[str, Mapping[str, Any]]):
     """The answers that were read, by their digests; each is read again when it is asked for."""
 
     def __init__(self) -> None:
-        self._places: dict[str, SourcePosition] = {}
-
-    def keep(self, digest: str, place: SourcePosition) -> None:
-        """Remember where the answer with this digest is."""
-        self._places.setdefault(digest, place)
+        self.places: dict[str, tuple[CollectedStart, SurveyRecord]] = {}
 
     def __getitem__(self, digest: str) -> Mapping[str, Any]:
-        output = entry(self._places[digest]).output
+        start, record = self.places[digest]
+        output = start.entry(record).output
         if output is None:
             raise KeyError(digest)
         return output
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self.places)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
 
 def read_again(survey: Survey) -> list[str]:
@@ -109,15 +104,15 @@ def _result(
     """What one start answered to these requests."""
     tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
     for request, number in product(requests, range(1, passes + 1)):
-        place = start.place(request, number)
+        record = start.record(request, number)
         answer = Entry(error=TWICE if request in start.twice else None)
-        if place is not None:
-            answer = entry(place)
+        if record is not None:
+            answer = start.entry(record)
         sample = Sample(
             arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
         )
-        if place is not None and answer.output is not None and answer.digest is not None:
-            outputs.keep(answer.digest, place)
+        if record is not None and answer.output is not None and answer.digest is not None:
+            outputs.places.setdefault(answer.digest, (start, record))
             levels = level_digests(answer.output, answer.digest)
             sample = replace(
                 sample,
@@ -135,8 +130,8 @@ def _result(
 def _looks(start: CollectedStart) -> AnswerLooks:
     """What the first answers of a start look like."""
     looks = LooksOfAnswers()
-    for number, record in enumerate(islice(start.file_start.records, LOOKED_AT)):
-        answer = entry(start.position(record))
+    for number, record in enumerate(islice(start.records, LOOKED_AT)):
+        answer = start.entry(record)
         if answer.output is not None:
             looks.add(record.id or str(number), answer.output, answer.prompt_facts)
     return looks.value()
@@ -154,16 +149,25 @@ def recorded_order(survey: Survey) -> tuple[int, ...] | None:
     """
     starts = survey.starts
     indices = range(len(starts))
-    places = [list(_places(survey, start)) for start in starts]
-    if not all(places):
+    # Of the answers that are not the same everywhere.
+    odd = set(survey.odd)
+    placed = [
+        [column[each] for column in start.columns.values() for each in column if each in odd]
+        for start in starts
+    ]
+    if not all(placed):
         return None
     if len({start.source.path for start in starts}) == 1 and (
         starts[0].source.form is SampleFormat.OURS
     ):
-        return tuple(sorted(indices, key=lambda index: min(each.line for each in places[index])))
-    spans = [span for span in map(_span, places) if span is not None]
-    if len(spans) < len(starts):
-        return None
+        return tuple(sorted(indices, key=lambda index: min(each.line for each in placed[index])))
+    spans = []
+    for start, some in zip(starts, placed, strict=True):
+        times = [_time(start, record) for record in some[:_TIMED]]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            return None
+        spans.append((min(known), max(known)))
     order = sorted(indices, key=lambda index: spans[index])
     for before, after in pairwise(order):
         is_other_arm = starts[before].arm is not starts[after].arm
@@ -192,28 +196,11 @@ def drawn_rules(survey: Survey, order: Sequence[int], alpha: float) -> Rules | N
     return rules
 
 
-def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
-    """Where the answers of a start are, to the requests that are not the same everywhere."""
-    for request in survey.odd:
-        for column in start.columns.values():
-            if request in column:
-                yield start.position(column[request])
-
-
-def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:
-    """The first and the last time in the answers at these places; None if one has none."""
-    times = [time for time in map(_time, places[:_TIMED]) if time is not None]
-    if not times or len(times) < len(places[:_TIMED]):
-        return None
-    return min(times), max(times)
-
-
-def _time(place: SourcePosition) -> float | None:
-    form = place.source.form
-    if form is SampleFormat.LMCACHE:
-        return None
+def _time(start: CollectedStart, record: SurveyRecord) -> float | None:
+    """The time in an answer; None if it has none."""
+    form = start.source.form
     try:
-        value: Any = parse_json(content(place))
+        value: Any = parse_json(start.content(record))
     except ValueError:
         return None
     # The way to the object that holds the time.

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from ci_doctor.correctness.report.differences import ALIGNED, counted_results, positions_of
 from ci_doctor.correctness.report.start_evidence import archive_use
 from ci_doctor.correctness.report.suspects import (
-    answer_classes,
     differing,
     fact_differences,
     groups_of,
@@ -24,6 +23,7 @@ from ci_doctor.correctness.results import Experiment, StartResult, relative
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.mix_test import MISSING, pattern
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
@@ -208,7 +208,10 @@ def _matrix(
         RequestRow(
             id=request,
             kind=str(decision.kinds[request]),
-            classes=answer_classes([start.answers.get(request) for start in starts]),
+            classes=tuple(
+                None if each == MISSING else each
+                for each in pattern([start.answers.get(request) for start in starts])
+            ),
         )
         for request in requests
     ]

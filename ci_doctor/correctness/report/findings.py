@@ -24,7 +24,7 @@ from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity,
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import shortened
-from ci_doctor.render import formatting
+from ci_doctor.render.formatting import listed
 from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
 
 
@@ -139,8 +139,7 @@ def suspicious_answers(
             break
     for start in starts:
         looks = start.looks
-        # White space or tokens alone; answers without both have a finding of their own.
-        if looks.blank > start.empty:
+        if looks.blank:
             words = f"{looks.blank} of {looks.answered} answers of {start.name} hold no word"
             yield _finding(rules.BLANK_ANSWERS, words)
             break
@@ -171,7 +170,7 @@ def _other_models(starts: Sequence[ArmStart], requests: Sequence[Request]) -> It
         ]
         if others:
             words = f"{len(others)} answers of {start.name} are of another model than requested"
-            yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(others)}")
+            yield _finding(rules.OTHER_MODEL, f"{words}: {listed(sorted(set(others)), _SHOWN)}")
             break
     baseline, candidate = (
         {
@@ -188,46 +187,19 @@ def _other_models(starts: Sequence[ArmStart], requests: Sequence[Request]) -> It
     ]
     if differing:
         words = f"the arms name different models in {len(differing)} answers"
-        yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(differing)}")
+        yield _finding(rules.OTHER_MODEL, f"{words}: {listed(sorted(set(differing)), _SHOWN)}")
     for arm in Arm:
         if reason := models_within(of_arm(starts, arm)):
             yield _finding(rules.OTHER_MODEL, reason)
 
 
-def _few_texts(texts: Sequence[str]) -> str:
-    different = sorted(set(texts))
-    shown = "; ".join(different[:_SHOWN])
-    more = len(different) - _SHOWN
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
 # --- the findings about starts: failed services, requests without an answer, notes ---
-
-
-class _FailureGroup(Struct, frozen=True):
-    """What the failures of one finding have in common."""
-
-    arm: Arm
-    service: str
-    kind: FailureKind
-    cut_short: bool
 
 
 def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """What is worth knowing of the starts and decides nothing."""
     results = experiment.results
     starts = [result.start for result in results]
-    throttled = [f"{each.throttled} in {each.start.name}" for each in results if each.throttled]
-    if throttled:
-        words = ", ".join(throttled[:_SHOWN])
-        more = len(throttled) - _SHOWN
-        words = f"{words} and {more} more starts" if more > 0 else words
-        yield _finding(rules.THROTTLED, f"requests were answered only after HTTP 429: {words}")
-    empty = [
-        f"{start.empty} answers of {start.name} hold no text" for start in starts if start.empty
-    ]
-    if empty:
-        yield _finding(rules.EMPTY_ANSWERS, empty[0])
     yield from suspicious_answers(starts, context.requests, context.prompts)
     yield from control_findings(starts)
     killed = [
@@ -252,28 +224,28 @@ def all_left(experiment: Experiment) -> LeftBehind:
 
 def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
     """The services that failed: the first failure of each kind and arm, with all its starts."""
-    names: dict[_FailureGroup, list[str]] = {}
-    first: dict[_FailureGroup, ServiceFailure] = {}
+    # By arm, service and kind, and whether the budget cut the start short.
+    groups: dict[tuple[Arm, str, FailureKind, bool], list[tuple[str, ServiceFailure]]] = {}
     for result in experiment.results:
         failure = result.failure
         if failure is None:
             continue
         start = result.start
-        group = _FailureGroup(start.arm, failure.service, failure.kind, result.cut_short)
-        names.setdefault(group, []).append(start.name)
-        first.setdefault(group, failure)
-    for group, failure in first.items():
-        starts = ", ".join(names[group])
-        if group.cut_short:
+        group = start.arm, failure.service, failure.kind, result.cut_short
+        groups.setdefault(group, []).append((start.name, failure))
+    for (arm, _, kind, is_cut_short), members in groups.items():
+        failure = members[0][1]
+        starts = ", ".join(name for name, _ in members)
+        if is_cut_short:
             starts = f"{starts}, cut short by the budget"
         is_regression = decision.verdict is Verdict.REGRESSION
-        is_to_blame = is_regression and group.arm is Arm.CANDIDATE and not group.cut_short
+        is_to_blame = is_regression and arm is Arm.CANDIDATE and not is_cut_short
         said = failure
         if decision.verdict is not Verdict.INFRA:
             # The words agree with the exit code: no retry is asked for.
             said = replace(failure, kind=FailureKind.DIED)
-        yield rules.OF_FAILURE[group.kind].finding(
-            f"{group.arm} ({starts}): {failure.message}",
+        yield rules.OF_FAILURE[kind].finding(
+            f"{arm} ({starts}): {failure.message}",
             evidence=(*failure.evidence(), *cause_words(said)),
             remedy=with_next_step(None, failure),
             severity=Severity.ERROR if is_to_blame else Severity.WARNING,
@@ -355,16 +327,7 @@ def findings(
     if decision.mended and decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE}:
         yield _finding(
             rules.MENDED,
-            f"{_few(decision.mended)}: the baseline differs from itself, and the candidate never does",
-        )
-    limits, alpha = experiment.rules.limits, experiment.rules.alpha
-    if len(limits) > 1:
-        # Alpha holds for each limit of a run, and not over all of them.
-        yield _finding(
-            rules.EXTENDED,
-            f"the run was extended from {' to '.join(map(str, limits))} starts: a false regression has "
-            f"a probability of at most {formatting.percent(alpha * len(limits))}, "
-            f"not {formatting.percent(alpha)}",
+            f"{listed(decision.mended, _SHOWN)}: the baseline differs from itself, and the candidate never does",
         )
     yield from start_notes(experiment, context)
 
@@ -432,12 +395,6 @@ def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:
         how = "the candidate gives other answers than the baseline, or in another mix"
         if {each.kind for each in shown} == {DifferenceKind.CHANGED}:
             how = "no candidate start answers as a baseline start does"
-        return f"{_few([each.request for each in shown] or disputed)}: {how}"
+        return f"{listed([each.request for each in shown] or disputed, _SHOWN)}: {how}"
     kind = min((DifferenceKind(each.kind) for each in differences), key=TELLING.index)
-    return f"{_few([each.request for each in differences if each.kind == kind])}: {explain(kind)}"
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    more = len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return f"{listed([each.request for each in differences if each.kind == kind], _SHOWN)}: {explain(kind)}"

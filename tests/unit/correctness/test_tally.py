@@ -22,7 +22,6 @@ from ci_doctor.correctness.tally import (
     SameAnswers,
     Tally,
     are_near,
-    levels_of,
     outcome,
 )
 from ci_doctor.correctness.verdict.canary import canary_detected
@@ -290,14 +289,6 @@ def test_a_start_that_is_no_evidence_is_the_measure_of_no_other() -> None:
     assert same.at_gate(cut) is cut
     first = same.at_gate(start("A1", [ONE_SAME]))
     assert first.start.answers == start("A1", [ONE_SAME]).start.answers
-
-
-def test_a_start_whose_record_holds_no_levels_gets_them_from_its_outputs() -> None:
-    result = start("A1", [ONE_SAME, TOKEN], [None, ONE_SAME])
-    without = replace(result, start=replace(result.start, levels={}))
-    assert levels_of(without, ALL) == result.start.levels
-    (made,) = compared(Comparison(level=AnswerLevel.WORDS), ALL, without).starts
-    assert made.answers == result.start.levels[AnswerLevel.WORDS]
 
 
 @pytest.mark.parametrize(

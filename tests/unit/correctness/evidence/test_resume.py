@@ -162,7 +162,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, stopped=STOPPED),
+        run.start("A1", facts={"gpu": "H100"}, stopped=STOPPED),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()
