@@ -19,7 +19,6 @@ from ci_doctor.correctness.archive.archive import (
     Archive,
     archive_place,
     archive_store,
-    remove_remains,
     stamp,
 )
 from ci_doctor.correctness.archive.archived_start import (
@@ -32,7 +31,6 @@ from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.objects import TEMPORARY
 from ci_doctor.system import clock
 from tests.support.s3_server import BUCKET, environment, s3_server
@@ -60,18 +58,6 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     assert (again.start.name, again.start.archived) == ("a1", True)
     assert again.digests == result.digests
     assert again.facts == {"libcublas.so.12": "12.4.5.8"}
-
-
-def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) -> None:
-    kept(archive, tmp_path)
-    (start,) = archive.find(IDENTITY, IDS, 2).starts
-    outputs = Outputs()
-    for digest, place in start.places.items():
-        outputs.note(digest, start.path, place)
-
-    said = {request: outputs[start.start.result.digests[request][2]] for request in IDS}
-
-    assert said == {"r0": output("a"), "r1": output("b"), "r2": output("c")}
 
 
 @pytest.mark.parametrize(
@@ -321,14 +307,6 @@ def test_a_start_whose_samples_are_not_all_there_is_not_kept(
     assert list(archive.directory.iterdir()) == []
 
 
-def test_what_is_expired_goes(archive: Archive, tmp_path: Path) -> None:
-    old, new = kept(archive, tmp_path, recorded_at=OLD), kept(archive, tmp_path)
-
-    assert archive.evict() == (old,)
-    assert new.exists()
-    assert not old.exists()
-
-
 def test_an_identity_without_starts_goes_with_its_directory(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -399,29 +377,6 @@ def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(
     assert [path.exists() for path in torn] == [False, True]
 
 
-def test_unfinished_files_and_empty_directories_go_and_nothing_else(tmp_path: Path) -> None:
-    place = tmp_path / f"identity-{'a' * 64}"
-    empty = tmp_path / f"identity-{'b' * 64}"
-    others = tmp_path / "others"
-    for folder in (place, empty, others):
-        folder.mkdir()
-    old = place / f"{TEMPORARY}{'0' * 16}"
-    young = place / f"{TEMPORARY}{'1' * 16}"
-    marker = tmp_path / f"{TEMPORARY}{'2' * 16}"
-    foreign = place / f"{TEMPORARY}notes"
-    for path in (old, young, marker, foreign):
-        path.write_text("half")
-    for path in (old, marker, foreign):
-        os.utime(path, (0, 0))
-
-    remove_remains(tmp_path)
-
-    left = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
-    assert left == sorted(path.relative_to(tmp_path) for path in (place, young, foreign, others))
-
-
-GOOD = "a" * 40
-BAD = "b" * 40
 _numbers = itertools.count()
 
 
@@ -557,10 +512,6 @@ def test_what_cannot_be_written_is_told(silent: Archive, tmp_path: Path) -> None
 )
 def test_an_address_is_a_directory_or_an_object_store(address: str, place: Path | str) -> None:
     assert archive_place(address) == place
-
-
-def test_a_directory_needs_no_library_of_the_extra(tmp_path: Path) -> None:
-    assert isinstance(archive_store(tmp_path), DirectoryStore)
 
 
 def test_no_other_url_is_a_place() -> None:

@@ -71,42 +71,6 @@ def finished() -> StartResult:
     return result(tally, DIRECTORY, facts={"gpu": "H100"})
 
 
-def recorded(record: StartResult, count: int = len(SAMPLES)) -> RecordedStart:
-    start = RecordedStart(record, IDS, PASSES)
-    for each in SAMPLES[:count]:
-        start.add(each)
-    return start
-
-
-def recorded_as(samples: int, **changes: bool) -> StartResult:
-    record = recordable(finished(), Redactor(()))
-    return replace(record, samples=samples, start=replace(record.start, **changes))
-
-
-def test_a_recorded_start_is_the_start_that_was_made() -> None:
-    record = recordable(finished(), Redactor(()))
-    assert (record.digests, record.start.answers) == ({}, {})
-    start = recorded(record)
-    assert start.distrust() is None
-    assert start.result() == finished()
-
-
-def test_a_missing_sample_makes_the_start_again() -> None:
-    record = recordable(finished(), Redactor(()))
-    assert recorded(record, 5).distrust() == "only 5 of its answers are in samples.jsonl"
-
-
-def test_a_start_that_failed_needs_only_the_samples_it_had() -> None:
-    record = recorded_as(2, failed=True)
-    assert recorded(record, 2).distrust() is None
-    assert recorded(recorded_as(2, failed=False), 2).distrust() is not None
-
-
-def test_a_start_that_failed_outside_the_change_is_made_again() -> None:
-    record = recorded_as(2, failed=True, outside=True)
-    assert recorded(record, 2).distrust() == "it failed for a reason outside the change"
-
-
 def test_the_control_of_a_recorded_start_comes_from_its_record() -> None:
     control = ControlOutcome(result=ControlResult.SAME, request="r0")
     made = finished()
