@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import record
 
 from ci_doctor.pytest_runs.explaining import TrialRunner, explained
-from ci_doctor.pytest_runs.explanation import ExplainedSuspect
+from ci_doctor.pytest_runs.explanation import Explanation
 from ci_doctor.pytest_runs.trial import Suspect
 from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
@@ -59,7 +59,7 @@ def service() -> Iterator[int]:
 
 def explained_program(
     label: Labelled, folder: Path, served: int, budget_s: float, before: int
-) -> ExplainedSuspect:
+) -> Explanation:
     """Set up the program and explain its flaky test."""
     placed = place(label, folder / "project", served=served, fillers=before)
 
@@ -79,13 +79,13 @@ def explained_program(
         execute=execute,
     )
     suspect = Suspect(test=placed.test, before=placed.before, error=label.error)
-    return explained(suspect, runner, budget_s)
+    return explained(suspect, runner.run, budget_s)
 
 
-def is_right(label: Labelled, found: ExplainedSuspect) -> tuple[bool, bool]:
+def is_right(label: Labelled, found: Explanation) -> tuple[bool, bool]:
     """Whether the kind and the culprit are those of the label."""
-    kind = str(found.explanation.kind or "none")
-    return kind == label.kind, kind == label.kind and label.culprit in found.explanation.culprit
+    kind = str(found.kind or "none")
+    return kind == label.kind, kind == label.kind and label.culprit in (found.culprit or "")
 
 
 def main() -> int:
@@ -111,14 +111,13 @@ def main() -> int:
         count += 1
         kinds += kind
         culprits += culprit
-        trials += found.trials
+        trials += found.runs
         seconds += found.duration_s
-        explanation = found.explanation
         sys.stdout.write(
-            f"{'OK  ' if culprit else 'MISS'} {label.kind}/{label.name}: {explanation.kind} "
-            f"{explanation.culprit} {list(explanation.left)} {explanation.reason or ''}"
-            f" plain {explanation.plain_failures}/{explanation.plain_runs},"
-            f" {found.trials} trials, {found.duration_s:.1f} s\n"
+            f"{'OK  ' if culprit else 'MISS'} {label.kind}/{label.name}: {found.kind} "
+            f"{found.culprit} {list(found.left)} {found.reason or ''}"
+            f" plain {found.plain_failures}/{found.plain_runs},"
+            f" {found.runs} trials, {found.duration_s:.1f} s\n"
         )
         sys.stdout.flush()
     line = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: the one door to it, by GitPython's command object.
 
-GitPython is imported where a command runs: its import takes 60 ms and starts `git version`. Its reading of
+GitPython is imported where a command runs: its import takes 60 ms. Its reading of
 references in Python is not used, because it knows neither `safe.directory` nor the reftable format. Its own
 deadline is not used, because it needs pgrep or ps, which a slim image has not: a command runs `as_process`.
 """
@@ -44,6 +44,14 @@ _HEADER_LIMIT_S: Final = 5.0
 _OBJECT_LIMIT_S: Final = 60.0
 # git-ls-remote(1) without a person: ssh has no terminal to ask on, and these ask in its place.
 _NOBODY_TO_ASK: Final = {"SSH_ASKPASS": "false", "GIT_ASKPASS": "false"}
+
+
+# GitPython's import runs `git version` twice, without a deadline: a git that hangs would hang us.
+# Both variables are its own (its documentation, "git.refresh"). Nobody can execute a directory, and it does not complain.
+_NO_GIT_AT_IMPORT: Final = {
+    "GIT_PYTHON_GIT_EXECUTABLE": "/",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
 
 
 class GitRun(Struct, frozen=True, kw_only=True):
@@ -267,14 +275,25 @@ def _command(directory: Path) -> "Git":
     """GitPython's command object. Raises OSError if there is no git."""
     if shutil.which("git") is None:
         raise FileNotFoundError("there is no git on PATH")
-    try:
-        from git.cmd import Git
-    except ImportError:
-        # GitPython ends its import where `git version` fails. This module of it is loaded by then.
+    with _variables(_NO_GIT_AT_IMPORT):
         from git.cmd import Git
     # What `run_git` starts, whatever the variable of this name says.
     Git.GIT_PYTHON_GIT_EXECUTABLE = Git.git_exec_name
     return Git(str(directory))
+
+
+@contextmanager
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    earlier = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in earlier.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The jobs of a build as Buildkite's REST API describes them."""
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.quantities import moment_text, parse_moment
+from ci_doctor.model.quantities import known_moment_text, parse_moment
 
 # --- a job as Buildkite's REST API describes it, for what no report can know ---
 
@@ -40,17 +42,7 @@ class ApiJob(Struct, frozen=True, kw_only=True):
 
 def in_utc(text: str | None) -> str | None:
     """An RFC 3339 time in UTC, to the millisecond; None if `text` is none."""
-    return text_of(parse_moment(text))
-
-
-def text_of(seconds: float | None) -> str | None:
-    """The same of seconds since 1970; None outside the calendar."""
-    if seconds is None:
-        return None
-    try:
-        return moment_text(seconds)
-    except (ValueError, OverflowError, OSError):
-        return None
+    return known_moment_text(parse_moment(text))
 
 
 def duration_s(job: JobFacts) -> float | None:
@@ -90,57 +82,38 @@ class _Job(Struct, frozen=True):
     parallel_group_index: int | None = None
 
 
-class _Build(Struct, frozen=True):
-    # Not decoded with the rest: a block step's entry has no id of a job, and may have any form.
-    jobs: list[msgspec.Raw]
-
-
-class _Kind(Struct, frozen=True):
-    type: str | None = None
-
-
 def jobs_of(body: bytes) -> tuple[ApiJob, ...]:
     """The command jobs of a build; waits, blocks, inputs and triggers are left out.
 
     Raises ValueError if `body` is no such build.
     """
     try:
-        build = msgspec.json.decode(body, type=decodable(_Build))
-        jobs = [_job(raw) for raw in build.jobs]
-    except (msgspec.DecodeError, UnicodeError) as error:
+        everything = msgspec.json.decode(body, type=decodable(dict[str, Any]))["jobs"]
+        # `script` is a command step's: https://buildkite.com/docs/apis/rest-api/jobs. A block step's entry has no id of
+        # a job, and may have any form.
+        scripts = msgspec.convert(
+            [each for each in everything if each.get("type") == "script"], decodable(list[_Job])
+        )
+    except (msgspec.DecodeError, UnicodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the answer is no build: {error}") from error
-    scripts = [job for job in jobs if job is not None]
     attempts = _attempts(scripts)
     return tuple(_api_job(job, attempts[job.id]) for job in scripts)
-
-
-def _job(raw: msgspec.Raw) -> _Job | None:
-    kind = msgspec.json.decode(raw, type=decodable(_Kind))
-    # `script` is a command step's: https://buildkite.com/docs/apis/rest-api/jobs
-    if kind.type != "script":
-        return None
-    return msgspec.json.decode(raw, type=decodable(_Job))
 
 
 def _attempts(jobs: list[_Job]) -> dict[str, int]:
     """The attempt of each job, from 0: a retried job names the one that took its place."""
     earlier = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
-    counts = {job.id: job.retries_count or 0 for job in jobs}
     attempts = {}
     for job in jobs:
-        chain = _chain(job.id, earlier)
+        # The jobs before it; those that name each other in a circle are counted once.
+        chain: list[str] = []
+        before = earlier.get(job.id)
+        while before is not None and before not in chain:
+            chain.append(before)
+            before = earlier.get(before)
         # Without retried jobs in the answer the count is all that is known.
-        attempts[job.id] = len(chain) or counts[job.id]
+        attempts[job.id] = len(chain) or job.retries_count or 0
     return attempts
-
-
-def _chain(job: str, earlier: dict[str, str]) -> list[str]:
-    """The jobs before `job`; those that name each other in a circle are counted once."""
-    chain: list[str] = []
-    while job in earlier and earlier[job] not in chain:
-        job = earlier[job]
-        chain.append(job)
-    return chain
 
 
 def _api_job(job: _Job, attempt: int) -> ApiJob:

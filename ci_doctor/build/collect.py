@@ -82,19 +82,6 @@ MOST_BYTES_IN_ALL: Final = 512 * 1024 * 1024
 _MERGED: Final = "build_steps"  # a fact of our own reports
 
 
-class _File(Struct, frozen=True):
-    path: Path
-    place: str
-
-
-class _Bounds:
-    """How much may still be read."""
-
-    def __init__(self, each: int, in_all: int) -> None:
-        self.each = each
-        self.left = in_all
-
-
 def collect(
     paths: Sequence[Path], *, most: int = MOST_BYTES, most_in_all: int = MOST_BYTES_IN_ALL
 ) -> Material:
@@ -107,23 +94,24 @@ def collect(
     unreadable: list[UnreadableFile] = []
     records: list[RecordFile] = []
     reports: list[ReportFile] = []
-    bounds = _Bounds(most, most_in_all)
-    for file in _files(paths, unreadable):
+    left = most_in_all
+    for path, place in _files(paths, unreadable):
         try:
-            content = _read(file.path, bounds)
+            content = _read(path, most, left)
+            left -= len(content)
             decoded = _decoded(content)
         except (UsageError, OSError, RecursionError) as error:
-            unreadable.append(UnreadableFile(place=file.place, problem=_problem(error)))
+            unreadable.append(UnreadableFile(place=place, problem=_problem(error)))
             continue
         if isinstance(decoded, JobRecord):
-            records.append(RecordFile(place=file.place, record=decoded))
+            records.append(RecordFile(place=place, record=decoded))
         elif _MERGED not in decoded.facts:
-            reports.append(ReportFile(place=file.place, report=decoded))
+            reports.append(ReportFile(place=place, report=decoded))
     return Material(records=tuple(records), reports=tuple(reports), unreadable=tuple(unreadable))
 
 
-def _files(paths: Sequence[Path], unreadable: list[UnreadableFile]) -> Iterator[_File]:
-    """Each file once, in the order of their names."""
+def _files(paths: Sequence[Path], unreadable: list[UnreadableFile]) -> list[tuple[Path, str]]:
+    """Each file once with its place, in the order of their names."""
     places: dict[Path, str] = {}
     for path in paths:
         if path.is_dir():
@@ -138,8 +126,7 @@ def _files(paths: Sequence[Path], unreadable: list[UnreadableFile]) -> Iterator[
             raise UsageError(
                 f"there is no {path}", hint="name a folder with the artifacts of a build, or files"
             )
-    for path in sorted(places):
-        yield _File(path, places[path])
+    return sorted(places.items())
 
 
 def _below(folder: Path, unreadable: list[UnreadableFile]) -> Iterator[Path]:
@@ -154,20 +141,18 @@ def _below(folder: Path, unreadable: list[UnreadableFile]) -> Iterator[Path]:
                 yield Path(above, name)
 
 
-def _read(path: Path, bounds: _Bounds) -> bytes:
-    """The content of a regular file within `bounds`. Raises UsageError or OSError."""
+def _read(path: Path, most: int, left: int) -> bytes:
+    """The content of a regular file of at most `most` bytes, of which `left` may be read. Raises UsageError or OSError."""
     # Neither a link out of the folder nor a pipe that nobody writes to.
     descriptor = open_at_once(path, follow=False)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError("it is not a regular file")
-        most = min(bounds.each, bounds.left)
-        content = file.read(most + 1)
-    if len(content) > bounds.each:
-        raise UsageError(f"it is larger than {bounds.each // 1024**2} MiB, and was not read")
-    if len(content) > bounds.left:
+        content = file.read(min(most, left) + 1)
+    if len(content) > most:
+        raise UsageError(f"it is larger than {most // 1024**2} MiB, and was not read")
+    if len(content) > left:
         raise UsageError("too much was read before it: merge fewer jobs at once")
-    bounds.left -= len(content)
     return content
 
 
@@ -233,22 +218,14 @@ def files_by_job(material: Material) -> tuple[JobFiles, ...]:
     records: dict[str, list[RecordFile]] = defaultdict(list)
     for record in material.records:
         records[record.record.about.job or f"at {record.place}"].append(record)
-    folders = _folders(records)
+    # The job of each folder with a record; the last id in their order if there are two.
+    folders = {record.folder: key for key in sorted(records) for record in records[key]}
     reports: dict[str, list[ReportFile]] = defaultdict(list)
     for report in material.reports:
         reports[_owner(report, folders)].append(report)
     keys = {*records, *reports}
     jobs = [_job(records.get(key, []), reports.get(key, [])) for key in keys]
     return tuple(sorted(jobs, key=lambda each: each.place))
-
-
-def _folders(records: Mapping[str, list[RecordFile]]) -> dict[str, str]:
-    """The job of each folder with a record; the last id in their order if there are two."""
-    folders = {}
-    for key in sorted(records):
-        for record in records[key]:
-            folders[record.folder] = key
-    return folders
 
 
 def _owner(file: ReportFile, folders: Mapping[str, str]) -> str:

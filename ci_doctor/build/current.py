@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the agent and the network: merges this build from what its other jobs have uploaded, and publishes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ci_doctor.build.api_jobs import ApiJob, jobs_of
 from ci_doctor.build.collect import MOST_BYTES, collect
@@ -24,12 +23,11 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.rest import (
     BUILD,
     HttpReply,
-    Patience,
     RequestLimits,
     address,
+    get,
     missing_variables,
     refusal,
-    request,
     token,
 )
 from ci_doctor.decodable import decodable
@@ -47,43 +45,28 @@ from ci_doctor.system.files.writing import make_directory, write_atomically
 # --- from paths with the records and reports of jobs to the outcome of a merge ---
 
 
-class BuildOutcome(Struct, frozen=True, kw_only=True):
-    """What came of a merge, and which build it is about; None if no report says so."""
-
-    outcome: Outcome
-    about: About | None
+# What came of a merge, and which build it is about; None if no report says so.
+BuildOutcome = tuple[Outcome, About | None]
 
 
-class MergeRequest(Struct, frozen=True, kw_only=True):
-    """What to merge.
+def merge_build(
+    paths: Sequence[Path],
+    *,
+    expect: Sequence[str] = (),
+    api_jobs: Mapping[str, ApiJob] | None = None,
+    own_job: str | None = None,
+    api_problem: str | None = None,
+    problems: Sequence[str] = (),
+) -> BuildOutcome:
+    """One outcome of the whole build at `paths`, folders and files, with BuildFacts.
 
-    paths: folders and files. expect: keys, labels or patterns of steps that must have a report.
-    api_jobs: Buildkite's jobs by id; None if nobody asked. own_job: the id of the job that merges.
-    api_problem: why they could not be asked for. problems: what kept artifacts from being read, as
-    sentences.
+    expect: keys, labels or patterns of steps that must have a report. api_jobs: Buildkite's jobs by id; None if nobody
+    asked. own_job: the id of the job that merges. api_problem: why they could not be asked for. problems: what
+    kept artifacts from being read, as sentences. Raises UsageError for a path that does not exist.
     """
-
-    paths: tuple[Path, ...]
-    expect: tuple[str, ...] = ()
-    api_jobs: Mapping[str, ApiJob] | None = None
-    own_job: str | None = None
-    api_problem: str | None = None
-    problems: tuple[str, ...] = ()
-
-
-def merge_build(request: MergeRequest) -> BuildOutcome:
-    """One outcome of the whole build, with BuildFacts.
-
-    Raises UsageError for a path that does not exist.
-    """
-    merged = merge(
-        collect(request.paths),
-        api_jobs=request.api_jobs,
-        expect=request.expect,
-        own_job=request.own_job,
-    )
-    outcome = outcome_of(merged, request.problems, api_problem=request.api_problem)
-    return BuildOutcome(outcome=outcome, about=None if merged.about == About() else merged.about)
+    merged = merge(collect(paths), api_jobs=api_jobs, expect=expect, own_job=own_job)
+    outcome = outcome_of(merged, problems, api_problem=api_problem)
+    return outcome, None if merged.about == About() else merged.about
 
 
 # --- which jobs of a build are earlier attempts of the one that merges it ---
@@ -130,71 +113,45 @@ _OUR_BEGINNING = b'{"schema":"ci-doctor/'  # without white space
 _NO_AGENT = "not a Buildkite job, or no buildkite-agent on PATH: nothing is downloaded"
 
 
-class Current(Struct, frozen=True, kw_only=True):
-    """The job.json and report.json files of this build below `directory`.
-
-    They lie under their paths on the Artifacts tab, those with one path in a folder for each job.
-    `problems` are sentences about what could not be read; with one, files may be missing.
-    """
-
-    directory: Path
-    problems: tuple[str, ...] = ()
-
-
 def download_current(
     environ: Mapping[str, str],
     into: Path,
     *,
     limits: DownloadLimits | None = None,
     api_time: ApiTime | None = None,
-) -> Current:
-    """Download the records and reports of all jobs of this build below the directory `into`.
+) -> tuple[str, ...]:
+    """Download the records and reports of all jobs of this build; sentences about what could not be had.
 
-    No artifact's path may begin with the name of `into`: see BuildAgent.download_artifacts.
+    They lie below the directory `into` under their paths on the Artifacts tab, those with one path in a folder for each
+    job. No artifact's path may begin with the name of `into`: see BuildAgent.download_artifacts.
 
     Those of retried jobs are there too. This job's own are not, nor are those of earlier attempts
-    of its step. Never raises for the agent's failures: they are problems.
+    of its step. Never raises for the agent's failures: they are problems, with which files may be missing.
     """
     agent = BuildAgent.find(environ, api_time=api_time)
     job = JobEnvironment.from_environ(environ)
     if agent is None or job is None:
-        return Current(directory=into, problems=(_NO_AGENT,))
+        return (_NO_AGENT,)
     download = ArtifactDownload(agent, into, limits or DownloadLimits(), own_job=job.job_id)
     for name in (JOB_FILE, REPORT_FILE):
         download.fetch(name)
-    files = _without_other_tools(download.files)
-    # Remove the files of earlier attempts of this job: it reports on the others.
-    own = {of for path, of in files.items() if _is_own_step(path, job)}
-    for path, of in files.items():
-        if of in own:
+    # Remove what is of other tools, and the files of earlier attempts of this job: it reports on the others.
+    own = {of for path, of in download.files.items() if _is_own_step(path, job)}
+    for path, of in download.files.items():
+        if of in own or _is_of_another_tool(path, of):
             path.unlink(missing_ok=True)
-    return Current(directory=into, problems=tuple(download.problems))
-
-
-def _without_other_tools(files: Mapping[Path, str]) -> dict[Path, str]:
-    """The job of each file that may be ours; the others are removed."""
-    kept = {}
-    for path, job in files.items():
-        if _is_of_another_tool(path, job):
-            path.unlink()
-        else:
-            kept[path] = job
-    return kept
+    return tuple(download.problems)
 
 
 def _is_own_step(path: Path, job: JobEnvironment) -> bool:
     if path.name != JOB_FILE:
         return False
-    record = _record(path)
-    return record is not None and is_own_record(record, job)
-
-
-def _record(path: Path) -> JobRecord | None:
-    """None for one that cannot be read: the merge says so."""
     try:
-        return msgspec.json.decode(_beginning(path, _RECORD_BYTES), type=decodable(JobRecord))
+        record = msgspec.json.decode(_beginning(path, _RECORD_BYTES), type=decodable(JobRecord))
     except (OSError, msgspec.DecodeError, UnicodeError):
-        return None
+        # The merge says so.
+        return False
+    return is_own_record(record, job)
 
 
 def _is_of_another_tool(path: Path, job: str) -> bool:
@@ -266,9 +223,9 @@ def read_jobs(
     api_time = api_time or ApiTime.of_job(environ)
     if api_time.left_s() <= 0:
         return _failed(f"not asked, as {SPENT}")
-    patience = Patience(limits or RequestLimits(), most_s=api_time.left_s())
+    most_s = api_time.left_s()
     with api_time.counted():
-        reply = request("GET", url, patience, headers=headers)
+        reply = get(url, limits or RequestLimits(), headers=headers, most_s=most_s)
     return _known(reply)
 
 
@@ -304,36 +261,27 @@ def merge_current(
             "this is not a Buildkite job, so there is no current build",
             hint="download the artifacts of a build, and name their folder",
         )
+    api_time = api_time or ApiTime.of_job(environ)
     with ExitStack() as stack:
         try:
-            folder = stack.enter_context(own_directory("build"))
+            folder = Path(stack.enter_context(own_directory("build")))
         except OSError as error:
             problem = f"there is no place to download to: {error.strerror or error}"
-            return merge_build(MergeRequest(paths=(), expect=expect, problems=(problem,)))
-        request = _request(environ, Path(folder), job, api_time or ApiTime.of_job(environ))
-        return merge_build(replace(request, expect=expect))
-
-
-def _request(
-    environ: Mapping[str, str], folder: Path, job: JobEnvironment, api_time: ApiTime
-) -> MergeRequest:
-    current = download_current(environ, folder, api_time=api_time)
-    known = read_jobs(environ, api_time=api_time)
-    return MergeRequest(
-        paths=(current.directory,),
-        api_jobs=_other_jobs(known, job),
-        own_job=job.job_id,
-        api_problem=known.problem,
-        problems=current.problems,
-    )
-
-
-def _other_jobs(known: KnownJobs, job: JobEnvironment) -> dict[str, ApiJob] | None:
-    """The jobs of other steps by their ids; None if the API told none."""
-    if known.jobs is None:
-        return None
-    own = {each.job for each in known.jobs if is_own_api_job(each, job)}
-    return {each.job: each for each in known.jobs if each.job not in own}
+            return merge_build((), expect=expect, problems=(problem,))
+        problems = download_current(environ, folder, api_time=api_time)
+        known = read_jobs(environ, api_time=api_time)
+        others = None
+        if known.jobs is not None:
+            # The jobs of other steps by their ids.
+            others = {each.job: each for each in known.jobs if not is_own_api_job(each, job)}
+        return merge_build(
+            (folder,),
+            expect=expect,
+            api_jobs=others,
+            own_job=job.job_id,
+            api_problem=known.problem,
+            problems=problems,
+        )
 
 
 # --- what later steps of a build read of it: `ci-doctor:verdict` and `ci-doctor:causes` ---
@@ -345,11 +293,6 @@ _MOST_BYTES = 1000
 # In characters, of which JSON makes six bytes each at most: the first cause always fits.
 _TITLE = 80
 _FINGERPRINT = 64
-
-
-def verdict_word(report: Report) -> str:
-    """The verdict of the build, or `error` if nothing was judged."""
-    return str(report.verdict or NO_VERDICT)
 
 
 def causes_json(facts: BuildFacts) -> str:
@@ -396,12 +339,20 @@ def publish_build(
         return ["not a Buildkite job, or no buildkite-agent on PATH: nothing is published"]
     uploaded = _attempt("the page is not uploaded", lambda: _upload(report, agent))
     page = _PAGE if uploaded.ok else None
-    results = [
-        uploaded,
-        _attempt("the annotation is not published", lambda: _annotate(report, agent, page)),
-        _attempt(f"{VERDICT_KEY} is not set", lambda: _set_verdict(report, agent)),
-        _attempt(f"{CAUSES_KEY} is not set", lambda: _set_causes(report, agent)),
-    ]
+    verdict = str(report.verdict or NO_VERDICT)
+    parts: dict[str, Callable[[], AgentResult]] = {
+        "the annotation is not published": lambda: agent.annotate(
+            build_annotation.render(report, page=page),
+            style=tone(report),
+            context=CONTEXT,
+            priority=_PRIORITY,
+        ),
+        f"{VERDICT_KEY} is not set": lambda: agent.set_metadata(VERDICT_KEY, verdict),
+        f"{CAUSES_KEY} is not set": lambda: agent.set_metadata(
+            CAUSES_KEY, causes_json(msgspec.convert(report.facts, decodable(BuildFacts)))
+        ),
+    }
+    results = [uploaded, *(_attempt(words, part) for words, part in parts.items())]
     return [result.message for result in results if not result.ok]
 
 
@@ -421,20 +372,6 @@ def _upload(report: Report, agent: Agent) -> AgentResult:
     with own_directory("publish") as folder:
         files = [_written(Path(folder), report, form) for form in _FORMS]
         return agent.upload_artifacts(files, Path(folder))
-
-
-def _annotate(report: Report, agent: Agent, page: str | None) -> AgentResult:
-    body = build_annotation.render(report, page=page)
-    return agent.annotate(body, style=tone(report), context=CONTEXT, priority=_PRIORITY)
-
-
-def _set_verdict(report: Report, agent: Agent) -> AgentResult:
-    return agent.set_metadata(VERDICT_KEY, verdict_word(report))
-
-
-def _set_causes(report: Report, agent: Agent) -> AgentResult:
-    facts = msgspec.convert(report.facts, decodable(BuildFacts))
-    return agent.set_metadata(CAUSES_KEY, causes_json(facts))
 
 
 def _written(folder: Path, report: Report, form: str) -> Path:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from ci_doctor.build import job_attempt as states
 from ci_doctor.build.collect import JobFiles
 from ci_doctor.build.job_attempt import JobAttempt, known, verdict_of_files, verdict_of_record
 from ci_doctor.build.merge import BuildCause, FailedAttempt, MergedBuild
@@ -51,12 +50,10 @@ UNREPORTED = Rule(
     severity=Severity.WARNING,
     meaning=(
         "Files that would say more are not there: of jobs that passed or failed softly by "
-        "Buildkite's account, of earlier attempts, or those that a job's record names. They decide "
-        "nothing: the last attempt, and what is there, count."
+        "Buildkite's account, or those that a job's record names. They decide nothing: what is there counts."
     ),
     remedy=(
-        "Give the steps the ci-doctor plugin, read earlier attempts too "
-        "(`--include-retried-jobs`), and see whether the job's last hook could upload."
+        "Give the steps the ci-doctor plugin, and see whether the job's last hook could upload."
     ),
 )
 CLAIMED_TWICE = Rule(
@@ -168,8 +165,6 @@ def gap_findings(merged: MergedBuild, problems: Sequence[str]) -> Iterator[Findi
     yield from _bounded(list(_claimed_twice(merged)), CLAIMED_TWICE)
     yield from _bounded(list(_contradictions(merged)), CONTRADICTION)
     yield from _silent(merged)
-    yield from _without_record(merged)
-    yield from _absent_attempts(merged)
     absent = [name for files in merged.files for name in _absent_reports(files)]
     if absent:
         summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
@@ -261,7 +256,7 @@ def _silent(merged: MergedBuild) -> Iterator[Finding]:
         last = [each for each in step.last if each.facts.verdict == MISSING]
         if any(each.is_soft_failed for each in last):
             tolerated.append(step.name)
-        elif any(states.has_passed(each.state) for each in last):
+        elif any(each.state == "passed" for each in last):
             passed.append(step.name)
     if passed:
         summary = f"{amount(len(passed), 'step')} passed without a report: {listed(passed)}"
@@ -269,27 +264,6 @@ def _silent(merged: MergedBuild) -> Iterator[Finding]:
     if tolerated:
         steps = amount(len(tolerated), "step")
         yield UNREPORTED.finding(f"{steps} failed softly without a report: {listed(tolerated)}")
-
-
-def _without_record(merged: MergedBuild) -> Iterator[Finding]:
-    """Not if no job has one: then reports are merged that no plugin has made."""
-    if not any(files.record is not None for files in merged.files):
-        return
-    places = [files.place for files in merged.files if files.record is None]
-    if places:
-        summary = f"{amount(len(places), 'job')} with a report and no record: {listed(places)}"
-        yield UNREPORTED.finding(summary)
-
-
-def _absent_attempts(merged: MergedBuild) -> Iterator[Finding]:
-    absent = []
-    for step in merged.steps:
-        numbers = [str(number + 1) for number in step.absent_attempts()]
-        if numbers:
-            absent.append(f"{step.name} (attempt {listed(numbers)})")
-    if absent:
-        summary = f"no report of an earlier attempt of {listed(absent)}"
-        yield UNREPORTED.finding(summary)
 
 
 def _absent_reports(files: JobFiles) -> list[str]:

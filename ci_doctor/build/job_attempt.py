@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.build.api_jobs import ApiJob, in_utc, text_of
+from ci_doctor.build.api_jobs import ApiJob, in_utc
 from ci_doctor.build.collect import JobFiles, ReportFile
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
@@ -16,13 +16,14 @@ from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import CaseOutcome, Report
-from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.quantities import known_moment_text, parse_moment
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, rank, worst
 
 # --- what a job's state in Buildkite's API says of its report ---
 # https://buildkite.com/docs/pipelines/configure/defining-steps#job-states
 
-_NEVER_RAN: Final = frozenset(
+# There is no run that could have left a report.
+NEVER_RAN: Final = frozenset(
     {
         "broken",
         "skipped",
@@ -35,6 +36,7 @@ _NEVER_RAN: Final = frozenset(
         "unblocked_failed",
     }
 )
+# The run may still leave a report.
 _NOT_ENDED: Final = frozenset(
     {
         "limiting",
@@ -49,40 +51,15 @@ _NOT_ENDED: Final = frozenset(
         "timing_out",
     }
 )
+# Somebody stopped the job; Buildkite does so too, with a newer build.
 _CANCELLED: Final = frozenset({"canceled", "canceling"})
+# Buildkite, or a person, ended the job.
 _STOPPED: Final = frozenset({"canceled", "timed_out", "expired"})
-
-
-def never_ran(state: str | None) -> bool:
-    """Whether there is no run that could have left a report."""
-    return state in _NEVER_RAN
-
-
-def has_not_ended(state: str | None) -> bool:
-    """Whether the run may still leave a report."""
-    return state in _NOT_ENDED
-
-
-def was_stopped(state: str | None) -> bool:
-    """Whether Buildkite, or a person, ended the job."""
-    return state in _STOPPED
-
-
-def was_cancelled(state: str | None) -> bool:
-    """Whether somebody stopped the job; Buildkite does so too, with a newer build."""
-    return state in _CANCELLED
-
-
-def has_passed(state: str | None) -> bool:
-    """Whether Buildkite says that the job passed. A state that is unknown says nothing."""
-    return state == "passed"
 
 
 def has_failed(state: str | None) -> bool:
     """Whether the job has ended, and did not pass; so has one in a state that is new to us."""
-    if state is None or has_passed(state):
-        return False
-    return not never_ran(state) and not has_not_ended(state)
+    return state not in {None, "passed", *NEVER_RAN, *_NOT_ENDED}
 
 
 # --- the verdict of a job by its reports, and of a build by its jobs ---
@@ -131,46 +108,30 @@ def case_outcome(word: str) -> CaseOutcome:
 # --- when a job began and ended, by whoever knows it best ---
 
 
-class JobTimes(Struct, frozen=True, kw_only=True):
-    """RFC 3339 in UTC; None if unknown."""
-
-    began_at: str | None = None
-    ended_at: str | None = None
-
-
-def times_of(files: JobFiles, api: ApiJob | None) -> JobTimes:
+def times_of(files: JobFiles, api: ApiJob | None) -> tuple[str | None, str | None]:
     """The API's times, which hold the checkout too, else the record's, else those of the reports.
 
-    An end before the begin is none: a clock was set in between.
+    RFC 3339 in UTC; None if unknown. An end before the begin is none: a clock was set in between.
     """
-    own = _of_record(files) if files.record is not None else _of_reports(files)
-    began, ended = own.began_at, own.ended_at
+    if files.record is not None:
+        record = files.record.record
+        began, ended = in_utc(record.began_at), in_utc(record.ended_at)
+    else:
+        # From the begin of the first report to the last end of one.
+        runs = [
+            (begin, begin + file.report.duration_s)
+            for file in files.reports
+            if (begin := parse_moment(file.report.started_at)) is not None
+        ]
+        began = known_moment_text(min((begin for begin, _ in runs), default=None))
+        ended = known_moment_text(max((end for _, end in runs), default=None))
     if api is not None:
         began = in_utc(api.began_at) or began
         ended = in_utc(api.ended_at) or ended
     first, last = parse_moment(began), parse_moment(ended)
     if first is not None and last is not None and last < first:
         ended = None
-    return JobTimes(began_at=began, ended_at=ended)
-
-
-def _of_record(files: JobFiles) -> JobTimes:
-    assert files.record is not None  # noqa: S101 - its caller has looked
-    record = files.record.record
-    return JobTimes(began_at=in_utc(record.began_at), ended_at=in_utc(record.ended_at))
-
-
-def _of_reports(files: JobFiles) -> JobTimes:
-    """From the begin of the first report to the last end of one."""
-    begins, ends = [], []
-    for file in files.reports:
-        began = parse_moment(file.report.started_at)
-        if began is not None:
-            begins.append(began)
-            ends.append(began + file.report.duration_s)
-    if not begins:
-        return JobTimes()
-    return JobTimes(began_at=text_of(min(begins)), ended_at=text_of(max(ends)))
+    return began, ended
 
 
 # --- the verdict of one job, from its record, its reports and Buildkite's own state of it ---
@@ -214,7 +175,7 @@ def with_state(word: str, api: ApiJob | None) -> str:
     """The verdict, or a worse one if the files are greener than the job's end on Buildkite."""
     if api is None or not is_green(word) or api.is_soft_failed:
         return word
-    if was_stopped(api.state):
+    if api.state in _STOPPED:
         return NO_VERDICT
     return str(Verdict.FAILED) if has_failed(api.state) else word
 
@@ -261,7 +222,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
     @property
     def is_excused(self) -> bool:
         """Whether the pipeline lets the job fail, or Buildkite says of one without a report that it passed."""
-        return self.is_soft_failed or (not self.is_reported and has_passed(self.state))
+        return self.is_soft_failed or (not self.is_reported and self.state == "passed")
 
 
 def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
@@ -314,7 +275,7 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
         exit_status=api.exit_status,
         agent=api.agent,
         queue=api.queue,
-        cancelled=was_cancelled(api.state),
+        cancelled=api.state in _CANCELLED,
         soft_failed=api.is_soft_failed,
         url=_url(api, about, api.job),
     )
@@ -331,13 +292,13 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
 
 def _facts(files: JobFiles, api: ApiJob | None) -> JobFacts:
     about = files.about
-    times = times_of(files, api)
+    began_at, ended_at = times_of(files, api)
     verdict = with_state(verdict_of_files(files), api)
     facts = JobFacts(
         job=files.job,
         attempt=about.attempt or 0,
-        began_at=times.began_at,
-        ended_at=times.ended_at,
+        began_at=began_at,
+        ended_at=ended_at,
         verdict=verdict,
         summary=_summary(files, verdict),
         exit_status=None if files.record is None else files.record.record.exit_status,
@@ -376,7 +337,7 @@ def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
     """Whether somebody stopped the job, and no report of it had judged the change before."""
     record = None if files.record is None else files.record.record
     by_record = record is not None and record.is_cancelled and not record.is_timed_out
-    by_api = api is not None and was_cancelled(api.state)
+    by_api = api is not None and api.state in _CANCELLED
     if is_green(verdict) or not (by_record or by_api):
         return False
     return not any(file.report.verdict in FAILURES for file in files.reports)

@@ -2,19 +2,25 @@
 """Pure. Records and reports of jobs -> one build: its steps, its causes, and what is missing."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.build import job_attempt as states
 from ci_doctor.build.api_jobs import ApiJob, duration_s
 from ci_doctor.build.collect import JobFiles, Material, files_by_job
-from ci_doctor.build.job_attempt import FAILURES, JobAttempt, reported_attempt, silent_attempt
+from ci_doctor.build.job_attempt import (
+    FAILURES,
+    NEVER_RAN,
+    JobAttempt,
+    reported_attempt,
+    silent_attempt,
+)
 from ci_doctor.build.steps import (
     LONGEST_FIELD,
     LONGEST_LINE,
@@ -58,11 +64,16 @@ def expected_steps(steps: Sequence[BuildStep], expected: Iterable[str]) -> list[
     """
     missing = []
     for word in sorted(set(expected)):
-        matching = [step for step in steps if _is_meant(step, word)]
-        if not any(_has_report(step) for step in matching):
+        reported = [step for step in steps if any(each.is_reported for each in step.last)]
+        if not any(_is_meant(step, word) for step in reported):
             reason = f"no step `{word}` has a report"
             missing.append(MissingReport(name=word, reason=reason, is_expected=True))
     return missing
+
+
+def _is_meant(step: BuildStep, word: str) -> bool:
+    names = {step.key, step.label, step.name} - {None}
+    return any(fnmatchcase(name or "", word) or name == word for name in names)
 
 
 def known_jobs(steps: Iterable[BuildStep]) -> list[MissingReport]:
@@ -70,16 +81,10 @@ def known_jobs(steps: Iterable[BuildStep]) -> list[MissingReport]:
     missing = []
     for step in steps:
         for attempt in step.last:
-            if not attempt.is_reported and _is_owed(attempt):
+            if not attempt.is_reported and not attempt.is_excused:
                 missing.append(MissingReport(name=step.name, reason=attempt.reason))
                 break
     return missing
-
-
-def _is_owed(attempt: JobAttempt) -> bool:
-    if attempt.is_soft_failed:
-        return False
-    return not states.has_passed(attempt.state)
 
 
 def parallel_jobs(steps: Sequence[BuildStep], never_ran: Collection[Place]) -> list[MissingReport]:
@@ -94,49 +99,16 @@ def parallel_jobs(steps: Sequence[BuildStep], never_ran: Collection[Place]) -> l
         present = {step.parallel_index for step in siblings}
         # Those of `never_ran` without an index are no parallel jobs.
         present |= {index for *step, index in never_ran if step == [key, label]}
-        count = max(map(_parallel_count, siblings))
-        absent = _first_absent(present, count)
+        count = max(each.parallel_count or 0 for step in siblings for each in step.attempts)
+        # Numbers from 1, a few more than are named: `count` is a stranger's figure.
+        numbers = (str(index + 1) for index in range(count) if index not in present)
+        absent = list(islice(numbers, _MOST_NAMED + 1))
         if absent:
-            name = f"{short_name(key or label or '')} {_numbers(absent)} of {count}"
+            shown = ", ".join([*absent[:_MOST_NAMED], *("…" for _ in absent[_MOST_NAMED:])])
+            name = f"{short_name(key or label or '')} {shown} of {count}"
             reason = "other parallel jobs of the step have reports"
             missing.append(MissingReport(name=name, reason=reason))
     return missing
-
-
-def _parallel_count(step: BuildStep) -> int:
-    return max(attempt.parallel_count or 0 for attempt in step.attempts)
-
-
-def places_that_never_ran(jobs: Iterable[ApiJob]) -> set[Place]:
-    """Steps and parallel jobs that left no report because they never ran."""
-    return {
-        (job.step_key, job.label, job.parallel_index) for job in jobs if states.never_ran(job.state)
-    }
-
-
-def _is_meant(step: BuildStep, word: str) -> bool:
-    own = {step.key, step.label, step.name} - {None}
-    return word in own or any(fnmatchcase(name, word) for name in own if name)
-
-
-def _has_report(step: BuildStep) -> bool:
-    return any(attempt.is_reported for attempt in step.last)
-
-
-def _first_absent(present: Collection[int | None], count: int) -> list[int]:
-    """Numbers from 1 of absent jobs, a few more than are named: `count` is a stranger's figure."""
-    absent = []
-    for index in range(count):
-        if index not in present:
-            absent.append(index + 1)
-        if len(absent) > _MOST_NAMED:
-            break
-    return absent
-
-
-def _numbers(absent: Sequence[int]) -> str:
-    shown = ", ".join(map(str, absent[:_MOST_NAMED]))
-    return f"{shown}, …" if len(absent) > _MOST_NAMED else shown
 
 
 # --- the causes of a build's failures, each with all that it cost ---
@@ -182,7 +154,7 @@ def causes_of(steps: Iterable[BuildStep]) -> tuple[BuildCause, ...]:
             if attempt.has_failed:
                 groups[cause_id(attempt)].append(FailedAttempt(step, attempt))
     causes = [_cause(fingerprint, group) for fingerprint, group in groups.items()]
-    return tuple(sorted(causes, key=lambda cause: (_urgency(cause), _dearest_first(cause))))
+    return tuple(sorted(causes, key=_dearest_first))
 
 
 def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
@@ -201,12 +173,19 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
         title=clipped(shown.title, LONGEST_FIELD) if is_visible else _NAMELESS,
         is_final=is_final,
     )
+    # Of what is known; None if nothing is.
+    spans = [
+        (seconds, each.facts.gpus)
+        for each in attempts
+        if (seconds := duration_s(each.facts)) is not None
+    ]
+    of_gpus = [seconds * gpus for seconds, gpus in spans if gpus is not None]
     facts = CauseFacts(
         **asdict(shown),
         steps=tuple(sorted({each.step.name for each in ordered})),
         jobs=len(attempts),
-        seconds=_sum(attempts, _seconds),
-        gpu_seconds=_sum(attempts, _gpu_seconds),
+        seconds=round(sum(seconds for seconds, _ in spans), 3) if spans else None,
+        gpu_seconds=round(sum(of_gpus), 3) if of_gpus else None,
         cancelled=all(each.facts.cancelled for each in attempts),
     )
     return BuildCause(facts=facts, failed=ordered)
@@ -215,26 +194,6 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
 def _by_begin(failed: FailedAttempt) -> tuple[float, str, str]:
     facts = failed.attempt.facts
     return (parse_moment(facts.began_at) or float("inf"), failed.step.name, facts.job or "")
-
-
-def _sum(
-    attempts: Sequence[JobAttempt], measure: Callable[[JobAttempt], float | None]
-) -> float | None:
-    """The sum of what is known; None if nothing is."""
-    values = [measure(each) for each in attempts]
-    numbers = [value for value in values if value is not None]
-    return round(sum(numbers), 3) if numbers else None
-
-
-def _seconds(attempt: JobAttempt) -> float | None:
-    return duration_s(attempt.facts)
-
-
-def _gpu_seconds(attempt: JobAttempt) -> float | None:
-    seconds = duration_s(attempt.facts)
-    if seconds is None or attempt.facts.gpus is None:
-        return None
-    return seconds * attempt.facts.gpus
 
 
 class _Urgency(IntEnum):
@@ -246,10 +205,6 @@ class _Urgency(IntEnum):
     OUTSIDE = 4
     OVERCOME = 5
     CANCELLED = 6
-
-
-def _urgency(cause: BuildCause) -> _Urgency:
-    return min(map(_urgency_of, cause.failed))
 
 
 def _urgency_of(failed: FailedAttempt) -> _Urgency:
@@ -266,9 +221,16 @@ def _urgency_of(failed: FailedAttempt) -> _Urgency:
     return _Urgency.FAILURE if is_failure else _Urgency.UNDECIDED
 
 
-def _dearest_first(cause: BuildCause) -> tuple[float, float, int, str]:
+def _dearest_first(cause: BuildCause) -> tuple[_Urgency, float, float, int, str]:
     facts = cause.facts
-    return (-(facts.gpu_seconds or 0), -(facts.seconds or 0), -facts.jobs, facts.fingerprint)
+    urgency = min(map(_urgency_of, cause.failed))
+    return (
+        urgency,
+        -(facts.gpu_seconds or 0),
+        -(facts.seconds or 0),
+        -facts.jobs,
+        facts.fingerprint,
+    )
 
 
 # --- records and reports of jobs -> one build: its steps, its causes, and what is missing ---
@@ -309,11 +271,18 @@ def merge(
     about = _common_about(each.about for each in files)
     attempts = [reported_attempt(each, known.get(each.job or "")) for each in files]
     reported = {each.job for each in files}
-    attempts += _silent(known, reported, about)
+    # Jobs that ran, or still run, and have no file.
+    attempts += [
+        silent_attempt(each, about)
+        for job, each in known.items()
+        if job not in reported and each.state not in NEVER_RAN
+    ]
     steps = steps_of(attempts)
     missing = expected_steps(steps, expect) if expect else []
     missing += known_jobs(steps)
-    missing += parallel_jobs(steps, places_that_never_ran(known.values()))
+    # Steps and parallel jobs that left no report because they never ran.
+    never_ran = {_place(each) for each in known.values() if each.state in NEVER_RAN}
+    missing += parallel_jobs(steps, never_ran)
     return MergedBuild(
         material=material,
         about=about,
@@ -321,7 +290,7 @@ def merge(
         steps=steps,
         causes=causes_of(steps),
         missing=tuple(missing),
-        builds=len(_builds(files)),
+        builds=len({build_identity(each.about) for each in files} - {("", "")}),
         knows_queue=any(each.queued_s is not None for each in known.values()),
     )
 
@@ -336,37 +305,23 @@ def _other_jobs(jobs: Mapping[str, ApiJob], own_job: str | None) -> dict[str, Ap
     return {job: each for job, each in others.items() if _place(each) != place}
 
 
-def _place(job: ApiJob) -> tuple[str | None, str | None, int | None]:
+def _place(job: ApiJob) -> Place:
     return job.step_key, job.label, job.parallel_index
-
-
-def _silent(
-    known: Mapping[str, ApiJob], reported: set[str | None], about: About
-) -> Iterable[JobAttempt]:
-    """Jobs that ran, or still run, and have no file."""
-    for job, each in known.items():
-        if job not in reported and not states.never_ran(each.state):
-            yield silent_attempt(each, about)
-
-
-def _builds(files: Iterable[JobFiles]) -> set[Identity]:
-    return {build_identity(each.about) for each in files} - {("", "")}
 
 
 def _common_about(abouts: Iterable[About]) -> About:
     """The build, commit, branch and repository that most jobs name."""
-    places = Counter(map(_place_of_build, abouts))
+    places = Counter(
+        About(
+            pipeline=about.pipeline or None,
+            build=about.build,
+            build_url=about.build_url or None,
+            commit=about.commit or None,
+            branch=about.branch or None,
+            repository=about.repository or None,
+        )
+        for about in abouts
+    )
     if not places:
         return About()
     return max(places, key=lambda each: (places[each], msgspec.json.encode(each)))
-
-
-def _place_of_build(about: About) -> About:
-    return About(
-        pipeline=about.pipeline or None,
-        build=about.build,
-        build_url=about.build_url or None,
-        commit=about.commit or None,
-        branch=about.branch or None,
-        repository=about.repository or None,
-    )

@@ -25,9 +25,9 @@ from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryW
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome, Outcome
 from ci_doctor.model.quantities import parse_moment
-from ci_doctor.model.table import Row, Table, row, seconds
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict, is_green, ordered, rank
-from ci_doctor.render.build_annotation import another_run, counted, step_ending
+from ci_doctor.render.build_annotation import counted, step_ending
 
 # --- a merged build -> its facts ---
 
@@ -86,66 +86,6 @@ def _step(step: BuildStep) -> StepFacts:
 def _field(text: str | None) -> str | None:
     """A text that has one line, and no more than can be shown."""
     return None if text is None else clipped(text, LONGEST_FIELD)
-
-
-# --- a merged build -> tables, for those who read it as text ---
-
-_SHOWN: Final = 15
-_WORTHS: Final = {
-    RetryWorth.HELPED: "helped",
-    RetryWorth.HID_A_FAILURE: "hid a failure",
-    RetryWorth.IN_VAIN: "in vain",
-    RetryWorth.UNKNOWN: "unknown",
-}
-
-# Whether a retry helps, in words short enough for a terminal of 80 columns.
-_RETRY: Final = {"may help": "yes", "does not help": "no", "unknown": "?"}
-
-
-def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
-    """Steps by their ending, causes, retries; each only if it has a row.
-
-    They stand below the findings, which say what to do.
-    """
-    by_ending: dict[str, list[str]] = defaultdict(list)
-    for step in facts.build_steps:
-        by_ending[step_ending(step)].append(step.name)
-    rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
-    tables = (
-        Table(title="Steps", rows=tuple(rows), is_aside=True),
-        _causes(facts),
-        _retries(facts),
-    )
-    return tuple(table for table in tables if table.rows)
-
-
-def _causes(facts: BuildFacts) -> Table:
-    rows = []
-    for cause in facts.causes[:_SHOWN]:
-        title = clipped(cause.title, 80)
-        lost = (seconds(cause.seconds), seconds(cause.gpu_seconds))
-        rows.append(row(title, cause.jobs, *lost, _RETRY[another_run(cause)]))
-    rows += _rest(len(facts.causes))
-    columns = ("jobs", "time", "GPU time", "retry")
-    return Table(title="Causes", columns=columns, rows=tuple(rows), is_aside=True)
-
-
-def _retries(facts: BuildFacts) -> Table:
-    by_worth: dict[RetryWorth, list[str]] = defaultdict(list)
-    for step in facts.build_steps:
-        for job in step.attempts:
-            if job.retry is not None:
-                by_worth[job.retry].append(step.name)
-    rows = []
-    for worth, words in _WORTHS.items():
-        names = by_worth[worth]
-        if names:
-            rows.append(row(words, len(names), listed(list(dict.fromkeys(names)))))
-    return Table(title="Retries", rows=tuple(rows), is_aside=True)
-
-
-def _rest(count: int) -> list[Row]:
-    return [Row(label=f"and {count - _SHOWN} more")] if count > _SHOWN else []
 
 
 # --- a merged build -> test cases: one a step, and those of the last attempts' reports ---
@@ -209,56 +149,42 @@ def _own(step: BuildStep) -> Iterator[Case]:
     final: dict[tuple[str, str], Case] = {}
     last = step.last
     for attempt in step.attempts:
-        for case, started_at in _cases(attempt):
-            name = (case.group, case.name)
-            executions[name] += _executions(case, started_at, attempt.facts.job)
-            if attempt in last:
-                final[name] = case
+        for file in attempt.reports:
+            started_at = in_utc(file.report.started_at)
+            for case in file.report.cases:
+                name = (case.group, case.name)
+                executions[name] += _executions(case, started_at, attempt.facts.job)
+                if attempt in last:
+                    final[name] = case
     for name, case in final.items():
-        yield _with_step(case, step.name, executions[name])
-
-
-def _cases(attempt: JobAttempt) -> Iterator[tuple[Case, str | None]]:
-    for file in attempt.reports:
-        for case in file.report.cases:
-            yield case, in_utc(file.report.started_at)
+        yield replace(
+            case,
+            group=f"{step.name}.{case.group}",
+            message=_cut(case.message),
+            detail=_cut(case.detail),
+            attempts=tuple(executions[name]) if len(executions[name]) > 1 else (),
+        )
 
 
 def _executions(case: Case, started_at: str | None, job: str | None) -> list[CaseAttempt]:
-    if not case.attempts:
-        return [
-            CaseAttempt(
-                outcome=case.outcome,
-                message=_cut(case.message),
-                detail=_cut(case.detail),
-                duration_s=case.duration_s,
-                started_at=started_at,
-                job=job,
-            )
-        ]
-    return [
+    own = case.attempts or (
         CaseAttempt(
-            outcome=each.outcome,
+            outcome=case.outcome,
+            message=case.message,
+            detail=case.detail,
+            duration_s=case.duration_s,
+        ),
+    )
+    return [
+        replace(
+            each,
             message=_cut(each.message),
             detail=_cut(each.detail),
-            duration_s=each.duration_s,
             started_at=each.started_at or started_at,
             job=each.job or job,
         )
-        for each in case.attempts
+        for each in own
     ]
-
-
-def _with_step(case: Case, step: str, executions: Sequence[CaseAttempt]) -> Case:
-    return Case(
-        group=f"{step}.{case.group}",
-        name=case.name,
-        outcome=case.outcome,
-        message=_cut(case.message),
-        detail=_cut(case.detail),
-        duration_s=case.duration_s,
-        attempts=tuple(executions) if len(executions) > 1 else (),
-    )
 
 
 def _cut(text: str | None) -> str | None:
@@ -291,10 +217,19 @@ def outcome_of(
         verdict=verdict_of_build(words),
         summary=_summary(facts, findings),
         findings=findings,
-        tables=tables_of(facts),
+        tables=(_steps(facts),) if facts.build_steps else (),
         facts=facts,
         cases=cases_of(merged),
     )
+
+
+def _steps(facts: BuildFacts) -> Table:
+    """The steps by their ending, below the findings, which say what to do."""
+    by_ending: dict[str, list[str]] = defaultdict(list)
+    for step in facts.build_steps:
+        by_ending[step_ending(step)].append(step.name)
+    rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
+    return Table(title="Steps", rows=tuple(rows), is_aside=True)
 
 
 def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:

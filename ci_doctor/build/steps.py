@@ -99,12 +99,6 @@ class BuildStep(Struct, frozen=True, kw_only=True):
         counts = Counter(each.facts.attempt for each in self.attempts)
         return sorted(number for number, count in counts.items() if count > 1)
 
-    def absent_attempts(self) -> list[int]:
-        """Attempts before the last one that are not there; the first hundred of them."""
-        numbers = {each.facts.attempt for each in self.attempts}
-        last = min(max(numbers), len(numbers) + 100)
-        return [number for number in range(last) if number not in numbers]
-
 
 def build_identity(about: About) -> Identity:
     """What tells two builds apart: pipeline and number, else the commit."""

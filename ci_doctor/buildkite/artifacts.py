@@ -60,11 +60,6 @@ class DownloadPlan(Struct, frozen=True, kw_only=True):
     by_itself: tuple[Artifact, ...] = ()
     problems: tuple[str, ...] = ()
 
-    @property
-    def query(self) -> str:
-        """What the agent is asked for; its `*` stands for folders too."""
-        return query_of(self.name)
-
 
 def query_of(name: str) -> str:
     """The query of the agent for files called `name`, or those whose names match it."""
@@ -258,7 +253,7 @@ class ArtifactDownload:
         if not plan.whole:
             return
         folder = self._into
-        self._get(plan.query, folder, sizes=[each.size for each in plan.whole])
+        self._get(query_of(plan.name), folder, sizes=[each.size for each in plan.whole])
         kept = self._keep(plan.whole, folder)
         # The query matches an own job's files as well, and those with another's path.
         for path in folder.rglob(plan.name):

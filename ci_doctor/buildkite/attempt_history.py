@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
 from ci_doctor.model.job_record import EarlierAttempt
-from ci_doctor.model.verdict import is_green
 from ci_doctor.model.words import shortened
 
 # --- what the attempts of a job have annotated, as the build's meta-data keeps it ---
@@ -28,18 +27,13 @@ class Published(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who made an annotation: the attempt, from 0, of a job with this digest of its command.
 
     said: what the annotation says of this attempt. before: what the attempts before it said, the
-    oldest first. Both are missing if an older ci-doctor wrote it.
+    oldest first.
     """
 
     attempt: int
     command: str
-    said: EarlierAttempt | None = None
+    said: EarlierAttempt
     before: tuple[EarlierAttempt, ...] = ()
-
-    @property
-    def job(self) -> str | None:
-        """The id of the job; None if an older ci-doctor wrote it."""
-        return self.said.job if self.said else None
 
 
 class AttemptHistory(Struct, frozen=True, kw_only=True):
@@ -80,8 +74,7 @@ class AttemptHistory(Struct, frozen=True, kw_only=True):
         """What is known of the earlier attempts of `job`, the oldest first."""
         known: dict[int, EarlierAttempt] = {}
         for each in self._own(job).values():
-            said = each.said or EarlierAttempt(attempt=each.attempt)
-            for attempt in (*each.before, said):
+            for attempt in (*each.before, each.said):
                 if attempt.attempt < job.retry_count:
                     known[attempt.attempt] = attempt
         return tuple(known[number] for number in sorted(known))
@@ -89,22 +82,20 @@ class AttemptHistory(Struct, frozen=True, kw_only=True):
     def _own(self, job: JobEnvironment) -> dict[str, Published]:
         """What this very job and its earlier attempts have published.
 
-        In a matrix the command tells the jobs apart. If that is the same too, nobody knows which
-        job is a retry of which one. Then a retry takes the place of one of them, so that none is
-        left once all have been retried.
+        In a matrix the command tells the jobs apart. If that is the same too, nobody knows which job is a retry
+        of which one: then what the others have published stays.
         """
-        all_of_them = {
+        reached = {
             context: each
             for context, each in self.published.items()
             if each.attempt <= job.retry_count
         }
-        if not _are_siblings(all_of_them, job):
-            return all_of_them
         digest = job.command_digest()
-        same = {context: each for context, each in all_of_them.items() if each.command == digest}
-        if not _are_siblings(same, job):
-            return same
-        return _one_of(same, job)
+        same = {context: each for context, each in reached.items() if each.command == digest}
+        for own in (reached, same):
+            if not _are_siblings(own, job):
+                return own
+        return {context: each for context, each in same.items() if each.said.job == job.job_id}
 
 
 def _follows(later: Published, job: JobEnvironment) -> bool:
@@ -115,40 +106,11 @@ def _follows(later: Published, job: JobEnvironment) -> bool:
     return not replaced or job.job_id in replaced
 
 
-def _one_of(twins: Mapping[str, Published], job: JobEnvironment) -> dict[str, Published]:
-    """What `job` has published itself; else one annotation that its attempt comes after.
-
-    A pipeline retries what failed, so that comes before what passed.
-    """
-    own = {context: each for context, each in twins.items() if each.job == job.job_id}
-    before = {context: each for context, each in twins.items() if each.attempt < job.retry_count}
-    if own or not before:
-        return own
-    context = min(before, key=lambda each: (_has_passed(before[each]), -before[each].attempt))
-    chosen = before[context]
-    if len(before) > 1:
-        # It may be of another job: nothing that it says is said of this one.
-        chosen = replace(chosen, said=None, before=())
-    return {context: chosen}
-
-
-def _has_passed(published: Published) -> bool:
-    return published.said is not None and is_green(published.said.verdict)
-
-
 def _are_siblings(published: Mapping[str, Published], job: JobEnvironment) -> bool:
     """Whether two jobs, `job` among them, claim the same attempt."""
-    jobs: dict[tuple[int, str], set[str]] = {
-        (job.retry_count, job.command_digest()): {job.job_id},
-    }
-    for each in published.values():
-        ids = jobs.setdefault((each.attempt, each.command), set())
-        # An older ci-doctor kept no id: there the command has to do.
-        if each.job is not None:
-            ids.add(each.job)
-    n_jobs = sum(max(len(ids), 1) for ids in jobs.values())
-    attempts = {attempt for attempt, _ in jobs}
-    return n_jobs > len(attempts)
+    jobs = {(each.attempt, each.command, each.said.job) for each in published.values()}
+    jobs.add((job.retry_count, job.command_digest(), job.job_id))
+    return len(jobs) > len({attempt for attempt, _, _ in jobs})
 
 
 def decoded(text: str) -> AttemptHistory | None:
@@ -164,10 +126,10 @@ def decoded(text: str) -> AttemptHistory | None:
 def encoded(published: Mapping[str, Published]) -> str:
     """`published` as JSON, in at most 1 kB if that can be done without losing a context.
 
-    The causes are shortened first, then the oldest attempts are left out.
+    The causes are shortened and the oldest attempts left out first, then all earlier attempts.
     """
     shown = dict(published)
-    for shorten in (_with_short_causes, _with_the_last_only, _without_attempts):
+    for shorten in (_with_the_last_only, _without_attempts):
         text = msgspec.json.encode(shown).decode()
         if len(text.encode()) <= HISTORY_BYTES:
             return text
@@ -183,18 +145,12 @@ def one_line_cause(text: str | None, limit: int = CAUSE_CHARACTERS) -> str | Non
     return shortened(line, limit)
 
 
-def _with_short_causes(published: Published) -> Published:
-    before = tuple(_shortened(each) for each in published.before)
-    said = published.said
-    return replace(published, said=_shortened(said) if said else None, before=before)
-
-
-def _shortened(attempt: EarlierAttempt) -> EarlierAttempt:
-    return replace(attempt, cause=one_line_cause(attempt.cause, _SHORT_CAUSE))
-
-
 def _with_the_last_only(published: Published) -> Published:
-    return replace(published, before=published.before[-2:])
+    before = [
+        replace(each, cause=one_line_cause(each.cause, _SHORT_CAUSE))
+        for each in (*published.before[-2:], published.said)
+    ]
+    return replace(published, said=before[-1], before=tuple(before[:-1]))
 
 
 def _without_attempts(published: Published) -> Published:

@@ -14,12 +14,11 @@ from msgspec import Struct
 from ci_doctor.buildkite.agent import ApiTime
 from ci_doctor.buildkite.rest import (
     JOB,
-    Patience,
     RequestLimits,
     address,
+    get,
     missing_variables,
     refusal,
-    request,
     token,
 )
 from ci_doctor.system import clock
@@ -161,8 +160,7 @@ def request_log(
     limits = RequestLimits(try_s=all_s, all_s=all_s, tries=1, reply_bytes=most_bytes)
     api_time = ApiTime.of_job(environ)
     with api_time.counted():
-        patience = Patience(limits, most_s=api_time.left_s())
-        reply = request("GET", url, patience, headers=headers)
+        reply = get(url, limits, headers=headers, most_s=api_time.left_s())
     if reply.problem is not None:
         return f"the job's log cannot be had from the API: {reply.problem}"
     # `bytes 0-99/100` (RFC 9110, 14.4): from the start of the log.

@@ -73,7 +73,6 @@ DEFAULT_REPORT_DIR = "ci-doctor-report"
 REPORT_DIR_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 # For the hooks, if the other one says where the directory is in the command's container.
 HOST_REPORT_DIR_VARIABLE = "CI_DOCTOR_HOST_REPORT_DIR"
-_PREFIX = "BUILDKITE_PLUGIN_CI_DOCTOR_"
 _CACHE = "cache"
 Text = Annotated[str, Meta(pattern=r"\S")]
 
@@ -122,8 +121,7 @@ class PluginOptions(Struct, frozen=True, kw_only=True, rename="kebab"):
 def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
     """The options that the agent passes to a hook of this plugin.
 
-    From the JSON in BUILDKITE_PLUGIN_CONFIGURATION (agent >= 3.28.1), else from flat variables. The
-    agent validates neither. Raises UsageError for unknown options, values of the wrong type, and
+    From the JSON in BUILDKITE_PLUGIN_CONFIGURATION, which the agent (3.28.1 or later) does not validate. Raises UsageError for unknown options, values of the wrong type, and
     a configuration that the agent dropped.
     """
     options, problem = options_and_problem(environ)
@@ -219,18 +217,35 @@ def _wrong(name: str, value: object, what: str) -> UsageError:
 
 
 def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict[str, object]:
-    """The options as they were written; without any if they cannot be read."""
+    """The options as they were written; none of them if they cannot be read."""
     text = environ.get("BUILDKITE_PLUGIN_CONFIGURATION")
-    try:
-        if text is not None:
-            return _from_json(text)
-        raw = _from_flat_variables(environ)
-        if not raw:
-            _refuse_dropped_configuration(environ)
-    except UsageError as error:
-        problems.append(error)
+    if text is None:
+        # For a null in a configuration the agent passes nothing at all. A plugin without any is null itself, which is right.
+        if any(each is not None and _holds_null(each) for each in our_configurations(environ)):
+            message = (
+                "the configuration of the ci-doctor plugin holds an option without a value, "
+                "and the agent dropped all of it"
+            )
+            hint = "give the option a value or remove its line from the pipeline"
+            problems.append(UsageError(message, hint=hint))
         return {}
-    return raw
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        problems.append(UsageError(f"BUILDKITE_PLUGIN_CONFIGURATION is not JSON: {error}"))
+        return {}
+    if raw is not None and not isinstance(raw, dict):
+        message = "the configuration of the ci-doctor plugin is not a mapping of options"
+        problems.append(UsageError(message))
+    return raw if isinstance(raw, dict) else {}
+
+
+def _holds_null(configuration: object) -> bool:
+    if isinstance(configuration, dict):
+        return any(map(_holds_null, configuration.values()))
+    if isinstance(configuration, list):
+        return any(map(_holds_null, configuration))
+    return configuration is None
 
 
 def _all_of(problems: Sequence[UsageError]) -> UsageError | None:
@@ -244,22 +259,22 @@ def _all_of(problems: Sequence[UsageError]) -> UsageError | None:
 
 def setup_env_arguments(options: PluginOptions) -> list[str]:
     """The options as arguments of `ci-doctor setup-env`; without one the configuration counts."""
-    arguments: list[str] = []
-    if options.config is not None:
-        arguments += ["--config", options.config]
-    for project in options.projects:
-        arguments += ["--project", project]
-    for python in options.pythons:
-        arguments += ["--python", python]
-    for venv in options.venvs:
-        arguments += ["--venv", venv]
-    if options.determinism is not None:
-        arguments += ["--determinism", options.determinism]
-    for rule in options.preload:
-        arguments += ["--preload", rule]
-    if options.allow_fallback:
-        arguments.append("--allow-fallback")
-    return arguments
+    repeated = {
+        "--config": (options.config,),
+        "--project": options.projects,
+        "--python": options.pythons,
+        "--venv": options.venvs,
+        "--determinism": (options.determinism,),
+        "--preload": options.preload,
+    }
+    arguments = [
+        word
+        for flag, values in repeated.items()
+        for value in values
+        if value is not None
+        for word in (flag, value)
+    ]
+    return [*arguments, "--allow-fallback"] if options.allow_fallback else arguments
 
 
 def named_logs(options: PluginOptions, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -297,64 +312,3 @@ def report_root(options: PluginOptions, environ: Mapping[str, str]) -> Path:
     if root.name != folder:
         root /= folder
     return Path(job.checkout or Path.cwd(), root)
-
-
-def _from_json(text: str) -> dict[str, object]:
-    try:
-        raw = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"BUILDKITE_PLUGIN_CONFIGURATION is not JSON: {error}") from error
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise UsageError("the configuration of the ci-doctor plugin is not a mapping of options")
-    return raw
-
-
-def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
-    """Undo the agent's flattening: PREFIX_SETUP_ENV for a value, PREFIX_PROJECTS_0 for a list."""
-    values: dict[str, object] = {}
-    lists: dict[str, dict[int, str]] = {}
-    for variable, value in environ.items():
-        if not variable.startswith(_PREFIX):
-            continue
-        name = variable.removeprefix(_PREFIX).lower().replace("_", "-")
-        item = re.fullmatch(r"(.+)-(\d+)", name)
-        if item:
-            lists.setdefault(item[1], {})[int(item[2])] = value
-        else:
-            values[name] = value
-    for name, items in lists.items():
-        values[name] = [items[index] for index in sorted(items)]
-    # `cache-store` and the like are keys of `cache`.
-    inner = {
-        name.removeprefix("cache-"): values.pop(name)
-        for name in list(values)
-        if name.startswith("cache-")
-    }
-    return {**values, _CACHE: inner} if inner else values
-
-
-def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:
-    """Raise UsageError if the step configures this plugin with a null.
-
-    The agent then passes nothing at all.
-    """
-    for configuration in our_configurations(environ):
-        # A plugin without any configuration is null itself, which is right.
-        if configuration is not None and _holds_null(configuration):
-            raise UsageError(
-                "the configuration of the ci-doctor plugin holds an option without a value, "
-                "and the agent dropped all of it",
-                hint="give the option a value or remove its line from the pipeline",
-            )
-
-
-def _holds_null(configuration: object) -> bool:
-    if configuration is None:
-        return True
-    if isinstance(configuration, dict):
-        return any(_holds_null(value) for value in configuration.values())
-    if isinstance(configuration, list):
-        return any(_holds_null(value) for value in configuration)
-    return False

@@ -18,7 +18,7 @@ from ci_doctor.buildkite.attempt_history import (
 )
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment, worst_verdict
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.job_record import EarlierAttempt
+from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt
 from ci_doctor.model.outcome import Report
 from ci_doctor.system.files.writing import write_atomically
 
@@ -147,26 +147,17 @@ def _remove(context: str, agent: Agent) -> AgentResult:
 FILES_PER_REPORT = 200
 BYTES_PER_FILE = 100 * 1024 * 1024
 
-_FIRST_FILES = ("report.json", "report.html", "report.md")
+_FIRST_FILES = (JOB_FILE, "report.json", "report.html", "report.md")
 # As much as one call of the agent uploads in a moment.
 _SMALL_FILES = 50
 _SMALL_BYTES = 10 * 1024 * 1024
 
 
-class Upload(Struct, frozen=True, kw_only=True):
-    """Files below `base`, which is the top of the Artifacts tab.
+def files_of(directory: Path, job: JobEnvironment) -> tuple[dict[Path, int], list[str]]:
+    """The files of the report in `directory` (absolute) to upload with their bytes, the report first.
 
-    `first` are those that a reader or `build merge` needs; if the others are large, they wait.
+    And what is wrong with some of them.
     """
-
-    base: Path
-    first: tuple[Path, ...]
-    rest: tuple[Path, ...] = ()
-    is_large: bool = False
-
-
-def uploads_of(directory: Path, job: JobEnvironment) -> tuple[Upload, list[str]]:
-    """The files of the report in `directory` (absolute), and what is wrong with some of them."""
     renamed = {
         "junit.xml": job.junit_artifact_name(),
         "attempts.xml": job.attempts_artifact_name(),
@@ -180,29 +171,24 @@ def uploads_of(directory: Path, job: JobEnvironment) -> tuple[Upload, list[str]]
         # A name that JUnit's readers do not look for twice.
         elif (directory / new_name).is_file():
             copied.add(directory / name)
-    kept, left_out = _chosen(directory, copied)
+    files = {path: size for path, size in _regular_files(directory) if path not in copied}
+    large = sorted(path for path, size in files.items() if size > BYTES_PER_FILE)
+    ordered = sorted(
+        files.keys() - set(large),
+        key=lambda path: (path.parent != directory, not _is_first(path), path),
+    )
+    left_out = [*large, *ordered[FILES_PER_REPORT:]]
     if left_out:
         size = f"{BYTES_PER_FILE // 1024**2} MiB"
         limits = f"more than {FILES_PER_REPORT} files, or larger than {size}"
         listed = ", ".join(str(path.relative_to(directory)) for path in left_out[:10])
         problems.append(f"not uploaded from {directory}: {listed} ({limits})")
-    return _upload_files(directory, kept), problems
+    return {path: files[path] for path in ordered[:FILES_PER_REPORT]}, problems
 
 
-def _upload_files(directory: Path, sizes: dict[Path, int]) -> Upload:
-    first: list[Path] = []
-    rest: list[Path] = []
-    for path in sizes:
-        is_first = path.parent == directory and path.name in _FIRST_FILES
-        (first if is_first else rest).append(path)
-    n_bytes = sum(sizes[path] for path in rest)
-    return Upload(
-        # Two levels up: `<job id>/<command>`, as publish.artifact_folder says.
-        base=directory.parent.parent,
-        first=tuple(first),
-        rest=tuple(rest),
-        is_large=len(rest) > _SMALL_FILES or n_bytes > _SMALL_BYTES,
-    )
+def _is_first(path: Path) -> bool:
+    """Whether it is what a reader or `build merge` needs."""
+    return path.name in _FIRST_FILES
 
 
 def _copy(directory: Path, name: str, new_name: str) -> str | None:
@@ -214,26 +200,6 @@ def _copy(directory: Path, name: str, new_name: str) -> str | None:
     except (OSError, CiDoctorError) as error:
         return f"{name} keeps its name: {error}"
     return None
-
-
-def _chosen(directory: Path, skipped: set[Path]) -> tuple[dict[Path, int], list[Path]]:
-    """The files to upload with their sizes, the report first, and those that are left out."""
-    small: dict[Path, int] = {}
-    large: list[Path] = []
-    for path, size in _regular_files(directory):
-        if path in skipped:
-            continue
-        if size > BYTES_PER_FILE:
-            large.append(path)
-        else:
-            small[path] = size
-
-    def rank(path: Path) -> tuple[bool, bool, Path]:
-        return path.parent != directory, path.name not in _FIRST_FILES, path
-
-    ordered = sorted(small, key=rank)
-    kept = {path: small[path] for path in ordered[:FILES_PER_REPORT]}
-    return kept, [*sorted(large), *ordered[FILES_PER_REPORT:]]
 
 
 def _regular_files(directory: Path) -> Iterator[tuple[Path, int]]:
@@ -321,34 +287,24 @@ def artifact_folder(directory: Path) -> str:
 
 
 def _upload(published: PublishedJob, job: JobEnvironment, agent: Agent) -> list[AgentResult]:
-    directories = [directory.absolute() for directory, _ in published.reports]
-    uploads: list[Upload] = []
+    # By the top of their Artifacts tab, which is two levels up: `<job id>/<command>`, as `artifact_folder` says.
+    files: dict[Path, dict[Path, int]] = {}
     results = []
     if published.record is not None:
         record = published.record.absolute()
-        uploads.append(Upload(base=record.parent.parent, first=(record,)))
-    for directory in directories:
-        upload, problems = uploads_of(directory, job)
-        uploads.append(upload)
+        files[record.parent.parent] = {record: 0}
+    for directory in (each.absolute() for each, _ in published.reports):
+        of_report, problems = files_of(directory, job)
+        files.setdefault(directory.parent.parent, {}).update(of_report)
         results += [AgentResult(ok=False, message=problem) for problem in problems]
-    for base in dict.fromkeys(each.base for each in uploads):
-        results += _upload_below(base, [each for each in uploads if each.base == base], agent)
-    return results
-
-
-def _upload_below(base: Path, uploads: list[Upload], agent: Agent) -> list[AgentResult]:
-    """In one call, but for what is large: that waits until all readers have what they need."""
-    at_once: list[Path] = []
-    for each in uploads:
-        at_once += each.first
-    for each in uploads:
-        if not each.is_large:
-            at_once += each.rest
-    results = []
-    if at_once:
-        results.append(agent.upload_artifacts(at_once, base))
-    large = [each for each in uploads if each.is_large]
-    results += [agent.upload_artifacts(each.rest, base) for each in large]
+    for base, sizes in files.items():
+        first = [path for path in sizes if _is_first(path)]
+        rest = [path for path in sizes if not _is_first(path)]
+        calls = [[*first, *rest]]
+        if len(rest) > _SMALL_FILES or sum(sizes[path] for path in rest) > _SMALL_BYTES:
+            # What is large waits until all readers have what they need.
+            calls = [first, rest]
+        results += [agent.upload_artifacts(paths, base) for paths in calls if paths]
     return results
 
 

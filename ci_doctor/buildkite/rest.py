@@ -51,49 +51,27 @@ class HttpReply(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Patience:
-    """The time that several requests may take together, from now on: `most_s` at most."""
-
-    def __init__(self, limits: RequestLimits, *, most_s: float = math.inf) -> None:
-        self.limits = limits
-        self._deadline = time.monotonic() + min(limits.all_s, most_s)
-
-    def left_s(self) -> float:
-        """Seconds left; 0 or less if there are none."""
-        return self._deadline - time.monotonic()
-
-    def pause(self, number: int, *, least_s: float = 0.0) -> bool:
-        """Wait before the try after `number` tries; False, at once, if it makes no sense."""
-        pause_s = max(self.limits.pause_s * number, least_s)
-        if number >= self.limits.tries or self.left_s() <= pause_s:
-            return False
-        time.sleep(pause_s)
-        return True
-
-
-def request(
-    method: str,
-    url: str,
-    patience: Patience,
-    *,
-    headers: Mapping[str, str],
-    content: bytes = b"",
+def get(
+    url: str, limits: RequestLimits, *, headers: Mapping[str, str], most_s: float = math.inf
 ) -> HttpReply:
     """The reply of the service at `url`; tried again if it is busy, broken or not reachable.
 
-    Redirects are not followed: the headers hold a token.
+    most_s: for all tries together, if that is less than their limit. Redirects are not followed: the headers hold a token.
     """
     # Raw bytes below: a compressed reply could trickle for ever without a byte of its content.
     own = {**headers, "Accept-Encoding": "identity"}
+    deadline = time.monotonic() + min(limits.all_s, most_s)
     number = 0
     while True:
-        reply = _try(method, url, patience, headers=own, content=content)
         number += 1
+        reply = _try(url, limits, own, left_s=deadline - time.monotonic())
         may_help = reply.status is None or reply.status in _RETRIED
         if reply.problem is None or not may_help:
             return reply
-        if not patience.pause(number, least_s=_reset_s(reply)):
+        pause_s = max(limits.pause_s * number, _reset_s(reply))
+        if number >= limits.tries or deadline - time.monotonic() <= pause_s:
             return reply
+        time.sleep(pause_s)
 
 
 def _reset_s(reply: HttpReply) -> float:
@@ -105,7 +83,7 @@ def _reset_s(reply: HttpReply) -> float:
 
 
 def _try(
-    method: str, url: str, patience: Patience, *, headers: Mapping[str, str], content: bytes
+    url: str, limits: RequestLimits, headers: Mapping[str, str], *, left_s: float
 ) -> HttpReply:
     """One try in a thread, which is left behind at the end of its time.
 
@@ -113,14 +91,14 @@ def _try(
     trickle, or a resolver that is silent, would end no try.
     """
     # Its certificates take a while to load, and that time is not the service's.
+    began = time.monotonic()
     client = _client()
     if isinstance(client, HttpReply):
         return client
-    limits = patience.limits
-    left_s = min(limits.try_s, patience.left_s())
+    left_s = min(limits.try_s, left_s - (time.monotonic() - began))
     if left_s <= 0:
         return HttpReply(problem="the time for it is over")
-    ask = partial(client.stream, method, url, headers=headers, content=content, timeout=left_s)
+    ask = partial(client.stream, "GET", url, headers=headers, timeout=left_s)
     replies: list[HttpReply] = []
     end = time.monotonic() + left_s
     thread = threading.Thread(
@@ -233,32 +211,19 @@ def endpoint(environ: Mapping[str, str]) -> str:
     return environ.get(ENDPOINT_VARIABLE) or _ENDPOINT
 
 
-def is_encrypted(url: str) -> bool:
-    """Whether what is sent to `url` cannot be read on the way: https with a host."""
-    scheme, host = _parts(url)
-    return scheme == "https" and host is not None
-
-
-def is_local(url: str) -> bool:
-    """Whether `url` is of a server on this machine without encryption, as in tests."""
-    scheme, host = _parts(url)
-    return scheme == "http" and host in _LOOPBACK
-
-
 def refusal(environ: Mapping[str, str]) -> str | None:
-    """Why no token is sent to the endpoint; None if it may be."""
-    url = endpoint(environ)
-    if is_encrypted(url) or is_local(url):
+    """Why no token is sent to the endpoint; None if nobody reads it on the way there.
+
+    That is https with a host, or a server on this machine, as in tests.
+    """
+    try:
+        parts = urlsplit(endpoint(environ))
+        scheme, host = parts.scheme, parts.hostname
+    except ValueError:  # an odd address in brackets
+        scheme, host = "", None
+    if (scheme == "https" and host is not None) or (scheme == "http" and host in _LOOPBACK):
         return None
     return f"{ENDPOINT_VARIABLE} is no https address, so the token is not sent there"
-
-
-def _parts(url: str) -> tuple[str, str | None]:
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # an odd address in brackets
-        return "", None
-    return parts.scheme, parts.hostname
 
 
 def address(environ: Mapping[str, str], resource: Resource) -> str:

@@ -21,7 +21,7 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.build.current import BuildOutcome
     from ci_doctor.buildkite.agent import ApiTime
-    from ci_doctor.model.outcome import Report
+    from ci_doctor.model.outcome import Outcome, Report
 
 
 @click.group(
@@ -71,11 +71,11 @@ def merged_build(
     this process. Raises UsageError for a path that
     does not exist, and without paths outside a Buildkite job.
     """
-    from ci_doctor.build.current import MergeRequest, merge_build, merge_current
+    from ci_doctor.build.current import merge_build, merge_current
 
     if not paths:
         return merge_current(os.environ, expect, api_time=api_time)
-    return merge_build(MergeRequest(paths=paths, expect=expect, own_job=own_job))
+    return merge_build(paths, expect=expect, own_job=own_job)
 
 
 @build.command(
@@ -118,9 +118,9 @@ def merge(
     session.claim()
 
     load_configuration(session, config_path)
-    build = merged_build(paths, expect)
-    session.speak_of(build.about)
-    return session.finish(build.outcome, on_stdout=True)
+    outcome, about = merged_build(paths, expect)
+    session.speak_of(about)
+    return session.finish(outcome, on_stdout=True)
 
 
 @build.command(
@@ -172,23 +172,23 @@ def publish(
         session.policy = ExitPolicy(let_through=frozenset(Verdict))
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None
     api_time = ApiTime.of_job(os.environ)
-    build = merged_build(paths, expect, own_job=own_job, api_time=api_time)
+    outcome, about = merged_build(paths, expect, own_job=own_job, api_time=api_time)
     # Not below $CI_DOCTOR_REPORT_DIR: the plugin would publish it as a report of this job.
     if session.named_directory is not None:
         session.claim()
-    session.speak_of(build.about)
-    report = _report(session, build)
-    code = session.finish(build.outcome, on_stdout=True)
+    session.speak_of(about)
+    report = _report(session, outcome)
+    code = session.finish(outcome, on_stdout=True)
     for line in publish_build(report, os.environ, api_time=api_time):
         say(f"ci-doctor: {line}\n")
     return code
 
 
-def _report(session: Session, build: "BuildOutcome") -> "Report":
+def _report(session: Session, outcome: "Outcome") -> "Report":
     """What is published: on a full disk it is not the report that could be written."""
     from ci_doctor.session.delivery import make_report
 
     report = make_report(
-        build.outcome, (), session.invocation, about=session.about, policy=session.policy
+        outcome, (), session.invocation, about=session.about, policy=session.policy
     )
     return session.redactor.report(report)

@@ -4,6 +4,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ci_doctor.history.ingest import BuildFiles, Tell
     from ci_doctor.history.one_test import KeptAttempt, NamedTest
     from ci_doctor.history.settings import HistorySettings
+    from ci_doctor.model.outcome import Outcome
 
 
 @click.group(
@@ -126,6 +128,38 @@ def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow
     return last_days(settings.days, round(clock.epoch() * 1000), branch)
 
 
+def query(
+    group: click.Group, name: str, example: tuple[str, str]
+) -> Callable[[Callable[..., "Outcome"]], click.Command]:
+    """A command that reads: its function gets the connection, the window, and its own arguments."""
+
+    def made(function: Callable[..., "Outcome"]) -> click.Command:
+        @group.command(name, section="history", examples=dict([example]))
+        @window_options
+        @database_options
+        @pass_session
+        @wraps(function)
+        def asked(
+            session: Session,
+            /,
+            *,
+            days: int | None,
+            branch: str | None,
+            database: str | None,
+            config_path: Path | None,
+            **own: Any,
+        ) -> int:
+            session.claim()
+            settings, address = history_settings(config_path, database, days)
+            with read_history(address) as connection:
+                outcome = function(connection, window_of(settings, branch), **own)
+            return session.finish(outcome, on_stdout=True)
+
+        return asked
+
+    return made
+
+
 @history.command(
     "ingest",
     section="history",
@@ -208,127 +242,72 @@ def _downloaded(
     return build_files(builds, agent, folder, asked, tell)
 
 
-@history.command(
+@query(
+    history,
     "flaky",
-    section="history",
-    examples={
-        "ci-doctor history flaky --days 14 --branch main": "List the flaky tests of a branch.",
-    },
+    ("ci-doctor history flaky --days 14 --branch main", "List the flaky tests of a branch."),
 )
-@window_options
-@database_options
-@pass_session
-def flaky(
-    session: Session,
-    /,
-    *,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
-) -> int:
+def flaky(connection: "Connection", window: "HistoryWindow") -> "Outcome":
     """List the flaky tests, the surest first.
 
     A test is proven flaky if it passed and failed on one commit. One that changed its result three
     times or more is listed, too. Failures in an hour of an agent in which far more failed than
     usual count as infrastructure.
     """
-    session.claim()
-    settings, address = history_settings(config_path, database, days)
-
     from ci_doctor.history.flaky import flaky_facts
     from ci_doctor.history.outcomes import flaky_outcome
 
-    with read_history(address) as connection:
-        facts = flaky_facts(connection, window_of(settings, branch))
-    return session.finish(flaky_outcome(facts), on_stdout=True)
+    return flaky_outcome(flaky_facts(connection, window))
 
 
-@history.command(
+@query(
+    history,
     "test",
-    section="history",
-    examples={
-        "ci-doctor history test test_stream": "Show the attempts of one test.",
-    },
+    ("ci-doctor history test test_stream", "Show the attempts of one test."),
 )
 @click.argument("name")
-@window_options
-@database_options
-@pass_session
-def test(
-    session: Session,
-    /,
-    *,
-    name: str,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
-) -> int:
+def test(connection: "Connection", window: "HistoryWindow", *, name: str) -> "Outcome":
     """Show the attempts of one test: its rate, its causes, its agents, the newest attempts.
 
     NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
     """
-    session.claim()
     from ci_doctor.history.one_test import one_test_facts
     from ci_doctor.history.outcomes import one_test_outcome
 
-    test_row, attempts = _attempts_of(name, days, branch, database, config_path)
-    return session.finish(one_test_outcome(one_test_facts(test_row, attempts)), on_stdout=True)
+    return one_test_outcome(one_test_facts(*_attempts_of(connection, window, name)))
 
 
 def _attempts_of(
-    name: str,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
+    connection: "Connection", window: "HistoryWindow", name: str
 ) -> "tuple[NamedTest, list[KeptAttempt]]":
     """A test of the history, and its attempts in the window."""
-    settings, address = history_settings(config_path, database, days)
-
     from ci_doctor.history.database import branch_number
     from ci_doctor.history.one_test import attempts_of, named_test
 
-    window = window_of(settings, branch)
-    with read_history(address) as connection:
-        test_row = named_test(connection, name)
-        number = branch_number(connection, branch)
-        return test_row, attempts_of(connection, test_row.number, window, number)
+    row = named_test(connection, name)
+    branch = branch_number(connection, window.branch)
+    return row, attempts_of(connection, row.number, window, branch)
 
 
-@history.command(
+@query(
+    history,
     "began",
-    section="history",
-    examples={
-        "ci-doctor history began tests/test_serving.py::test_stream": "Name the commit with which a test began to fail.",
-    },
+    (
+        "ci-doctor history began tests/test_serving.py::test_stream",
+        "Name the commit with which a test began to fail.",
+    ),
 )
 @click.argument("name")
-@window_options
-@database_options
-@pass_session
-def began(
-    session: Session,
-    /,
-    *,
-    name: str,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
-) -> int:
+def began(connection: "Connection", window: "HistoryWindow", *, name: str) -> "Outcome":
     """Name the commit with which a test began to fail more often, as an interval of commits.
 
     The runs may be noisy: a change-point is looked for, and reported with its probability. Commits
     stand in the order of their first run. NAME is as in `history test`.
     """
-    session.claim()
     from ci_doctor.history.one_test import began_facts
     from ci_doctor.history.outcomes import began_outcome
 
-    test_row, attempts = _attempts_of(name, days, branch, database, config_path)
-    return session.finish(began_outcome(began_facts(test_row, attempts)), on_stdout=True)
+    return began_outcome(began_facts(*_attempts_of(connection, window, name)))
 
 
 @history.group(
@@ -342,12 +321,13 @@ def quarantine() -> None:
     """Suggest which tests are to run without deciding."""
 
 
-@quarantine.command(
+@query(
+    quarantine,
     "suggest",
-    section="history",
-    examples={
-        "ci-doctor history quarantine suggest --for-days 7": "Print entries that end in a week.",
-    },
+    (
+        "ci-doctor history quarantine suggest --for-days 7",
+        "Print entries that end in a week.",
+    ),
 )
 @option(
     "--for-days",
@@ -355,36 +335,18 @@ def quarantine() -> None:
     default=14,
     help="After how many days the entries end. [default: 14]",
 )
-@window_options
-@database_options
-@pass_session
-def suggest(
-    session: Session,
-    /,
-    *,
-    for_days: int,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
-) -> int:
+def suggest(connection: "Connection", window: "HistoryWindow", *, for_days: int) -> "Outcome":
     """Print entries for ci-doctor-quarantine.toml; no file is changed.
 
     An entry is suggested for each test that passed and failed on two commits or more, and is
     neither deleted, nor mended, nor broken by a commit that `history began` names.
     """
-    session.claim()
-    settings, address = history_settings(config_path, database, days)
-
     from ci_doctor.history.flaky import flaky_facts
     from ci_doctor.history.outcomes import quarantine_outcome
     from ci_doctor.history.quarantine import suggested
 
-    window = window_of(settings, branch)
-    with read_history(address) as connection:
-        flaky = flaky_facts(connection, window).flaky
-        facts = suggested(connection, flaky, window, days=for_days)
-    return session.finish(quarantine_outcome(facts), on_stdout=True)
+    flaky = flaky_facts(connection, window).flaky
+    return quarantine_outcome(suggested(connection, flaky, window, days=for_days))
 
 
 _DIRECTORY = Path("ci-doctor-history")

@@ -98,3 +98,13 @@ def moment_text(
     """`seconds` since 1970 as RFC 3339 in UTC. Raises ValueError, OverflowError or OSError outside the calendar."""
     text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec=exact_to)
     return text.replace("+00:00", "Z")
+
+
+def known_moment_text(seconds: float | None) -> str | None:
+    """The same; None for None, and outside the calendar."""
+    if seconds is None:
+        return None
+    try:
+        return moment_text(seconds)
+    except (ValueError, OverflowError, OSError):
+        return None

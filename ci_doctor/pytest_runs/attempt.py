@@ -2,13 +2,15 @@
 """Pure. The attempts of a test, from the records of a run and the end of its process."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.model.quantities import known_moment_text
 from ci_doctor.pytest_runs.records import (
     CollectErrorRecord,
     CrashRecord,
@@ -16,6 +18,7 @@ from ci_doctor.pytest_runs.records import (
     InternalErrorRecord,
     ProcessRecord,
     ReadRecords,
+    RunRecord,
     StuckCollection,
     TestRecord,
     TestStartRecord,
@@ -81,30 +84,35 @@ class RunKind(StrEnum):
         return self in {RunKind.SUITE, RunKind.REST}
 
 
-class TestAttempt(Struct, frozen=True, kw_only=True, gc=False):
-    """One execution of the test with the node id `test`.
+class TestAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One execution of the test with the node id `test`, from the recorder to the report.
 
-    outcome: of all its phases. duration_s: of all its phases; None if it did not end. started_at:
-    seconds since the epoch. index: it was this process's nth test, from 1. worker: of pytest-xdist.
+    run: why it was made. outcome: of all its phases. duration_s: of all its phases; None if it did not end.
+    started_at: RFC 3339 in UTC. index: it was its process's nth test, from 1. worker: of pytest-xdist. seed: of
+    pytest-randomly. hash_seed: PYTHONHASHSEED. phases: (setup, call or teardown; outcome; seconds).
     message: one line or more on why it did not pass. file, line: the place of that. traceback and
-    output are bounded: of attempts that did not pass, and of all attempts in reruns.
+    output are bounded: of attempts that did not pass, and of all attempts in reruns. log: what its process wrote.
     """
 
     __test__ = False  # no class of tests, whatever its name
 
     test: str
     outcome: PytestOutcome
+    run: RunKind
     pid: int | None = None
     index: int | None = None
     worker: str | None = None
+    seed: int | None = None
+    hash_seed: str | None = None
     duration_s: float | None = None
-    started_at: float | None = None
+    started_at: str | None = None
     phases: tuple[tuple[str, str, float], ...] = ()
     message: str | None = None
     file: str | None = None
     line: int | None = None
     traceback: str | None = None
     output: str | None = None
+    log: str | None = None
 
     @property
     def is_green(self) -> bool:
@@ -172,7 +180,6 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     root: str | None = None
     plugins: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    is_distributed: bool = False
 
     @property
     def has_ended_in_order(self) -> bool:
@@ -244,22 +251,18 @@ def outcome_of(phases: tuple[tuple[str, str], ...]) -> PytestOutcome:
 
 # --- from the records of a run and the end of its process to the attempts of its tests ---
 
-_OF_TESTS = (TestStartRecord, TestRecord)
 
-
-class PytestEnd(Struct, frozen=True, kw_only=True):
+class PytestEnd(Struct, kw_only=True):
     """How a process of pytest ended, as its parent knows it.
 
-    returncode: exit code or negative signal number; None if unknown. timed_out: by node id, after how
-    many seconds ci-doctor ended its process. stuck: the collection that ci-doctor ended. interrupted: the signal to
-    ci-doctor. last_lines: of what it wrote. limit_s: of one test. is_cut: its own time was
-    over, so that ci-doctor ended it.
+    returncode: exit code or negative signal number; None if unknown. timed_out: by node id, the stack of a test that
+    ran for `limit_s` seconds, so that ci-doctor ended its process. stuck: the collection that ci-doctor ended. interrupted: the signal to
+    ci-doctor. last_lines: of what it wrote. is_cut: its own time was over, so that ci-doctor ended it.
     """
 
-    returncode: int | None
+    returncode: int | None = None
     duration_s: float = 0.0
-    timed_out: Mapping[str, float] = {}
-    stacks: Mapping[str, str] = {}
+    timed_out: dict[str, str] = {}
     stuck: StuckCollection | None = None
     left_over: tuple[str, ...] = ()
     interrupted: str | None = None
@@ -278,31 +281,38 @@ def session_of(
     chosen: tuple[str, ...] = (),
 ) -> PytestSession:
     """The run of pytest that wrote these records and ended so."""
-    code, signal = _status(end.returncode)
-    rare = _without_tests(read)
-    # All attempts, those without a result too, in the order of their ends.
-    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
-    lost = [*_unfinished(read, rare, end, workers)]
-    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
-    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
-    attempts = (*lost, *_with_result(read, end, workers))
-    if end.is_cut:
-        # What was running then has not failed.
-        attempts = tuple(each for each in attempts if each.duration_s is not None)
+    # By process and count, the starts of which no end was written.
+    unfinished: dict[tuple[int, int], TestStartRecord] = {}
+    ended: list[tuple[TestRecord, float]] = []
     # By process id, each test once, in the order of the first starts.
     order: dict[int, dict[str, None]] = {}
+    # A few, of a hundred thousand records.
+    rare: list[RunRecord] = []
     for record in read.records:
         if isinstance(record, TestStartRecord):
+            unfinished[record.p, record.n] = record
             order.setdefault(record.p, {})[record.id] = None
+        elif isinstance(record, TestRecord):
+            start = unfinished.pop((record.p, record.n), None)
+            ended.append((record, _seconds(record, start)))
+        else:
+            rare.append(record)
+    finishes = [each for each in rare if isinstance(each, FinishRecord)]
+    processes = [each for each in rare if isinstance(each, ProcessRecord)]
+    is_signal = end.returncode is not None and end.returncode < 0
     session = PytestSession(
         kind=kind,
         chosen=chosen,
-        attempts=attempts,
         is_cut=end.is_cut,
-        exit_code=code,
-        signal=signal,
+        exit_code=None if is_signal else end.returncode,
+        signal=signal_name(-(end.returncode or 0)) if is_signal else None,
         collected=collected,
+        collect_errors={
+            each.id: each.text for each in rare if isinstance(each, CollectErrorRecord)
+        },
+        internal_errors=tuple(each.text for each in rare if isinstance(each, InternalErrorRecord)),
         order={pid: tuple(names) for pid, names in order.items()},
+        loaded=tuple(dict.fromkeys(file for each in finishes for file in each.loaded)),
         duration_s=end.duration_s,
         log=end.log,
         last_lines=end.last_lines,
@@ -311,193 +321,131 @@ def session_of(
         left_over=end.left_over,
         damaged=read.damaged,
     )
-    return _with_circumstances(session, rare)
-
-
-def _without_tests(read: ReadRecords) -> ReadRecords:
-    """All but the starts and the ends of tests: a few, of a hundred thousand records."""
-    rare = [each for each in read.records if not isinstance(each, _OF_TESTS)]
-    return ReadRecords(records=tuple(rare), damaged=read.damaged)
-
-
-def _status(returncode: int | None) -> tuple[int | None, str | None]:
-    if returncode is None:
-        return None, None
-    if returncode < 0:
-        return None, signal_name(-returncode)
-    return returncode, None
-
-
-def _with_circumstances(session: PytestSession, read: ReadRecords) -> PytestSession:
-    """`session` with what its first process says of itself, its errors, and its finish."""
-    processes = [each for each in read.records if isinstance(each, ProcessRecord)]
-    errors = {each.id: each.text for each in read.records if isinstance(each, CollectErrorRecord)}
-    internal = [each.text for each in read.records if isinstance(each, InternalErrorRecord)]
-    session = replace(session, collect_errors=errors, internal_errors=tuple(internal))
-    main = _main_process(processes)
-    if main is None:
-        return session
-    session = replace(
-        session,
-        maxfail=main.maxfail,
-        seed=main.seed,
-        hash_seed=main.hash_seed,
-        pytest=main.pytest,
-        python=main.python,
-        root=main.root,
-        plugins=main.plugins,
-        path=main.path,
-        is_distributed=main.is_controller,
-        narrowed=main.narrowed,
-    )
-    for record in read.records:
-        if isinstance(record, FinishRecord) and record.p == main.p:
+    main = next((each for each in processes if each.worker is None), None)
+    if main is not None:
+        session = replace(
+            session,
+            maxfail=main.maxfail,
+            seed=main.seed,
+            hash_seed=main.hash_seed,
+            pytest=main.pytest,
+            python=main.python,
+            root=main.root,
+            plugins=main.plugins,
+            path=main.path,
+            narrowed=main.narrowed,
+        )
+    for finish in finishes:
+        if main is not None and finish.p == main.p:
             session = replace(
                 session,
-                finished=record.exit,
-                is_changed=record.is_changed,
-                stopped=record.stopped,
-                is_stepwise=record.is_stepwise,
-                other_failures=record.other_failures,
+                finished=finish.exit,
+                is_changed=finish.is_changed,
+                stopped=finish.stopped,
+                is_stepwise=finish.is_stepwise,
+                other_failures=finish.other_failures,
             )
-    return replace(session, loaded=_loaded(read))
+    # All attempts, those without a result too, in the order of their ends. Of one test, an attempt that
+    # crashed comes before those that ended: it was tried again.
+    workers = {each.p: each.worker for each in processes}
+    crashes = {each.id: each for each in rare if isinstance(each, CrashRecord)}
+    shared: dict[str, Any] = {
+        "run": kind,
+        "seed": session.seed,
+        "hash_seed": session.hash_seed,
+        "log": session.log,
+    }
+    in_order = {each.p for each in finishes}
+    attempts = [
+        _without_end(each, workers.get(each.p), end, crashes.get(each.id), shared)
+        for each in unfinished.values()
+        if each.p not in in_order
+    ]
+    # A worker may die before the start is written: pytest-xdist names the test all the same.
+    known = {each.test for each in attempts}
+    attempts += [_crashed(each, shared) for name, each in crashes.items() if name not in known]
+    attempts += [_with_end(each, took_s, workers.get(each.p), end.limit_s, shared) for each, took_s in ended]  # fmt: skip
+    if end.is_cut:
+        # What was running then has not failed.
+        attempts = [each for each in attempts if each.duration_s is not None]
+    return replace(session, attempts=tuple(attempts))
 
 
-def _main_process(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
-    for process in processes:
-        if process.worker is None:
-            return process
-    return None
-
-
-def _loaded(read: ReadRecords) -> tuple[str, ...]:
-    files: dict[str, None] = {}
-    for record in read.records:
-        if isinstance(record, FinishRecord):
-            files.update(dict.fromkeys(record.loaded))
-    return tuple(files)
-
-
-def _with_result(
-    read: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
-) -> Iterator[TestAttempt]:
-    starts = {}
-    for record in read.records:
-        if isinstance(record, TestStartRecord):
-            starts[record.p, record.n, record.id] = record.t
-    for record in read.records:
-        if isinstance(record, TestRecord):
-            worker = workers.get(record.p)
-            attempt = TestAttempt(
-                test=record.id,
-                outcome=outcome_of(tuple([phase[:2] for phase in record.phases])),
-                pid=record.p,
-                index=record.n,
-                worker=worker,
-                duration_s=round(_seconds(record, starts), 6),
-                started_at=record.at,
-                phases=record.phases,
-                message=record.message,
-                file=record.file,
-                line=record.line,
-                traceback=record.traceback,
-                output=record.output,
-            )
-            yield _within(attempt, end.limit_s)
-
-
-def _unfinished(
-    read: ReadRecords, rare: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
-) -> Iterator[TestAttempt]:
-    """Attempts that began, of processes that did not finish."""
-    finished = {each.p for each in rare.records if isinstance(each, FinishRecord)}
-    crashes = _crashes(rare)
-    for start in _without_result(read):
-        if start.p not in finished:
-            yield _without_end(start, workers.get(start.p), end, crashes.get(start.id))
-
-
-def _crashed_before_their_start(read: ReadRecords, known: Collection[str]) -> Iterator[TestAttempt]:
-    """A worker may die before the start is written: pytest-xdist names the test all the same."""
-    for name, crash in _crashes(read).items():
-        if name not in known:
-            yield TestAttempt(
-                test=name,
-                outcome=PytestOutcome.CRASHED,
-                message=crash.text,
-                phases=_phases_of(crash),
-            )
-
-
-def _crashes(read: ReadRecords) -> dict[str, CrashRecord]:
-    """By node id."""
-    return {each.id: each for each in read.records if isinstance(each, CrashRecord)}
-
-
-def _without_result(read: ReadRecords) -> list[TestStartRecord]:
-    """The starts of which no end was written."""
-    open_starts: dict[tuple[int, int], TestStartRecord] = {}
-    for record in read.records:
-        if isinstance(record, TestStartRecord):
-            open_starts[record.p, record.n] = record
-        elif isinstance(record, TestRecord):
-            open_starts.pop((record.p, record.n), None)
-    return list(open_starts.values())
-
-
-def _seconds(record: TestRecord, starts: Mapping[tuple[int, int, str], float]) -> float:
+def _seconds(record: TestRecord, start: TestStartRecord | None) -> float:
     """How long it ran, by the recorder's clock: pytest's own stands still while a test freezes the time."""
-    begun = starts.get((record.p, record.n, record.id))
-    if begun is None:
+    if start is None or start.id != record.id:
         return sum(phase[2] for phase in record.phases)
-    return record.t - begun
+    return record.t - start.t
 
 
-def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
-    """`attempt`, a time-out if it ran longer than `limit_s` and ended by itself all the same."""
-    seconds = attempt.duration_s or 0.0
-    if limit_s is None or seconds <= limit_s:
-        return attempt
-    message = f"ran for {seconds:g} s, longer than {limit_s:g} s"
-    return replace(attempt, outcome=PytestOutcome.TIMEOUT, message=message)
+def _with_end(
+    record: TestRecord,
+    took_s: float,
+    worker: str | None,
+    limit_s: float | None,
+    shared: dict[str, Any],
+) -> TestAttempt:
+    """The attempt that ended; a time-out if it ran longer than `limit_s` and ended by itself all the same."""
+    took_s = round(took_s, 6)
+    outcome, message = outcome_of(tuple([phase[:2] for phase in record.phases])), record.message
+    if limit_s is not None and took_s > limit_s:
+        outcome = PytestOutcome.TIMEOUT
+        message = f"ran for {took_s:g} s, longer than {limit_s:g} s"
+    return TestAttempt(
+        **shared,
+        test=record.id,
+        outcome=outcome,
+        pid=record.p,
+        index=record.n,
+        worker=worker,
+        duration_s=took_s,
+        started_at=known_moment_text(record.at),
+        phases=record.phases,
+        message=message,
+        file=record.file,
+        line=record.line,
+        traceback=record.traceback,
+        output=record.output,
+    )
+
+
+def _crashed(crash: CrashRecord, shared: dict[str, Any]) -> TestAttempt:
+    """The attempt of a worker that died, by pytest-xdist's word; a phase says whether a plugin runs it again."""
+    phases = (("crash", "rerun", 0.0),) if crash.is_retried else ()
+    return TestAttempt(
+        **shared, test=crash.id, outcome=PytestOutcome.CRASHED, message=crash.text, phases=phases
+    )
 
 
 def _without_end(
-    start: TestStartRecord, worker: str | None, end: PytestEnd, crash: CrashRecord | None
+    start: TestStartRecord,
+    worker: str | None,
+    end: PytestEnd,
+    crash: CrashRecord | None,
+    shared: dict[str, Any],
 ) -> TestAttempt:
     """The attempt that was running when its process ended."""
-    attempt = TestAttempt(
-        test=start.id,
-        outcome=PytestOutcome.LOST,
-        pid=start.p,
-        index=start.n,
-        worker=worker,
-        phases=_phases_of(crash),
-        message=None if crash is None else crash.text,
-    )
+    attempt = TestAttempt(**shared, test=start.id, outcome=PytestOutcome.LOST)
+    if crash is not None:
+        attempt = _crashed(crash, shared)
+    attempt = replace(attempt, pid=start.p, index=start.n, worker=worker)
     if start.id in end.timed_out:
-        seconds = end.timed_out[start.id]
         return replace(
             attempt,
             outcome=PytestOutcome.TIMEOUT,
-            duration_s=seconds,
-            message=f"ran longer than {seconds:g} s; ci-doctor ended its process",
-            traceback=end.stacks.get(start.id),
+            duration_s=end.limit_s,
+            message=f"ran longer than {end.limit_s:g} s; ci-doctor ended its process",
+            traceback=end.timed_out[start.id] or None,
         )
     # The status of a worker is pytest-xdist's to know.
     if worker is not None:
         message = attempt.message or "its worker ended without a result"
         return replace(attempt, outcome=PytestOutcome.CRASHED, message=message)
     if end.returncode is None:
-        return replace(attempt, message="its process ended in an unknown way")
-    how = describe_exit(end.returncode)
-    if end.returncode < 0:
-        return replace(attempt, outcome=PytestOutcome.CRASHED, message=f"its process was {how}")
-    return replace(attempt, message=f"its process ended with {how}, without a result")
-
-
-def _phases_of(crash: CrashRecord | None) -> tuple[tuple[str, str, float], ...]:
-    """A phase that says that the test is run again, if it is."""
-    if crash is None or not crash.is_retried:
-        return ()
-    return (("crash", "rerun", 0.0),)
+        how, outcome = "its process ended in an unknown way", PytestOutcome.LOST
+    elif end.returncode < 0:
+        how, outcome = f"its process was {describe_exit(end.returncode)}", PytestOutcome.CRASHED
+    else:
+        how = f"its process ended with {describe_exit(end.returncode)}, without a result"
+        outcome = PytestOutcome.LOST
+    return replace(attempt, outcome=outcome, message=how)

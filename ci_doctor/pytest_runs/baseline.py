@@ -3,7 +3,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,13 +44,16 @@ class BaseCheckout(Struct, frozen=True, kw_only=True):
         """
         top = str(self.base.top)
         own = [self._moved(entry) for entry in path if _is_own(entry, top)]
-        before = plan.environ.get("PYTHONPATH", "").split(os.pathsep)
+        environ = dict(plan.environ)
+        before = environ.pop("PYTHONPATH", "").split(os.pathsep)
         entries = dict.fromkeys([*own, *(self._moved(entry) for entry in before if entry)])
+        if entries:
+            environ["PYTHONPATH"] = os.pathsep.join(entries)
         return replace(
             plan,
             kind=RunKind.BASELINE,
             args=tuple(self._moved_word(word) for word in plan.args),
-            environ=_with_path(plan.environ, tuple(entries)),
+            environ=environ,
             directory=Path(self._moved(str(plan.directory))),
             watched=self.base.top,
         )
@@ -74,14 +77,6 @@ def _is_own(entry: str, top: str) -> bool:
     """Whether a folder of `sys.path` belongs to the change; an environment in it does not."""
     inside = entry == top or entry.startswith(f"{top}/")
     return inside and "site-packages" not in entry and "/lib/python" not in entry
-
-
-def _with_path(environ: Mapping[str, str], entries: tuple[str, ...]) -> dict[str, str]:
-    changed = dict(environ)
-    changed.pop("PYTHONPATH", None)
-    if entries:
-        changed["PYTHONPATH"] = os.pathsep.join(entries)
-    return changed
 
 
 def base_commit(directory: Path, reference: str) -> BaseCommit:
@@ -126,11 +121,6 @@ def base_checkout(base: BaseCommit, folder: Path) -> Iterator[BaseCheckout]:
         run_git(base.top, ["worktree", "remove", "--force", str(root)])
 
 
-def collect_plan(plan: PytestPlan) -> PytestPlan:
-    """`plan` without a test: only what is collected is asked for. Pure."""
-    return replace(plan, args=with_options(plan.args, "--collect-only", "-q"))
-
-
 def base_problem(session: PytestSession) -> str | None:
     """Why a session at the base shows nothing; None if it does. Pure."""
     if session.loaded:
@@ -148,24 +138,23 @@ def base_problem(session: PytestSession) -> str | None:
 # --- which tests are new, and how failed tests end at the base ---
 
 
-class NewTests(Struct, frozen=True, kw_only=True):
-    """The tests that the base does not have, or why they are not known."""
-
-    names: tuple[str, ...] = ()
-    problem: str | None = None
-
-
 def find_new_tests(
     runner: PytestRunner, plan: PytestPlan, checkout: BaseCheckout, first: PytestSession
-) -> NewTests:
-    """What the suite collected, without what is collected at the base. first: of the suite."""
-    session = runner.run(collect_plan(checkout.plan(plan, first.path)))
+) -> tuple[str, ...] | str:
+    """What the suite collected, without what is collected at the base, or why that is not known.
+
+    first: of the suite.
+    """
+    there = checkout.plan(plan, first.path)
+    # No test: only what is collected is asked for.
+    there = replace(there, args=with_options(there.args, "--collect-only", "-q"))
+    session = runner.run(there)
     # That files of the change were loaded matters to results, not to names.
     problem = base_problem(replace(session, loaded=()))
     if problem is not None:
-        return NewTests(problem=problem)
+        return problem
     known = set(session.collected or ())
-    return NewTests(names=tuple(name for name in first.collected or () if name not in known))
+    return tuple(name for name in first.collected or () if name not in known)
 
 
 def run_new_tests(
@@ -203,10 +192,6 @@ def run_at_base(
         if judged.order_dependent and not runner.is_interrupted:
             order = (*before.get(judged.test, ()), judged.test)
             session = runner.run(replace(plan, tests=order))
-            sessions.append(_about(session, judged.test))
+            # The others only prepare it.
+            sessions.append(replace(session, attempts=session.attempts_of(judged.test)))
     return tuple(sessions)
-
-
-def _about(session: PytestSession, test: str) -> PytestSession:
-    """`session` with the attempts of `test` alone: the others only prepare it. Pure."""
-    return replace(session, attempts=session.attempts_of(test))

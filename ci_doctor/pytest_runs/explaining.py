@@ -2,15 +2,16 @@
 """Acts on processes and files: explains the flaky tests of a suite, each by trials of its own."""
 
 import contextlib
-import itertools
 import json
 import os
 import shlex
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -18,19 +19,10 @@ from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind
-from ci_doctor.pytest_runs.explanation import (
-    VICTIMS,
-    ExplainedSuspect,
-    Explanation,
-    explained_by,
-    explained_finding,
-    explanation_facts,
-)
-from ci_doctor.pytest_runs.judging import TrialCounts
+from ci_doctor.pytest_runs.explanation import CommandOf, Explanation, explained_by
 from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.reruns import SuiteFailure
-from ci_doctor.pytest_runs.result import ExplainedTest
 from ci_doctor.pytest_runs.trial import (
     CRASHED,
     TIMED_OUT,
@@ -157,7 +149,7 @@ def shell_command(
         words = [python, "-m", "pytest", "-p", PLUGIN, *arguments, *paths]
     line = " ".join([*assignments, shlex.join(words)])
     for test in trial.earlier:
-        earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
+        earlier = replace(trial, target=test, before=(), earlier=())
         line = f"{shell_command(earlier, python, arguments, path_of)}; {line}"
     return line
 
@@ -197,50 +189,37 @@ def undo(record: Path) -> None:
 
 # --- makes trials, each in a fresh process, and undoes them ---
 # A trial has a temporary directory of its own. It runs in the user's directory, with the user's
-# options for pytest. What its tests write elsewhere is taken back after it (`undo.py`).
+# options for pytest. What its tests write elsewhere is taken back after it (`undo`).
 
 # Runs a command with an environment; the exit code, None if a time limit ended it.
 Execute = Callable[[Sequence[str], Mapping[str, str]], int | None]
 
 
-class TrialRunner:
-    """Makes trials of the tests of one suite."""
+class TrialRunner(Struct, frozen=True, kw_only=True):
+    """Makes trials of the tests of one suite, with `scratch`, a directory for it alone.
 
-    def __init__(
-        self,
-        *,
-        python: str,
-        arguments: Sequence[str],
-        environ: Mapping[str, str],
-        scratch: Path,
-        execute: Execute,
-        own: Path | None = None,
-    ) -> None:
-        """A runner with `scratch`, an empty directory, for itself alone.
+    arguments: the user's, for pytest. own: a directory around `scratch` in which no test writes.
+    """
 
-        arguments: the user's, for pytest. own: a directory around `scratch` in which no test writes.
-        """
-        self._python = python
-        self._arguments = tuple(arguments)
-        self._environ = dict(environ)
-        self._scratch = scratch
-        self._execute = execute
-        self._own = own or scratch
-        self._numbers = itertools.count(1)
+    python: str
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+    scratch: Path
+    execute: Execute
+    own: Path | None = None
 
     def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
         """Make `trial`. A failure counts as the suspect's if it is by the exception class `error`."""
-        folder = self._scratch / f"trial-{next(self._numbers)}"
+        folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.scratch))
         temporary = folder / "tmp"
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
         records: list[Path] = []
+        exit_code = None
         try:
-            for index, test in enumerate(trial.earlier):
-                earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
-                records.append(folder / f"earlier-{index}" / "result.json")
-                self._once(earlier, records[-1], temporary)
-            records.append(folder / "last" / "result.json")
-            exit_code = self._once(trial, records[-1], temporary)
+            earlier = [replace(trial, target=test, before=(), earlier=()) for test in trial.earlier]
+            for index, each in enumerate([*earlier, trial]):
+                records.append(folder / f"{index}" / "result.json")
+                exit_code = self._once(each, records[-1], temporary)
             written = records[-1].read_bytes() if records[-1].exists() else None
         finally:
             for record in reversed(records):
@@ -251,23 +230,24 @@ class TrialRunner:
     def _once(self, trial: FlakyTrial, record: Path, temporary: Path) -> int | None:
         record.parent.mkdir()
         options = ("-o", f"cache_dir={record.parent / 'cache'}", "-p", PLUGIN)
-        command = (self._python, "-m", "pytest", *with_options(self._arguments, *options))
-        return self._execute(command, self._environment(trial, record, temporary))
-
-    def _environment(self, trial: FlakyTrial, record: Path, temporary: Path) -> dict[str, str]:
-        environ = dict(self._environ)
-        paths = [str(FOLDER), environ.get("PYTHONPATH", "")]
-        environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        environ["TMPDIR"] = str(temporary)
-        # The user's own coverage stays as it is.
-        environ["COVERAGE_FILE"] = str(record.parent / "coverage")
-        environ["CI_DOCTOR_TRIAL"] = plugin_form(trial, result=str(record), own=str(self._own))
-        environ["CI_DOCTOR_TRIAL_ID"] = uuid.uuid4().hex
+        paths = [str(FOLDER), self.environ.get("PYTHONPATH", "")]
+        environ = {
+            **self.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "TMPDIR": str(temporary),
+            # The user's own coverage stays as it is.
+            "COVERAGE_FILE": str(record.parent / "coverage"),
+            "CI_DOCTOR_TRIAL": plugin_form(
+                trial, result=str(record), own=str(self.own or self.scratch)
+            ),
+            "CI_DOCTOR_TRIAL_ID": uuid.uuid4().hex,
+        }
         if trial.hash_seed is not None:
             environ["PYTHONHASHSEED"] = str(trial.hash_seed)
         if trial.zone is not None:
             environ["TZ"] = trial.zone
-        return environ
+        command = (self.python, "-m", "pytest", *with_options(self.arguments, *options))
+        return self.execute(command, environ)
 
 
 # --- makes the trials of a plan until it concludes, or until its time is over ---
@@ -276,24 +256,23 @@ class TrialRunner:
 _SEARCH_SHARE: Final = 0.75
 
 
-class MakesTrials(Protocol):
-    """Makes a trial; a failure by another exception class than `error` is not the suspect's."""
-
-    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
-        """The result of `trial`."""
-        ...
+# Makes a trial; a failure by another exception class than the second argument is not the suspect's.
+MakeTrial = Callable[[FlakyTrial, str | None], TrialResult]
 
 
 def explained(
     suspect: Suspect,
-    runner: MakesTrials,
+    make: MakeTrial,
     budget_s: float,
+    command_of: CommandOf = str,
+    *,
     say: Callable[[int], None] = lambda _number: None,
     is_over: Callable[[], bool] = lambda: False,
-) -> ExplainedSuspect:
+) -> Explanation:
     """Explain `suspect` in about `budget_s` seconds: the trial that runs at the end is finished.
 
-    `say` gets the number of each trial before it begins. No trial begins once `is_over` is true.
+    command_of: gives the shell command of a trial. say: gets the number of each trial before it begins. No trial
+    begins once `is_over` is true.
     """
     began = clock.now()
     plan = explain(suspect)
@@ -307,12 +286,11 @@ def explained(
                 trial = plan.throw(BudgetSpent())
                 continue
             say(len(ended) + 1)
-            result = runner.run(trial, suspect.error)
+            result = make(trial, suspect.error)
             ended.append((trial, result.ending))
             trial = plan.send(result)
         except StopIteration as stop:
-            explanation: Explanation = stop.value
-            return explained_by(explanation, ended, clock.now() - began)
+            return explained_by(stop.value, ended, clock.now() - began, command_of)
 
 
 # --- explains the flaky tests of a suite, each by trials of its own ---
@@ -331,16 +309,25 @@ def suspects_of(
     flaky: list[Suspect] = []
     failing: list[Suspect] = []
     for failure in failures:
-        has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
+        # Be it after others that failed.
+        has_ever_passed = any(
+            attempt.is_green
+            for session in sessions
+            for attempt in session.attempts_of(failure.test)
+        )
         reruns = [each for each in sessions if not each.kind.is_of_suite]
         before = failure.before
         if not has_ever_passed and reruns:
-            before = _collected_before(failure.test, sessions[0])
+            # In the order of the files: a brittle test may need one of them.
+            collected = sessions[0].collected or ()
+            place = collected.index(failure.test) if failure.test in collected else 0
+            before = collected[:place]
+        seed = sessions[0].hash_seed
         suspect = Suspect(
             test=failure.test,
             before=before,
             error=_error(failure),
-            hash_seed=_number(sessions[0].hash_seed),
+            hash_seed=int(seed) if seed is not None and seed.isdecimal() else None,
             seed=sessions[0].seed,
             always_failed=not has_ever_passed and bool(reruns),
         )
@@ -351,17 +338,6 @@ def suspects_of(
     return (*flaky, *failing)
 
 
-def _passes_in(session: PytestSession, test: str) -> bool:
-    """Whether an attempt passed, be it after others that failed."""
-    return any(attempt.is_green for attempt in session.attempts_of(test))
-
-
-def _collected_before(test: str, session: PytestSession) -> tuple[str, ...]:
-    """The tests before it in the order of the files: a brittle test may need one of them."""
-    collected = session.collected or ()
-    return collected[: collected.index(test)] if test in collected else ()
-
-
 def _error(failure: SuiteFailure) -> str | None:
     if failure.attempt.outcome is PytestOutcome.TIMEOUT:
         return TIMED_OUT
@@ -370,132 +346,84 @@ def _error(failure: SuiteFailure) -> str | None:
     return error_class(failure.attempt.message)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
-
-
-def explain_failures(
-    explainer: "Explainer",
-    failures: Sequence[SuiteFailure],
-    sessions: Sequence[PytestSession],
-    budget_s: float,
-) -> tuple[ExplainedTest, ...]:
-    """Why the failed tests of a suite are flaky, within about `budget_s` seconds."""
-    plan = explainer.plan
-    root = sessions[0].root
-
-    def command_of(trial: FlakyTrial) -> str:
-        return trial_command(trial, plan, root, plan.directory)
-
-    suspects = suspects_of(failures, sessions)
-    if not suspects:
-        explainer.tell("no failed test is known to pass at times: there is no flaky one to explain")
-    tests = []
-    for found in explainer.explain(suspects, budget_s):
-        test = ExplainedTest(
-            test=found.explanation.test,
-            finding=explained_finding(found, command_of),
-            facts=explanation_facts(found, command_of),
-            counts=trial_counts(found),
-        )
-        tests.append(test)
-    return tuple(tests)
-
-
-def trial_counts(found: ExplainedSuspect) -> TrialCounts:
-    """What the trials add to the attempts of a test. Pure."""
-    explanation = found.explanation
-    breaks = explanation.kind in VICTIMS and explanation.expected is Ending.FAILED
-    return TrialCounts(passed=found.alone.passed, failed=found.alone.failed, needs_order=breaks)
-
-
 def share_of(left_s: float, budget_s: float, suspects: int) -> float:
     """The seconds for the next of `suspects`, of which `left_s` of the budget are left. Pure.
 
-    A quarter of the budget at least: shares that explain none of many tests are lost, and the
-    culprit of the first one often explains the others in a few runs.
+    A quarter of the budget at least: shares that explain none of many tests are lost.
     """
     return max(left_s / suspects, min(left_s, budget_s / 4))
 
 
-def culprits_of(found: Sequence[ExplainedSuspect]) -> tuple[str, ...]:
-    """The tests that decide how those that are explained end. Pure."""
-    causes = [each.explanation.cause for each in found]
-    return tuple(dict.fromkeys(test for cause in causes if cause for test in cause.before))
+def explain_failures(
+    plan: PytestPlan,
+    runner: PytestRunner,
+    failures: Sequence[SuiteFailure],
+    sessions: Sequence[PytestSession],
+    *,
+    budget_s: float,
+    tell: Callable[[str], None],
+) -> dict[str, Explanation]:
+    """Why the failed tests of a suite are flaky, within about `budget_s` seconds.
 
-
-class Explainer:
-    """Explains suspects, one after the other, within one budget.
-
-    plan: for runs of chosen tests in one process. scratch: a folder for what the trials write.
-    tell: gets a sentence now and then.
+    plan: for runs of chosen tests in one process. What one test leaves of its time, the others share.
     """
-
-    def __init__(
-        self,
-        plan: PytestPlan,
-        runner: PytestRunner,
-        scratch: Path,
-        tell: Callable[[str], None],
-    ) -> None:
-        self.plan = plan
-        self._runner = runner
-        self._scratch = scratch / "trials"
-        self.tell = tell
-
-    def explain(self, suspects: Sequence[Suspect], budget_s: float) -> tuple[ExplainedSuspect, ...]:
-        """An explanation for each suspect. What one of them leaves of its time, the others share."""
-        end = clock.now() + budget_s
-        found: list[ExplainedSuspect] = []
-        for index, suspect in enumerate(suspects):
-            if self._runner.is_interrupted:
-                break
-            left_s = max(0.0, end - clock.now())
-            share_s = share_of(left_s, budget_s, len(suspects) - index)
-            self.tell(f"explaining {suspect.test}, for at most {share_s:.0f} s")
-            informed = replace(suspect, likely=culprits_of(found))
-            found.append(self._explained(informed, index, share_s))
-        return tuple(found)
-
-    def _explained(self, suspect: Suspect, index: int, budget_s: float) -> ExplainedSuspect:
-        scratch = self._scratch / f"suspect-{index}"
-        scratch.mkdir(parents=True)
-        trials = TrialRunner(
-            python=str(self.plan.python),
-            arguments=self.plan.args,
-            environ=self.plan.environ,
-            scratch=scratch,
-            own=self._scratch.parent,
-            execute=self._execute,
-        )
-        return explained(
+    trials = TrialRunner(
+        python=str(plan.python),
+        arguments=plan.args,
+        environ=plan.environ,
+        scratch=runner.scratch / "trials",
+        own=runner.scratch,
+        execute=lambda command, environ: _execute(plan, runner, command, environ),
+    )
+    trials.scratch.mkdir()
+    suspects = suspects_of(failures, sessions)
+    if not suspects:
+        tell("no failed test is known to pass at times: there is no flaky one to explain")
+    end = clock.now() + budget_s
+    found: dict[str, Explanation] = {}
+    for index, suspect in enumerate(suspects):
+        if runner.is_interrupted:
+            break
+        test = suspect.test
+        share_s = share_of(max(0.0, end - clock.now()), budget_s, len(suspects) - index)
+        tell(f"explaining {test}, for at most {share_s:.0f} s")
+        found[test] = explained(
             suspect,
-            trials,
-            budget_s,
-            lambda number: self._say(suspect, number),
-            is_over=lambda: self._runner.is_interrupted,
+            trials.run,
+            share_s,
+            lambda trial: trial_command(trial, plan, sessions[0].root, plan.directory),
+            say=partial(_say, tell, test),
+            is_over=lambda: runner.is_interrupted,
         )
+    return found
 
-    def _say(self, suspect: Suspect, number: int) -> None:
-        if number % 10 == 0:
-            self.tell(f"explaining {suspect.test}: run {number}")
 
-    def _execute(self, command: Sequence[str], environ: Mapping[str, str]) -> int | None:
-        """Make a trial below the guardian, so that nothing of it is left."""
-        # The command line of a plan begins with the interpreter, `-m pytest` and the recorder.
-        plan = replace(
-            self.plan,
-            kind=RunKind.TRIAL,
-            args=tuple(command[3:]),
-            environ=environ,
-            tests=(),
-            hash_seed=None,
-            timeout_s=self.plan.timeout_s or _TEST_LIMIT_S,
-        )
-        session = self._runner.run(plan, logs=self._scratch)
-        if any(each.outcome is PytestOutcome.TIMEOUT for each in session.attempts):
-            return None
-        return session.exit_code if session.exit_code is not None else -1
+def _say(tell: Callable[[str], None], test: str, number: int) -> None:
+    if number % 10 == 0:
+        tell(f"explaining {test}: run {number}")
+
+
+def _execute(
+    plan: PytestPlan,
+    runner: PytestRunner,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+) -> int | None:
+    """Make a trial below the guardian, so that nothing of it is left."""
+    # The command line of a plan begins with the interpreter, `-m pytest` and the recorder.
+    trial = replace(
+        plan,
+        kind=RunKind.TRIAL,
+        args=tuple(command[3:]),
+        environ=environ,
+        tests=(),
+        hash_seed=None,
+        timeout_s=plan.timeout_s or _TEST_LIMIT_S,
+    )
+    session = runner.run(trial, logs=runner.scratch / "trials")
+    if any(each.outcome is PytestOutcome.TIMEOUT for each in session.attempts):
+        return None
+    return session.exit_code if session.exit_code is not None else -1
 
 
 def trial_command(trial: FlakyTrial, plan: PytestPlan, root: str | None, directory: Path) -> str:

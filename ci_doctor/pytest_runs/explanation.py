@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What the trials of a test show: the kind of its flakiness with the culprit, as findings and facts."""
+"""Pure. What the trials of a test show: the kind of its flakiness with the culprit, in the report too."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.model.binomial import lower_limit, upper_limit
-from ci_doctor.model.facts.pytest import ExplanationFacts, TallyFacts
 from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial
 
@@ -186,100 +185,7 @@ MEANINGS: dict[FlakyKind, KindMeaning] = {
 # --- what the trials of one suspect show: a kind with its culprit, or how often it fails ---
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
-    """Why a test is flaky.
-
-    kind: None if no condition decides how it ends. culprit: the test, the condition or the address
-    that decides it. left: a sentence for each thing that the culprit leaves and that matters.
-    cause ends as `expected`, and control in the opposite way. plain_runs: trials alone, with
-    nothing controlled; plain_failures of them failed. is_searched: each condition was tried, and each item that the
-    culprit leaves; otherwise the time was over before. reason: why nothing could be tried.
-    """
-
-    test: str
-    kind: FlakyKind | None = None
-    culprit: str = ""
-    left: tuple[str, ...] = ()
-    cause: FlakyTrial | None = None
-    control: FlakyTrial | None = None
-    expected: Ending = Ending.FAILED
-    plain_runs: int = 0
-    plain_failures: int = 0
-    is_searched: bool = True
-    reason: str | None = None
-
-
-class TrialTally(Struct, frozen=True, kw_only=True):
-    """How many trials were made under one condition, and how their target ended. The others did neither."""
-
-    runs: int = 0
-    passed: int = 0
-    failed: int = 0
-
-
-class ExplainedSuspect(Struct, frozen=True, kw_only=True):
-    """An explanation, the number of trials behind it, and their time in seconds.
-
-    alone: the trials with nothing but seeds controlled. with_cause, without: those under the condition
-    that decides, and under its control; empty without a kind.
-    """
-
-    explanation: Explanation
-    trials: int
-    duration_s: float
-    alone: TrialTally = TrialTally()
-    with_cause: TrialTally = TrialTally()
-    without: TrialTally = TrialTally()
-
-
-def explained_by(
-    explanation: Explanation, ended: Sequence[tuple[FlakyTrial, Ending]], duration_s: float
-) -> ExplainedSuspect:
-    """`explanation` with what the trials that `ended` add up to."""
-    keeps_seed = explanation.kind is FlakyKind.RANDOM_SEED
-    keeps_hash_seed = explanation.kind is FlakyKind.HASH_SEED
-
-    def condition(trial: FlakyTrial) -> FlakyTrial:
-        # A fixed seed makes a run repeatable, and is a condition only of these two kinds.
-        return replace(
-            trial,
-            seed=trial.seed if keeps_seed else None,
-            hash_seed=trial.hash_seed if keeps_hash_seed else None,
-        )
-
-    def tally(wanted: FlakyTrial | None) -> TrialTally:
-        if wanted is None:
-            return TrialTally()
-        endings = [ending for trial, ending in ended if condition(trial) == condition(wanted)]
-        return _tally(endings)
-
-    return ExplainedSuspect(
-        explanation=explanation,
-        trials=len(ended),
-        duration_s=duration_s,
-        alone=_tally([ending for trial, ending in ended if trial.is_alone]),
-        with_cause=tally(explanation.cause),
-        without=tally(explanation.control),
-    )
-
-
-def _tally(endings: Sequence[Ending]) -> TrialTally:
-    return TrialTally(
-        runs=len(endings),
-        passed=endings.count(Ending.PASSED),
-        failed=endings.count(Ending.FAILED),
-    )
-
-
-# --- from explanations to findings and facts ---
-
-CONFIDENCE = 0.95
-UNSEARCHED = (
-    "the time was over before it was known what the culprit leaves, which may be of another kind"
-)
-CommandOf = Callable[[FlakyTrial], str]
-
-VICTIMS = frozenset(
+VICTIMS: Final = frozenset(
     {
         FlakyKind.STATE,
         FlakyKind.ENVIRONMENT,
@@ -290,67 +196,155 @@ VICTIMS = frozenset(
         FlakyKind.IMPORT,
     }
 )
+CONFIDENCE: Final = 0.95
+UNSEARCHED: Final = (
+    "the time was over before it was known what the culprit leaves, which may be of another kind"
+)
+CommandOf = Callable[[FlakyTrial], str]
 
 
-def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Finding:
-    """The finding about one test; `command_of` gives the shell command of a trial."""
-    explanation = explained.explanation
-    after = f"{explained.trials} runs in {explained.duration_s:.0f} s"
-    if explanation.kind is None or explanation.cause is None:
-        return NO_KIND.finding(
-            f"{explanation.test}: {nothing_found(explanation)}", evidence=(Evidence(excerpt=after),)
+class Conclusion(Struct, frozen=True, kw_only=True):
+    """What a plan of trials concludes of a test.
+
+    cause ends as `expected`, and control in the opposite way. The other fields are those of `Explanation`.
+    """
+
+    kind: FlakyKind | None = None
+    culprit: str | None = None
+    left: tuple[str, ...] = ()
+    cause: FlakyTrial | None = None
+    control: FlakyTrial | None = None
+    plain_runs: int = 0
+    plain_failures: int = 0
+    is_searched: bool = True
+    reason: str | None = None
+
+    @property
+    def expected(self) -> Ending:
+        """A brittle test passes by its cause, every other one fails."""
+        return Ending.PASSED if self.kind is FlakyKind.BRITTLE else Ending.FAILED
+
+    def condition(self, trial: FlakyTrial) -> FlakyTrial:
+        """`trial` without fixed seeds, which make a run repeatable, and are a condition of two kinds alone."""
+        return replace(
+            trial,
+            seed=trial.seed if self.kind is FlakyKind.RANDOM_SEED else None,
+            hash_seed=trial.hash_seed if self.kind is FlakyKind.HASH_SEED else None,
         )
-    meaning = MEANINGS[explanation.kind]
-    evidence = [
-        Evidence(excerpt=meaning.meaning),
-        *(Evidence(excerpt=each) for each in explanation.left),
-    ]
-    if not explanation.is_searched:
-        evidence.append(Evidence(excerpt=UNSEARCHED))
-    control = "" if explanation.control is None else command_of(explanation.control)
-    if control:
-        evidence.append(
-            Evidence(excerpt=f"it {_word(explanation.expected.opposite)} by: {control}")
-        )
-    evidence.append(Evidence(excerpt=f"mend: {meaning.mend}"))
-    evidence.append(Evidence(excerpt=after))
+
+
+class Tally(Struct, frozen=True, kw_only=True):
+    """How many trials were made under one condition, and how their target ended. The others did neither."""
+
+    runs: int = 0
+    passed: int = 0
+    failed: int = 0
+
+
+NO_TRIALS: Final = Tally()
+
+
+class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a test is flaky, by `--explain-flaky`, as it stands in the report.
+
+    runs, duration_s: the trials behind it, and their time. kind: None if no condition decides how it ends.
+    culprit: the test, the condition or the address that decides it. left: a sentence for each thing that the
+    culprit leaves and that matters. reproduce, control: shell commands, the second one of which ends in
+    the opposite way. plain_runs: runs alone with nothing controlled, plain_failures of which failed.
+    is_searched: each condition was tried, and each item that the culprit leaves; otherwise the time was over
+    before. reason: why nothing could be tried. alone: all runs with nothing but seeds controlled. with_cause,
+    without: those with the culprit, and those of `control`.
+    """
+
+    runs: int
+    duration_s: float
+    kind: FlakyKind | None = None
+    culprit: str | None = None
+    left: tuple[str, ...] = ()
+    reproduce: str | None = None
+    control: str | None = None
+    plain_runs: int = 0
+    plain_failures: int = 0
+    is_searched: bool = True
+    reason: str | None = None
+    alone: Tally = NO_TRIALS
+    with_cause: Tally = NO_TRIALS
+    without: Tally = NO_TRIALS
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether it fails after other tests and passes without them, which repeated runs confirmed."""
+        return self.kind in VICTIMS
+
+
+def explained_by(
+    found: Conclusion,
+    ended: Sequence[tuple[FlakyTrial, Ending]],
+    duration_s: float,
+    command_of: CommandOf,
+) -> Explanation:
+    """`found` with what the trials that `ended` add up to; `command_of` gives the shell command of a trial."""
+
+    def tally(wanted: FlakyTrial | None) -> Tally:
+        if wanted is None:
+            return NO_TRIALS
+        same = found.condition(wanted)
+        return _tally([ending for trial, ending in ended if found.condition(trial) == same])
+
+    return Explanation(
+        runs=len(ended),
+        duration_s=round(duration_s, 3),
+        kind=found.kind,
+        culprit=found.culprit,
+        left=found.left,
+        reproduce=None if found.cause is None else command_of(found.cause),
+        control=None if found.control is None else command_of(found.control),
+        plain_runs=found.plain_runs,
+        plain_failures=found.plain_failures,
+        is_searched=found.is_searched,
+        reason=found.reason,
+        alone=_tally([ending for trial, ending in ended if trial.is_alone]),
+        with_cause=tally(found.cause),
+        without=tally(found.control),
+    )
+
+
+def _tally(endings: Sequence[Ending]) -> Tally:
+    if not endings:
+        return NO_TRIALS
+    return Tally(
+        runs=len(endings),
+        passed=endings.count(Ending.PASSED),
+        failed=endings.count(Ending.FAILED),
+    )
+
+
+# --- from explanations to findings ---
+
+
+def explained_finding(test: str, explained: Explanation) -> Finding:
+    """The finding about one test."""
+    after = Evidence(excerpt=f"{explained.runs} runs in {explained.duration_s:.0f} s")
+    if explained.kind is None or explained.reproduce is None:
+        return NO_KIND.finding(f"{test}: {_nothing_found(explained)}", evidence=(after,))
+    meaning = MEANINGS[explained.kind]
+    excerpts = [meaning.meaning, *explained.left]
+    if not explained.is_searched:
+        excerpts.append(UNSEARCHED)
+    if explained.control is not None:
+        word = "fails" if explained.kind is FlakyKind.BRITTLE else "passes"
+        excerpts.append(f"it {word} by: {explained.control}")
+    excerpts.append(f"mend: {meaning.mend}")
     return KIND.finding(
-        f"{explanation.test}: {_sentence(explained, explanation.kind)}",
-        evidence=tuple(evidence),
-        remedy=ShellCommand(command_of(explanation.cause)),
+        f"{test}: {_sentence(explained, explained.kind)}",
+        evidence=(*(Evidence(excerpt=each) for each in excerpts), after),
+        remedy=ShellCommand(explained.reproduce),
     )
 
 
-def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> ExplanationFacts:
-    """The same for programs."""
-    explanation = explained.explanation
-    return ExplanationFacts(
-        kind=explanation.kind,
-        culprit=explanation.culprit or None,
-        left=explanation.left,
-        reproduce=None if explanation.cause is None else command_of(explanation.cause),
-        control=None if explanation.control is None else command_of(explanation.control),
-        runs=explained.trials,
-        duration_s=round(explained.duration_s, 3),
-        plain_runs=explanation.plain_runs,
-        plain_failures=explanation.plain_failures,
-        is_searched=explanation.is_searched,
-        reason=explanation.reason,
-        alone=_tally_facts(explained.alone),
-        with_cause=_tally_facts(explained.with_cause),
-        without=_tally_facts(explained.without),
-    )
-
-
-def _tally_facts(tally: TrialTally) -> TallyFacts | None:
-    if not tally.runs:
-        return None
-    return TallyFacts(runs=tally.runs, passed=tally.passed, failed=tally.failed)
-
-
-def _sentence(explained: ExplainedSuspect, kind: FlakyKind) -> str:
+def _sentence(explained: Explanation, kind: FlakyKind) -> str:
     """The kind and its evidence: how many runs with the culprit and without it ended how."""
-    culprit = explained.explanation.culprit
+    culprit = explained.culprit
     there, other = explained.with_cause, explained.without
     if kind is FlakyKind.BRITTLE:
         return (
@@ -368,11 +362,7 @@ def _sentence(explained: ExplainedSuspect, kind: FlakyKind) -> str:
     )
 
 
-def _word(ending: Ending) -> str:
-    return "passes" if ending is Ending.PASSED else "fails"
-
-
-def nothing_found(explanation: Explanation) -> str:
+def _nothing_found(explanation: Explanation) -> str:
     """What is known if no condition decides the ending: how far the search came, and the rate."""
     if explanation.reason is not None:
         return f"not explained: {explanation.reason}"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
-from ci_doctor.model.quantities import moment_text
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
+from ci_doctor.pytest_runs.explanation import explained_finding
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.quarantine import command_of, explain_command, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
@@ -182,7 +182,7 @@ def counts_of(result: PytestResult) -> dict[str, int]:
     counts: dict[str, int] = {}
     for judged in result.judged:
         key = str(judged.verdict)
-        if judged.test in result.quarantined and judged.verdict is not Verdict.PASS:
+        if judged.test in result.quarantine.held and judged.verdict is not Verdict.PASS:
             key = "quarantined"
         elif is_skipped(judged):
             key = SKIPPED
@@ -206,7 +206,7 @@ def is_worth_telling(judged: TestJudgement) -> bool:
         return False
     if judged.verdict is not Verdict.PASS:
         return True
-    return any(not run.attempt.is_green or run.kind is RunKind.NEW for run in judged.runs)
+    return any(not each.is_green or each.run is RunKind.NEW for each in judged.attempts)
 
 
 def relative_log(log: str | None, directory: Path | None) -> str | None:
@@ -214,11 +214,6 @@ def relative_log(log: str | None, directory: Path | None) -> str | None:
     if log is None or directory is None:
         return None
     return os.path.relpath(log, directory)
-
-
-def timestamp_of(epoch_s: float | None) -> str | None:
-    """Seconds since the epoch as RFC 3339 in UTC."""
-    return None if epoch_s is None else moment_text(epoch_s)
 
 
 # --- from a result to findings, the worst first ---
@@ -248,11 +243,11 @@ def findings_of(result: PytestResult, directory: Path) -> tuple[Finding, ...]:
 def _of_tests(result: PytestResult, directory: Path) -> Iterator[Finding]:
     for verdict in _RULES:
         # Tests that never began are one problem of the run, which counts them.
-        tried = [each for each in result.with_verdict(verdict) if each.runs]
+        tried = [each for each in result.with_verdict(verdict) if each.attempts]
         for judged in tried[:_MOST]:
             yield _of_test(judged, result, directory)
     for judged in result.judged:
-        entry = result.quarantined.get(judged.test)
+        entry = result.quarantine.held.get(judged.test)
         if entry is not None and judged.verdict is not Verdict.PASS:
             yield QUARANTINED.finding(
                 f"{judged.test}: {judged.why}; quarantined until {entry.until} "
@@ -267,13 +262,13 @@ def _of_test(judged: TestJudgement, result: PytestResult, directory: Path) -> Fi
     if message:
         summary = f"{summary}: {message}"
     command = _command(judged, result, directory)
-    return rule.finding(summary, evidence=_evidence(judged), remedy=ShellCommand(command))
+    return rule.finding(summary, evidence=tuple(_evidence(judged)), remedy=ShellCommand(command))
 
 
 def _command(judged: TestJudgement, result: PytestResult, directory: Path) -> str:
     """The test alone; of one that passes alone, the search for what decides."""
     session = result.suite[0]
-    passes_alone = any(each.has_passed for each in judged.of(RunKind.ALONE))
+    passes_alone = any(each.has_passed for each in judged.attempts if each.run is RunKind.ALONE)
     if passes_alone and judged.verdict is Verdict.FAILED:
         return explain_command(result.python, result.args, session.seed)
     options = shaping_options(result.args)
@@ -288,26 +283,25 @@ def _rule(judged: TestJudgement) -> Rule:
 
 def _message(judged: TestJudgement) -> str:
     """The first line of what the first failure says."""
-    for run in judged.runs:
-        if not run.attempt.is_green and run.attempt.message:
-            lines = run.attempt.message.strip().splitlines()
+    for each in judged.attempts:
+        if not each.is_green and each.message:
+            lines = each.message.strip().splitlines()
             return first_words(lines[0], 300) if lines else ""
     return ""
 
 
-def _evidence(judged: TestJudgement) -> tuple[Evidence, ...]:
-    evidence = []
-    for run in judged.runs:
-        attempt = run.attempt
-        if attempt.is_green:
-            continue
-        excerpt = _excerpt(attempt)
-        evidence.append(Evidence(file=attempt.file, line=attempt.line, excerpt=excerpt or None))
-        break
+def _evidence(judged: TestJudgement) -> Iterator[Evidence]:
+    failed = next((each for each in judged.attempts if not each.is_green), None)
+    if failed is not None:
+        yield Evidence(file=failed.file, line=failed.line, excerpt=_excerpt(failed) or None)
     if judged.cause is not None:
-        evidence.append(Evidence(excerpt=f"root cause: {judged.cause}"))
-    evidence.append(Evidence(excerpt=attempts_line(judged)))
-    return tuple(evidence)
+        yield Evidence(excerpt=f"root cause: {judged.cause}")
+    # `suite failed, alone passed, order passed on gw1`.
+    words = [
+        f"{each.run} {each.outcome}{f' on {each.worker}' if each.worker else ''}"
+        for each in judged.attempts
+    ]
+    yield Evidence(excerpt="attempts: " + ", ".join(words))
 
 
 def _excerpt(attempt: TestAttempt) -> str:
@@ -320,17 +314,6 @@ def _excerpt(attempt: TestAttempt) -> str:
     return f"…{last_words(text, _EXCERPT)}"
 
 
-def attempts_line(judged: TestJudgement) -> str:
-    """`suite failed, alone passed, order passed`."""
-    parts = []
-    for run in judged.runs:
-        word = str(run.attempt.outcome)
-        if run.attempt.worker:
-            word += f" on {run.attempt.worker}"
-        parts.append(f"{run.kind} {word}")
-    return "attempts: " + ", ".join(parts)
-
-
 def _of_problems(result: PytestResult) -> Iterator[Finding]:
     for problem in result.problems:
         rule = UNEXPLAINED_END if problem.is_failure else NOT_WHOLE
@@ -341,18 +324,9 @@ def _of_problems(result: PytestResult) -> Iterator[Finding]:
 
 def _asides(result: PytestResult) -> Iterator[Finding]:
     yield from _of_quarantine(result)
-    for each in result.explained:
-        yield each.finding
-    yield from _of_the_base(result)
-    if result.too_many:
-        yield TOO_MANY_FAILURES.finding("too many tests failed to run them again")
-    if result.out_of_time:
-        names = "\n".join(result.out_of_time[:_MOST])
-        budget = f"{result.rerun_s:.0f} s" if result.rerun_s is not None else "the budget"
-        yield RERUN_TIME.finding(
-            f"{budget} were not enough to run {amount(len(result.out_of_time), 'failed test')} again",
-            evidence=(Evidence(excerpt=names),),
-        )
+    for test, explanation in result.explained.items():
+        yield explained_finding(test, explanation)
+    yield from _of_further_runs(result)
     if result.new:
         names = "\n".join(result.new[:_MOST])
         yield NEW_TESTS.finding(
@@ -367,25 +341,34 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
             yield LEFT_PROCESSES.finding(f"the run `{session.kind}` left processes: {names}")
 
 
-def _of_the_base(result: PytestResult) -> Iterator[Finding]:
-    if result.base is not None and result.base.problem is not None:
+def _of_further_runs(result: PytestResult) -> Iterator[Finding]:
+    if result.base_problem is not None:
         yield BASELINE.finding(
-            f"the base {result.base.commit[:12]} shows nothing: {result.base.problem}"
+            f"the base {(result.base or '')[:12]} shows nothing: {result.base_problem}"
+        )
+    if result.too_many:
+        yield TOO_MANY_FAILURES.finding("too many tests failed to run them again")
+    if result.out_of_time:
+        names = "\n".join(result.out_of_time[:_MOST])
+        yield RERUN_TIME.finding(
+            f"{result.rerun_s or 0:.0f} s were not enough to run "
+            f"{amount(len(result.out_of_time), 'failed test')} again",
+            evidence=(Evidence(excerpt=names),),
         )
 
 
 def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
-    for entry in result.over:
+    for entry in result.quarantine.over:
         yield QUARANTINE_OVER.finding(
             f"the entry of {entry.test} held until {entry.until} (owner: {entry.owner})"
         )
-    for entry in result.unused:
+    for entry in result.quarantine.unused:
         yield QUARANTINE_UNUSED.finding(f"no test matches the entry {entry.test}")
-    for entry, count in result.wide:
+    for entry, count in result.quarantine.wide:
         yield QUARANTINE_WIDE.finding(
             f"the entry of {entry.test} holds {count} of {len(result.judged)} tests, which do not decide"
         )
-    for entry in result.long:
+    for entry in result.quarantine.long:
         yield QUARANTINE_LONG.finding(
             f"the entry of {entry.test} holds until {entry.until} (owner: {entry.owner})"
         )

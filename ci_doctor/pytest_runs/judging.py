@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.explanation import NO_TRIALS, Explanation, Tally
 
 _IN_SUITE = frozenset({RunKind.SUITE, RunKind.REST})
 _IN_ORDER = frozenset({*_IN_SUITE, RunKind.ORDER})
@@ -26,27 +27,12 @@ def chance_of(failures: int, passes: int) -> float:
     return (failures / runs) ** failures * (passes / runs) ** passes
 
 
-class RunAttempt(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt, why it was made, and with which seeds."""
-
-    kind: RunKind
-    attempt: TestAttempt
-    seed: int | None = None
-    hash_seed: str | None = None
-    log: str | None = None
-
-    @property
-    def is_plain_pass(self) -> bool:
-        """Whether it passed in the suite."""
-        return self.kind in _IN_SUITE and self.attempt.outcome is PytestOutcome.PASSED
-
-
-class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
-    """What the attempts of `test` prove. why: one clause. runs: all of its attempts, in their order.
+class TestJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What the attempts of `test` prove, in the report too. why: one clause. attempts: all of them, in their order.
 
     order_dependent: it passes alone, and fails each time after the tests before it, more often than chance
-    explains. alike: tests that ran again in its place. passes_at_base: None if it has no result there. is_new: the base does not have it. cause: the root cause in what it
-    printed, in words.
+    explains. alike: tests that fail for the same reason, and ran again in its place. passes_at_base: None if it has no
+    result there. is_new: the base does not have it. cause: the root cause in what it printed, in words.
     """
 
     __test__ = False  # no class of tests, whatever its name
@@ -54,41 +40,33 @@ class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
     test: str
     verdict: Verdict
     why: str
-    runs: tuple[RunAttempt, ...]
+    attempts: tuple[TestAttempt, ...]
     order_dependent: bool = False
     alike: tuple[str, ...] = ()
     passes_at_base: bool | None = None
     is_new: bool = False
+    quarantined: bool = False
     cause: str | None = None
+    explanation: Explanation | None = None
 
     @property
     def is_plain_pass(self) -> bool:
         """Whether it did nothing but pass once in the suite."""
-        is_pass = self.verdict is Verdict.PASS and len(self.runs) == 1
-        return is_pass and self.runs[0].is_plain_pass
-
-    def of(self, *kinds: RunKind) -> tuple[TestAttempt, ...]:
-        """The attempts in runs of these kinds."""
-        return tuple(run.attempt for run in self.runs if run.kind in kinds)
+        is_pass = self.verdict is Verdict.PASS and len(self.attempts) == 1
+        return is_pass and _is_plain_pass(self.attempts[0])
 
     @property
     def last(self) -> TestAttempt | None:
         """The attempt that speaks for the test: the last in the suite, else the first of all."""
-        if len(self.runs) == 1:
-            return self.runs[0].attempt
-        attempts = self.of(*_IN_SUITE) or self.of(*RunKind)
+        if len(self.attempts) == 1:
+            return self.attempts[0]
+        attempts = _in(self.attempts, *_IN_SUITE) or self.attempts
         return attempts[-1] if attempts else None
 
 
-class TrialCounts(Struct, frozen=True, kw_only=True):
-    """What the runs of `--explain-flaky` show of one test: how it ended alone, and of which kind it is.
-
-    needs_order: it fails after other tests and passes without them, which repeated runs confirmed.
-    """
-
-    passed: int = 0
-    failed: int = 0
-    needs_order: bool = False
+def _is_plain_pass(attempt: TestAttempt) -> bool:
+    """Whether it passed in the suite."""
+    return attempt.run in _IN_SUITE and attempt.outcome is PytestOutcome.PASSED
 
 
 class Circumstances(Struct, frozen=True, kw_only=True):
@@ -98,7 +76,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     names a full disk, while the machine's disk is full. new: tests that the base does not have; new_runs: how often each of
     them was to run. not_run: tests that pytest stopped before, after a failure. repeated: node ids
     that several tests share. alike: by node id, tests that fail for the same reason, and ran again in its place. out_of_time: tests
-    for whose runs no time was left. trials: by node id, what `--explain-flaky` showed.
+    for whose runs no time was left. explained: by node id, what `--explain-flaky` showed.
     """
 
     causes: Mapping[str, str] = {}
@@ -109,55 +87,39 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     repeated: Collection[str] = frozenset()
     alike: Mapping[str, tuple[str, ...]] = {}
     out_of_time: Collection[str] = frozenset()
-    trials: Mapping[str, TrialCounts] = {}
+    explained: Mapping[str, Explanation] = {}
 
 
 def judge_tests(
     sessions: Sequence[PytestSession], known: Circumstances
 ) -> tuple[TestJudgement, ...]:
     """A judgement of each test that was collected or tried in the suite, in that order."""
-    judged = []
-    for name, runs in _runs_by_test(sessions).items():
-        was_tried = any(run.kind.is_of_suite for run in runs)
-        if was_tried or name not in known.not_run:
-            judged.append(judge(name, tuple(runs), known))
-    return tuple(judged)
-
-
-def _runs_by_test(sessions: Sequence[PytestSession]) -> dict[str, list[RunAttempt]]:
-    """By node id, all attempts; none for a test of the suite without a result."""
-    runs: dict[str, list[RunAttempt]] = {}
+    # All attempts by node id; none for a test of the suite without a result.
+    attempts: dict[str, list[TestAttempt]] = {}
     for session in sessions:
         if session.kind.is_of_suite:
             for name in session.collected or ():
-                runs.setdefault(name, [])
+                attempts.setdefault(name, [])
     for session in sessions:
-        is_of_suite = session.kind.is_of_suite
         for attempt in session.attempts:
-            if is_of_suite or attempt.test in runs:
-                runs.setdefault(attempt.test, []).append(_run_attempt(session, attempt))
-    return runs
-
-
-def _run_attempt(session: PytestSession, attempt: TestAttempt) -> RunAttempt:
-    return RunAttempt(
-        kind=session.kind,
-        attempt=attempt,
-        seed=session.seed,
-        hash_seed=session.hash_seed,
-        log=session.log,
+            if session.kind.is_of_suite or attempt.test in attempts:
+                attempts.setdefault(attempt.test, []).append(attempt)
+    return tuple(
+        judge(name, tuple(tried), known)
+        for name, tried in attempts.items()
+        if name not in known.not_run or _in(tried, *_IN_SUITE)
     )
 
 
-def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> TestJudgement:
-    """What these runs prove of `test`."""
-    if len(runs) == 1 and test not in known.new and runs[0].is_plain_pass:
+def judge(test: str, attempts: tuple[TestAttempt, ...], known: Circumstances) -> TestJudgement:
+    """What these attempts prove of `test`."""
+    if len(attempts) == 1 and test not in known.new and _is_plain_pass(attempts[0]):
         # By far the most of them.
-        return TestJudgement(test=test, verdict=Verdict.PASS, why="passed", runs=runs)
-    verdict, why, order_dependent = _verdict(test, runs, known)
+        return TestJudgement(test=test, verdict=Verdict.PASS, why="passed", attempts=attempts)
+    verdict, why, order_dependent = _verdict(test, attempts, known)
     # Whether it passed at the base each time; None if it was skipped there, or did not run.
-    attempts = _attempts(runs, RunKind.BASELINE)
-    decided = [each for each in attempts if each.outcome is not PytestOutcome.SKIPPED]
+    at_base = _in(attempts, RunKind.BASELINE)
+    decided = [each for each in at_base if each.outcome is not PytestOutcome.SKIPPED]
     passes_at_base = all(each.has_passed for each in decided) if decided else None
     if verdict in {Verdict.FAILED, Verdict.INFRA} and passes_at_base:
         verdict, why = Verdict.REGRESSION, f"{why}; it passes at the base"
@@ -165,33 +127,35 @@ def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> Test
         test=test,
         verdict=verdict,
         why=why,
-        runs=runs,
+        attempts=attempts,
         order_dependent=order_dependent,
         alike=known.alike.get(test, ()),
         passes_at_base=passes_at_base,
         is_new=test in known.new,
         cause=known.causes.get(test),
+        explanation=known.explained.get(test),
     )
 
 
 def _verdict(
-    test: str, runs: Sequence[RunAttempt], known: Circumstances
+    test: str, attempts: Sequence[TestAttempt], known: Circumstances
 ) -> tuple[Verdict, str, bool]:
-    suite = _attempts(runs, *_IN_SUITE)
+    suite = _in(attempts, *_IN_SUITE)
     if not suite:
         return Verdict.VOID, "it was collected, and has no result", False
     final = _final(suite, may_be_several=test in known.repeated)
     if all(attempt.is_green for attempt in final):
-        verdict, why = _after_a_green_suite(test, runs, known)
+        verdict, why = _after_a_green_suite(test, attempts, known)
         return verdict, why, False
-    in_order, alone = _attempts(runs, *_IN_ORDER), _attempts(runs, RunKind.ALONE)
-    trials = known.trials.get(test, TrialCounts())
+    in_order, alone = _in(attempts, *_IN_ORDER), _in(attempts, RunKind.ALONE)
+    explanation = known.explained.get(test)
+    trials = NO_TRIALS if explanation is None else explanation.alone
     passed = sum(each.has_passed for each in alone)
     failed = sum(not each.is_green for each in alone)
     # Under one condition, both endings: that is what flaky means.
     if passed + trials.passed and failed + trials.failed:
         return Verdict.FLAKY, _both_alone(alone, trials), False
-    again = _attempts(runs, RunKind.ORDER)
+    again = _in(attempts, RunKind.ORDER)
     is_mixed = test not in known.repeated and _is_mixed_in_a_process(suite)
     if is_mixed or any(attempt.has_passed for attempt in again):
         return Verdict.FLAKY, f"{_ended(in_order)} in the order of the suite", False
@@ -203,7 +167,7 @@ def _verdict(
     return verdict, why, False
 
 
-def _both_alone(alone: Sequence[TestAttempt], trials: TrialCounts) -> str:
+def _both_alone(alone: Sequence[TestAttempt], trials: Tally) -> str:
     if not trials.passed and not trials.failed:
         return f"{_ended(alone)} alone"
     failed = sum(each.has_failed for each in alone) + trials.failed
@@ -223,7 +187,8 @@ def _in_its_order(
     """It passed alone, and in its order never: whether that is more than chance."""
     if not any(each.has_failed for each in in_order):
         return Verdict.VOID, why, False
-    if known.trials.get(test, TrialCounts()).needs_order:
+    explanation = known.explained.get(test)
+    if explanation is not None and explanation.needs_order:
         return Verdict.FAILED, f"{why}; the explanation confirms that its order decides", True
     # Of an attempt without a result nobody knows what its order did.
     if is_proven and all(each.has_failed for each in in_order):
@@ -241,8 +206,9 @@ def _ended(attempts: Sequence[TestAttempt]) -> str:
     return f"{text} ({lost} without a result)" if lost else text
 
 
-def _attempts(runs: Sequence[RunAttempt], *kinds: RunKind) -> tuple[TestAttempt, ...]:
-    return tuple(run.attempt for run in runs if run.kind in kinds)
+def _in(attempts: Sequence[TestAttempt], *kinds: RunKind) -> tuple[TestAttempt, ...]:
+    """The attempts in runs of these kinds."""
+    return tuple(each for each in attempts if each.run in kinds)
 
 
 def _final(suite: Sequence[TestAttempt], *, may_be_several: bool) -> tuple[TestAttempt, ...]:
@@ -261,26 +227,21 @@ def _final(suite: Sequence[TestAttempt], *, may_be_several: bool) -> tuple[TestA
 
 
 def _after_a_green_suite(
-    test: str, runs: Sequence[RunAttempt], known: Circumstances
+    test: str, attempts: Sequence[TestAttempt], known: Circumstances
 ) -> tuple[Verdict, str]:
-    suite, new = _attempts(runs, *_IN_SUITE), _attempts(runs, RunKind.NEW)
-    in_order = _attempts(runs, *_IN_ORDER)
-    if not _all_green(new):
+    suite, new = _in(attempts, *_IN_SUITE), _in(attempts, RunKind.NEW)
+    if not all(each.is_green for each in new):
         return Verdict.FLAKY, f"a new test; {_ended((*suite, *new))}"
-    if not _all_green(_attempts(runs, RunKind.ORDER)):
-        return Verdict.FLAKY, f"{_ended(in_order)} in the order of the suite"
-    if not _all_green(suite):
-        failures = sum(not attempt.is_green for attempt in suite)
+    if not all(each.is_green for each in _in(attempts, RunKind.ORDER)):
+        return Verdict.FLAKY, f"{_ended(_in(attempts, *_IN_ORDER))} in the order of the suite"
+    failures = sum(not attempt.is_green for attempt in suite)
+    if failures:
         text = f"failed {failures} of {len(suite)} attempts in the suite, and passed the last one"
         return Verdict.FLAKY, text
     done = 1 + len(new)
     if test in known.new and done < known.new_runs:
         return Verdict.VOID, f"a new test; it has a result in {done} of {known.new_runs} runs"
     return Verdict.PASS, "passed"
-
-
-def _all_green(attempts: Sequence[TestAttempt]) -> bool:
-    return all(attempt.is_green for attempt in attempts)
 
 
 def _of_failures(

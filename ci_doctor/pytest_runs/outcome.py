@@ -4,9 +4,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.facts.pytest import AttemptFacts, PytestFacts, SessionFacts, TestFacts
+from ci_doctor.model.facts import Facts
 from ci_doctor.model.outcome import (
     Attachment,
     Attempt,
@@ -28,14 +29,48 @@ from ci_doctor.pytest_runs.findings import (
     is_skipped,
     is_worth_telling,
     relative_log,
-    timestamp_of,
 )
-from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
+from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.quarantine import group_and_name
-from ci_doctor.pytest_runs.result import FLAKY_STATUS, PytestResult, run_verdict
+from ci_doctor.pytest_runs.result import FLAKY_STATUS, PytestResult, fails_on_flaky, run_verdict
 from ci_doctor.render.formatting import amount
 
-# --- from a result to the facts of its report ---
+# --- the facts of the report of a run, and from a result to them ---
+
+
+class SessionFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process of pytest with its workers. kind: why it was started. how: how it ended."""
+
+    kind: str
+    how: str
+    duration_s: float
+    tests: int
+    log: str | None = None
+    seed: int | None = None
+    hash_seed: str | None = None
+
+
+class PytestFacts(Facts, frozen=True, kw_only=True):
+    """counts: tests by verdict; `skipped` ones are counted apart. tests: those that did not simply pass.
+
+    problems: why the run is no whole evidence. base: the commit of `--baseline`. received: the signal
+    that ended the run. rerun_budget_s: the time for all reruns. not_rerun: failed tests for whose reruns
+    it was not enough.
+    """
+
+    counts: dict[str, int]
+    tests: tuple[TestJudgement, ...]
+    sessions: tuple[SessionFacts, ...]
+    python: str | None
+    pytest: str | None
+    interpreter: str
+    plugins: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    base: str | None = None
+    new_tests: tuple[str, ...] = ()
+    received: str | None = None
+    rerun_budget_s: float | None = None
+    not_rerun: tuple[str, ...] = ()
 
 
 def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
@@ -44,7 +79,13 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
     return PytestFacts(
         counts=counts_of(result),
         tests=tuple(
-            _test_facts(judged, result, directory)
+            replace(
+                judged,
+                quarantined=judged.test in result.quarantine.held,
+                attempts=tuple(
+                    replace(each, log=relative_log(each.log, directory)) for each in judged.attempts
+                ),
+            )
             for judged in result.judged
             if is_worth_telling(judged)
         ),
@@ -54,48 +95,11 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
         interpreter=str(result.python),
         plugins=first.plugins,
         problems=tuple(problem.text for problem in result.problems),
-        base=None if result.base is None else result.base.commit,
+        base=result.base,
         new_tests=result.new,
         received=result.interrupted,
         rerun_budget_s=None if result.rerun_s is None else round(result.rerun_s, 3),
         not_rerun=result.out_of_time,
-    )
-
-
-def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | None) -> TestFacts:
-    explanations = {each.test: each.facts for each in result.explained}
-    return TestFacts(
-        test=judged.test,
-        verdict=judged.verdict,
-        why=judged.why,
-        attempts=tuple(_attempt_facts(run, directory) for run in judged.runs),
-        order_dependent=judged.order_dependent,
-        alike=judged.alike,
-        passes_at_base=judged.passes_at_base,
-        is_new=judged.is_new,
-        quarantined=judged.test in result.quarantined,
-        cause=judged.cause,
-        explanation=explanations.get(judged.test),
-    )
-
-
-def _attempt_facts(run: RunAttempt, directory: Path | None) -> AttemptFacts:
-    attempt = run.attempt
-    return AttemptFacts(
-        run=run.kind,
-        outcome=attempt.outcome,
-        duration_s=attempt.duration_s,
-        started_at=timestamp_of(attempt.started_at),
-        index=attempt.index,
-        worker=attempt.worker,
-        seed=run.seed,
-        hash_seed=run.hash_seed,
-        message=attempt.message,
-        file=attempt.file,
-        line=attempt.line,
-        traceback=attempt.traceback,
-        output=attempt.output,
-        log=relative_log(run.log, directory),
     )
 
 
@@ -134,41 +138,35 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
     message = None if judged.verdict is Verdict.PASS else judged.why
     if is_skipped(judged):
         outcome, message = CaseOutcome.SKIPPED, last.message if last else None
-    entry = result.quarantined.get(judged.test)
+    entry = result.quarantine.held.get(judged.test)
     if entry is not None and judged.verdict is not Verdict.PASS:
         outcome = CaseOutcome.SKIPPED
         message = f"quarantined until {entry.until} ({entry.owner}): {judged.why}"
     attempts: tuple[CaseAttempt, ...] = ()
-    if len(judged.runs) > 1 and is_worth_telling(judged):
+    if len(judged.attempts) > 1 and is_worth_telling(judged):
         # One at the base is of other code.
-        own = (run for run in judged.runs if run.kind is not RunKind.BASELINE)
+        own = (each for each in judged.attempts if each.run is not RunKind.BASELINE)
         attempts = tuple(map(_case_attempt, own))
+    failed = next((each for each in judged.attempts if not each.is_green), None)
     return Case(
         group=group,
         name=name,
         outcome=outcome,
         message=message,
-        detail=_detail(judged),
+        detail=None if failed is None else failed.traceback or failed.message,
         duration_s=None if last is None else last.duration_s,
         attempts=attempts,
     )
 
 
-def _detail(judged: TestJudgement) -> str | None:
-    for run in judged.runs:
-        if not run.attempt.is_green:
-            return run.attempt.traceback or run.attempt.message
-    return None
-
-
-def _case_attempt(run: RunAttempt) -> CaseAttempt:
-    attempt = run.attempt
+def _case_attempt(attempt: TestAttempt) -> CaseAttempt:
+    lines = (attempt.message or "").strip().splitlines()
     return CaseAttempt(
         outcome=_outcome_of(attempt),
-        message=f"{run.kind}: {_first_line(attempt.message) or attempt.outcome}",
+        message=f"{attempt.run}: {lines[0] if lines else attempt.outcome}",
         detail=attempt.traceback,
         duration_s=attempt.duration_s,
-        started_at=timestamp_of(attempt.started_at),
+        started_at=attempt.started_at,
     )
 
 
@@ -180,11 +178,6 @@ def _outcome_of(attempt: TestAttempt) -> CaseOutcome:
     if attempt.outcome is PytestOutcome.FAILED:
         return CaseOutcome.FAILED
     return CaseOutcome.ERROR
-
-
-def _first_line(text: str | None) -> str:
-    lines = (text or "").strip().splitlines()
-    return lines[0] if lines else ""
 
 
 # --- from a result to the outcome that is reported ---
@@ -199,8 +192,9 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
     summary = _summary(result, facts.counts)
     verdict, summary = concluded(run_verdict(result), summary, findings)
     # As without ci-doctor: `--fail-on-flaky` of pytest-rerunfailures.
-    is_seven = result.fails_on_flaky and verdict is Verdict.FLAKY
-    sessions = _shown(result)
+    is_seven = verdict is Verdict.FLAKY and fails_on_flaky(result.suite)
+    # There may be a hundred others, which the facts hold.
+    sessions = [each for each in result.sessions if each.kind not in _MANY]
     attachments = []
     for session in sessions:
         path = relative_log(session.log, directory)
@@ -213,14 +207,9 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
         findings=findings,
         facts=facts,
         cases=tuple(case_of(judged, result) for judged in result.judged),
-        attempts=tuple(_session_attempt(each, directory) for each in _shown(result)),
+        attempts=tuple(_session_attempt(each, directory) for each in sessions),
         attachments=tuple(attachments),
     )
-
-
-def _shown(result: PytestResult) -> tuple[PytestSession, ...]:
-    """The sessions that a person reads of; there may be a hundred others, which the facts hold."""
-    return tuple(each for each in result.sessions if each.kind not in _MANY)
 
 
 def refused_outcome() -> Outcome:

@@ -151,19 +151,6 @@ _PYTEST: Final = "pytest"
 _RERUNFAILURES: Final = "pytest-rerunfailures"
 
 
-class TestInterpreter(Struct, frozen=True, kw_only=True):
-    """The interpreter of the tests; `pytest` is the version there, None if unknown.
-
-    rerunfailures: of pytest-rerunfailures, None without it and if nobody asked.
-    """
-
-    __test__ = False  # no class of tests, whatever its name
-
-    python: Path
-    pytest: str | None
-    rerunfailures: str | None
-
-
 class _InterpreterAnswer(Struct, frozen=True):
     has_pytest: bool
     pytest: str | None = None
@@ -175,32 +162,35 @@ def find_interpreter(
     environ: Mapping[str, str],
     directory: Path,
     *,
-    asks_for_rerunfailures: bool = False,
-) -> TestInterpreter:
+    needs_rerunfailures: bool = False,
+) -> Path:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
 
-    Raises UsageError if there is none, or if it has no pytest 7 or later; PreparationError if it does
-    not answer.
+    Raises UsageError if there is none, if it has no pytest 7 or later, or without a pytest-rerunfailures that is needed;
+    PreparationError if it does not answer.
     """
     python = chosen_interpreter(word, environ)
-    names = (_PYTEST, _RERUNFAILURES) if asks_for_rerunfailures else (_PYTEST,)
+    names = (_PYTEST, _RERUNFAILURES) if needs_rerunfailures else (_PYTEST,)
     answer = _ask(python, names, environ, directory)
     if not answer.has_pytest:
         raise UsageError(
             f"{python} has no pytest",
             hint=f"name the interpreter of the tests with --python, or: {python} -m pip install pytest",
         )
-    if answer.pytest is not None and _major(answer.pytest) < _OLDEST:
+    # One of an unknown version may do.
+    major = (answer.pytest or "").partition(".")[0]
+    if major.isdecimal() and int(major) < _OLDEST:
         raise UsageError(
             f"{python} has pytest {answer.pytest}; ci-doctor needs {_OLDEST} or later",
             hint=f"{python} -m pip install -U pytest",
         )
-    return TestInterpreter(python=python, pytest=answer.pytest, rerunfailures=answer.rerunfailures)
-
-
-def _major(version: str) -> int:
-    first = version.split(".", 1)[0]
-    return int(first) if first.isdecimal() else _OLDEST
+    if needs_rerunfailures and answer.rerunfailures is None:
+        raise UsageError(
+            f"--rerun-in process: {python} has no pytest-rerunfailures",
+            hint=f"{python} -m pip install pytest-rerunfailures, or leave the option "
+            "out: a new process proves more",
+        )
+    return python
 
 
 def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:

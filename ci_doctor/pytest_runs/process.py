@@ -20,13 +20,11 @@ from ci_doctor.decodable import decodable
 from ci_doctor.pytest_runs.attempt import PytestEnd, PytestSession, session_of
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.records import (
-    LoadingFile,
-    RunningTest,
+    Running,
     RunRecord,
     StuckCollection,
-    TimeLimitLook,
     loaded_file,
-    look_at,
+    overdue_at,
     read_records,
 )
 from ci_doctor.pytest_runs.streams import KeptLog, KeptOutput, Output, ShownOutput, held_file
@@ -39,7 +37,6 @@ from ci_doctor.system.processes.interruption import (
     in_foreground,
 )
 from ci_doctor.system.processes.process import Child
-from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 from ci_doctor.system.processes.tree_stop import send_signal, wait_for_all
 from ci_doctor.system.secrets.private_keys import without_keys
@@ -63,7 +60,7 @@ class HangingTests:
 
     A file that loads for `collection_s` seconds ends the run: no test can run without it.
 
-    ended: by node id, after how many seconds. stacks: what its threads were doing. stuck: the file.
+    ended: by node id, what the main thread was doing. stuck: the file.
     """
 
     def __init__(
@@ -75,9 +72,8 @@ class HangingTests:
         *,
         collection_s: float,
     ) -> None:
-        self.ended: dict[str, float] = {}
+        self.ended: dict[str, str] = {}
         self.stuck: StuckCollection | None = None
-        self.stacks: dict[str, str] = {}
         self._record = record
         self._stacks = stacks
         self._limit_s = limit_s
@@ -90,88 +86,55 @@ class HangingTests:
     async def end_them_until(self, ended: "asyncio.Future[None]") -> None:
         """Watch until the run has `ended`."""
         while not ended.done():
-            self._read()
-            look = self._look()
-            for file in look.stuck:
-                if file.pid not in self._dead:
-                    await self._end_all(file)
-            for test in look.overdue:
-                if test.pid not in self._dead:
-                    await self._end(test)
-            await asyncio.wait({ended}, timeout=max(0.0, look.next_look - clock.now()))
+            overdue, next_look = self._look()
+            for each in overdue:
+                if each.pid not in self._dead:
+                    await self._end(each)
+            await asyncio.wait({ended}, timeout=max(0.0, next_look - clock.now()))
 
-    def _look(self) -> TimeLimitLook:
-        return look_at(self._records, self._limit_s, clock.now(), collection_s=self._collection_s)
-
-    async def _end_all(self, file: LoadingFile) -> None:
-        """Have the stacks written, and kill every process of the run."""
-        self._dead.add(file.pid)
-        process = self._process(file.pid)
-        if process is None:
-            return
-        await self._ask_for_stacks(process)
-        self._read()
-        if file not in self._look().stuck:
-            self._dead.discard(file.pid)
-            return
-        stack = self._main_stack(file.pid)
-        self.stuck = StuckCollection(
-            name=loaded_file(file, stack), limit_s=self._collection_s, stack=stack
+    def _look(self) -> tuple[list[Running], float]:
+        """What is overdue by what was written up to now, and when to look again."""
+        with contextlib.suppress(FileNotFoundError), self._record.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            self._offset += len(whole)
+            self._records += read_records(whole).records
+        return overdue_at(
+            clock.now(), self._records, self._limit_s, collection_s=self._collection_s
         )
-        self._tree.kill(_KILL_S)
 
-    def _read(self) -> None:
-        """Take what was written since the last look."""
-        try:
-            with self._record.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        self._records += read_records(whole).records
-
-    async def _end(self, test: RunningTest) -> None:
-        """Have the stacks written, and kill the process; never one that is not of this run."""
-        self._dead.add(test.pid)
-        process = self._process(test.pid)
+    async def _end(self, each: Running) -> None:
+        """Have the stacks written, and kill the process; with a file that loads, each one of the run."""
+        self._dead.add(each.pid)
+        # Never one that is not of this run.
+        process = next((kin for kin in self._tree.living() if kin.pid == each.pid), None)
         if process is None:
             return
-        await self._ask_for_stacks(process)
-        # It may have come to its end meanwhile.
-        self._read()
-        if test not in self._look().overdue:
-            self._dead.discard(test.pid)
-            return
-        self.ended[test.test] = self._limit_s
-        stack = self._main_stack(test.pid)
-        if stack:
-            self.stacks[test.test] = stack
-        send_signal(process, signal.SIGKILL)
-        await wait_for_all([process], _DEATH_S)
-
-    def _process(self, pid: int) -> Kin | None:
-        for kin in self._tree.living():
-            if kin.pid == pid:
-                return kin
-        return None
-
-    async def _ask_for_stacks(self, process: Kin) -> None:
         # The file is there once the process handles the signal, which would end it before.
-        if self._stacks_of(process.pid).exists():
+        if self._stack(each.pid) is not None:
             send_signal(process, _STACKS_SIGNAL)
             await asyncio.sleep(_STACKS_S)
+        # It may have come to its end meanwhile.
+        if each not in self._look()[0]:
+            self._dead.discard(each.pid)
+            return
+        stack = self._stack(each.pid) or ""
+        if each.is_test:
+            self.ended[each.name] = stack
+            send_signal(process, signal.SIGKILL)
+            await wait_for_all([process], _DEATH_S)
+        else:
+            name = loaded_file(each, stack)
+            self.stuck = StuckCollection(name=name, limit_s=each.limit_s, stack=stack)
+            self._tree.kill(_KILL_S)
 
-    def _stacks_of(self, pid: int) -> Path:
-        return Path(f"{self._stacks}.{pid}")
-
-    def _main_stack(self, pid: int) -> str:
-        """What the main thread was doing; empty if the process did not write it."""
+    def _stack(self, pid: int) -> str | None:
+        """What the main thread of a process was doing; None if the process cannot write it."""
         try:
-            text = self._stacks_of(pid).read_text(errors="replace")
+            text = Path(f"{self._stacks}.{pid}").read_text(errors="replace")
         except OSError:
-            return ""
+            return None
         return main_thread(text)[:_MOST_STACKS]
 
 
@@ -206,7 +169,7 @@ class PytestRunner:
     def __init__(
         self, scratch: Path, logs: Path, interruption: Interruption, *, on_stderr: bool = False
     ) -> None:
-        self._scratch = scratch
+        self.scratch = scratch
         self._logs = logs
         self._interruption = interruption
         self._on_stderr = on_stderr
@@ -218,12 +181,6 @@ class PytestRunner:
         """End the guardian; nothing runs below it any more. What the runs wrote is in its place."""
         self._guardian.close()
         while self._kept:
-            self._kept.popleft().close()
-
-    def _keep(self, log: KeptLog) -> None:
-        """Hold the log to the end: a later run may remove it again."""
-        self._kept.append(log)
-        if len(self._kept) > _MOST_KEPT:
             self._kept.popleft().close()
 
     @property
@@ -250,51 +207,35 @@ class PytestRunner:
             # Drawn by us instead of by the interpreter, so that a failure can be repeated.
             plan = replace(plan, hash_seed=secrets.randbelow(_HASH_SEEDS))
         with contextlib.ExitStack() as stack:
-            stacks = str(self._scratch / f"{self._count}.stacks")
+            stacks = str(self.scratch / f"{self._count}.stacks")
             record, wishes, collected = (
-                stack.enter_context(held_file(self._scratch / f"{self._count}.{name}"))
+                stack.enter_context(held_file(self.scratch / f"{self._count}.{name}"))
                 for name in ("records", "plan", "collected")
             )
             wishes.write(plan.wishes(collected.place, stacks))
             name = f"{self._count}-{plan.kind}.log"
-            log = KeptLog.opened(name, logs or self._logs, self._scratch)
-            self._keep(log)
+            log = KeptLog(name, logs or self._logs, self.scratch)
+            # Held to the end: a later run may remove it again.
+            self._kept.append(log)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popleft().close()
             run = _OneRun(plan, self._guardian, record.place, wishes.place, stacks)
             with asyncio.Runner() as runner:
-                output = self._output(log.path, is_shown=is_shown)
+                output: Output = KeptOutput(log.path)
+                if is_shown:
+                    output = ShownOutput(log.path, on_stderr=self._on_stderr)
                 runner.run(run.to_the_end(output, self._interruption))
             log.restore()
-            return self._session(plan, run, record.read(), collected.read(), log.path)
-
-    def _session(
-        self, plan: PytestPlan, run: "_OneRun", records: bytes, collected: bytes, log: Path
-    ) -> PytestSession:
-        received = self._interruption.received
-        end = PytestEnd(
-            returncode=run.returncode,
-            duration_s=run.duration_s,
-            timed_out=run.timed_out,
-            stacks=run.stacks,
-            stuck=run.stuck,
-            left_over=run.left_over,
-            interrupted=None if received is None else received.name,
-            log=str(log),
-            last_lines=_last_lines(log),
-            limit_s=plan.timeout_s,
-            is_cut=run.is_cut,
-        )
-        return session_of(
-            plan.kind,
-            read_records(records),
-            end,
-            collected=_collected(collected),
-            chosen=plan.tests,
-        )
-
-    def _output(self, log: Path, *, is_shown: bool) -> Output:
-        if is_shown:
-            return ShownOutput(log, on_stderr=self._on_stderr)
-        return KeptOutput(log)
+            run.end.interrupted = self.interrupted_by
+            run.end.log = str(log.path)
+            run.end.last_lines = _last_lines(log.path)
+            return session_of(
+                plan.kind,
+                read_records(record.read()),
+                run.end,
+                collected=_collected(collected.read()),
+                chosen=plan.tests,
+            )
 
 
 def _last_lines(log: Path) -> str:
@@ -318,53 +259,44 @@ def _collected(content: bytes) -> tuple[str, ...] | None:
 
 
 class _OneRun:
-    """One process of pytest, from its start until no process of it is left."""
+    """One process of pytest, from its start until no process of it is left. end: how it ended."""
 
     def __init__(
         self, plan: PytestPlan, guardian: Guardian, record: str, wishes: str, stacks: str
     ) -> None:
+        self.end = PytestEnd(limit_s=plan.timeout_s)
         self._plan = plan
         self._guardian = guardian
         self._record = record
         self._wishes = wishes
         self._stacks = stacks
-        self.is_cut = False
-        self.returncode: int | None = None
-        self.duration_s = 0.0
-        self.timed_out: dict[str, float] = {}
-        self.stacks: dict[str, str] = {}
-        self.stuck: StuckCollection | None = None
-        self.left_over: tuple[str, ...] = ()
 
     async def to_the_end(self, output: Output, interruption: Interruption) -> None:
         tree = OwnTree(self._guardian)
         output.begin()
         try:
-            child = self._start(output)
+            shown = isinstance(output, ShownOutput)
+            child = self._guardian.spawn(
+                self._plan.command,
+                environment=self._plan.environment(self._record, self._wishes),
+                directory=self._plan.directory,
+                # A person may debug the first run (`--pdb`); nobody answers a rerun.
+                input=0 if shown else None,
+                output=output.output,
+                error=output.error,
+                # A test may signal its whole process group. At a terminal it is ours, so that Ctrl-C and
+                # `--pdb` work.
+                foreground=_is_at_a_terminal(),
+            )
             try:
                 await self._watch(child, tree, interruption)
             finally:
                 # After a second signal nobody waits for helpers.
                 tree.kill(_KILL_S, at_once=interruption.is_repeated)
-                self.returncode = child.wait()
+                self.end.returncode = child.wait()
                 child.close()
         finally:
             await output.finish(_LAST_WORDS_S)
-
-    def _start(self, output: Output) -> Child:
-        shown = isinstance(output, ShownOutput)
-        return self._guardian.spawn(
-            self._plan.command,
-            environment=self._plan.environment(self._record, self._wishes),
-            directory=self._plan.directory,
-            # A person may debug the first run (`--pdb`); nobody answers a rerun.
-            input=0 if shown else None,
-            output=output.output,
-            error=output.error,
-            # A test may signal its whole process group. At a terminal it is ours, so that Ctrl-C and
-            # `--pdb` work.
-            foreground=_is_at_a_terminal(),
-        )
 
     async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
         try:
@@ -377,7 +309,7 @@ class _OneRun:
                     # Within `watch`: a second signal must be able to cancel the stop.
                     await _stop(child, tree, ended, interruption.received)
         finally:
-            self.duration_s = self.duration_s or clock.now() - child.started_at
+            self.end.duration_s = self.end.duration_s or clock.now() - child.started_at
 
     async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         if self._plan.timeout_s is None:
@@ -393,18 +325,17 @@ class _OneRun:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._plan.limit_s):
                     await hanging.end_them_until(ended)
-            self.stuck = hanging.stuck
-            self.timed_out = hanging.ended
-            self.stacks = hanging.stacks
-        self.duration_s = clock.now() - child.started_at
+            self.end.stuck = hanging.stuck
+            self.end.timed_out = hanging.ended
+        self.end.duration_s = clock.now() - child.started_at
         if not ended.done():
-            self.is_cut = True
+            self.end.is_cut = True
             await tree.terminate(_GRACE_S)
             return
         living = tree.living(thorough=False)
         if living:
             await wait_for_all(living, _LEFT_OVER_S)
-            self.left_over = tuple(kin.name for kin in tree.living())
+            self.end.left_over = tuple(kin.name for kin in tree.living())
             await tree.terminate(_GRACE_S)
 
 

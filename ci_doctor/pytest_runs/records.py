@@ -166,20 +166,17 @@ def read_records(data: bytes) -> ReadRecords:
 _MODULE: Final = re.compile(r'^  File "(.+)", line \d+ in <module>$', re.MULTILINE)
 
 
-class RunningTest(Struct, frozen=True, kw_only=True):
-    """A test that has begun at `since`, seconds of the monotonic clock, in the process `pid`."""
+class Running(Struct, frozen=True, kw_only=True):
+    """A test that runs, or a file or folder that is collected, in process `pid` since `since` (monotonic seconds).
 
-    test: str
-    pid: int
-    since: float
-
-
-class LoadingFile(Struct, frozen=True, kw_only=True):
-    """A file or a folder that is being collected since `since`; empty for plugins and conftest files."""
+    name: a node id; of what is collected a path, empty for plugins and conftest files. limit_s: how long it may take.
+    """
 
     name: str
     pid: int
     since: float
+    limit_s: float
+    is_test: bool = False
 
 
 class StuckCollection(Struct, frozen=True, kw_only=True):
@@ -190,56 +187,43 @@ class StuckCollection(Struct, frozen=True, kw_only=True):
     stack: str = ""
 
 
-class TimeLimitLook(Struct, frozen=True, kw_only=True):
-    """What a look shows: tests and files that are overdue, and when to look again (monotonic seconds)."""
+def overdue_at(
+    now: float, records: Sequence[RunRecord], limit_s: float, *, collection_s: float
+) -> tuple[list[Running], float]:
+    """What has run for too long at `now`, files before tests, and when to look again (monotonic seconds).
 
-    overdue: tuple[RunningTest, ...]
-    stuck: tuple[LoadingFile, ...]
-    next_look: float
-
-
-def look_at(
-    records: Sequence[RunRecord], limit_s: float, now: float, *, collection_s: float
-) -> TimeLimitLook:
-    """Which tests have run for `limit_s` seconds at `now`, and which files have loaded for `collection_s`.
-
-    What begins after `now` is overdue the shorter limit later at the earliest, so that one look at each
-    `next_look` misses nothing.
+    A test has `limit_s` seconds, the load of a file `collection_s`. What begins after `now` is overdue the shorter
+    limit later at the earliest, so that one look at each such time misses nothing.
     """
-    tests = running_tests(records)
-    files = loading_files(records)
-    due = [test.since + limit_s for test in tests] + [file.since + collection_s for file in files]
-    waits = [each for each in due if each > now]
-    return TimeLimitLook(
-        overdue=tuple(test for test in tests if test.since + limit_s <= now),
-        stuck=tuple(file for file in files if file.since + collection_s <= now),
-        next_look=min([now + min(limit_s, collection_s), *waits]),
-    )
-
-
-def running_tests(records: Sequence[RunRecord]) -> tuple[RunningTest, ...]:
-    """The tests that have begun and not ended, at most one a process: its last."""
-    running: dict[int, TestStartRecord] = {}
+    # Of each process its last one.
+    loading: dict[int, CollectRecord] = {}
+    tests: dict[int, TestStartRecord] = {}
     for record in records:
         if isinstance(record, TestStartRecord):
-            running[record.p] = record
-        elif isinstance(record, TestRecord | FinishRecord):
-            running.pop(record.p, None)
-    return tuple(RunningTest(test=each.id, pid=each.p, since=each.t) for each in running.values())
-
-
-def loading_files(records: Sequence[RunRecord]) -> tuple[LoadingFile, ...]:
-    """What each process loads now."""
-    loading: dict[int, CollectRecord] = {}
-    for record in records:
-        if isinstance(record, CollectRecord):
+            tests[record.p] = record
+        elif isinstance(record, CollectRecord):
             loading[record.p] = record
-        elif isinstance(record, CollectedRecord | FinishRecord):
+        elif isinstance(record, TestRecord):
+            tests.pop(record.p, None)
+        elif isinstance(record, CollectedRecord):
             loading.pop(record.p, None)
-    return tuple(LoadingFile(name=each.id, pid=each.p, since=each.t) for each in loading.values())
+        elif isinstance(record, FinishRecord):
+            tests.pop(record.p, None)
+            loading.pop(record.p, None)
+    running = [
+        Running(name=each.id, pid=each.p, since=each.t, limit_s=collection_s)
+        for each in loading.values()
+    ]
+    running += [
+        Running(name=each.id, pid=each.p, since=each.t, limit_s=limit_s, is_test=True)
+        for each in tests.values()
+    ]
+    waits = [each.since + each.limit_s for each in running if each.since + each.limit_s > now]
+    overdue = [each for each in running if each.since + each.limit_s <= now]
+    return overdue, min([now + min(limit_s, collection_s), *waits])
 
 
-def loaded_file(file: LoadingFile, stack: str) -> str:
+def loaded_file(file: Running, stack: str) -> str:
     """What hangs: a conftest file in the `stack` of the main thread, else what pytest collects."""
     for path in _MODULE.findall(stack):
         if PurePath(path).name == "conftest.py":

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import CHANCE, chance_of
-from ci_doctor.pytest_runs.plan import PytestPlan, rerun_args
+from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.system import clock
 
@@ -73,34 +73,14 @@ def _failure(session: PytestSession, attempt: TestAttempt) -> SuiteFailure:
     return SuiteFailure(attempt=attempt, before=before, is_order_known=True)
 
 
-def alone_plan(plan: PytestPlan, *tests: str) -> PytestPlan:
-    """These tests in one new process, with nothing else collected than their files. Pure."""
-    return replace(plan, kind=RunKind.ALONE, tests=tests, only_their_files=True)
-
-
 def has_passed(session: PytestSession, test: str) -> bool:
     """Whether `test` ran in `session`, and each attempt of it passed. Pure."""
     attempts = session.attempts_of(test)
     return bool(attempts) and all(attempt.has_passed for attempt in attempts)
 
 
-class RerunTime:
-    """The time for all reruns of a run, which begins with the first one. Reads the clock."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end: float | None = None
-
-    @property
-    def left_s(self) -> float:
-        """The seconds that are left."""
-        if self._end is None:
-            self._end = clock.now() + self.seconds
-        return self._end - clock.now()
-
-
 class Reruns:
-    """Runs failed tests again, within `time`: alone, and those that pass there in their order too.
+    """Runs failed tests again, within `time_s` from the first: alone, and those that pass there in their order too.
 
     plan: for runs of chosen tests. reruns: of one test alone, at most, until it passes. `alike` names
     for each test that was spared the tests that ran in its place; `out_of_time` those for which no time
@@ -111,7 +91,7 @@ class Reruns:
         self,
         runner: PytestRunner,
         plan: PytestPlan,
-        time: RerunTime,
+        time_s: float,
         *,
         reruns: int,
         tell: Callable[[str], None],
@@ -121,7 +101,8 @@ class Reruns:
         self.out_of_time: dict[str, None] = {}
         self._runner = runner
         self._plan = plan
-        self._time = time
+        self._time_s = time_s
+        self._end: float | None = None
         self._reruns = reruns
         self._tell = tell
 
@@ -129,7 +110,7 @@ class Reruns:
         """Run them again, and say before that how long it takes at most."""
         if not failures or not self._reruns:
             return
-        left_s = max(0.0, self._time.left_s)
+        left_s = max(0.0, self._left_s())
         count = "1 failed test" if len(failures) == 1 else f"{len(failures)} failed tests"
         self._tell(f"running {count} again, for at most {left_s:.0f} s in all (--rerun-budget)")
         chosen, spared = representatives(failures)
@@ -148,9 +129,15 @@ class Reruns:
         self._alone(again)
         self._in_order([each for each in failures if self._is_open(each.test)])
 
+    def _left_s(self) -> float:
+        if self._end is None:
+            self._end = clock.now() + self._time_s
+        return self._end - clock.now()
+
     def _passes(self, test: str) -> bool:
-        sessions = [session for session in self.sessions if session.kind is RunKind.ALONE]
-        return any(has_passed(session, test) for session in sessions)
+        return any(
+            has_passed(session, test) for session in self.sessions if session.kind is RunKind.ALONE
+        )
 
     def _is_open(self, test: str) -> bool:
         """Whether it passed alone each time, and never in its order so far."""
@@ -163,8 +150,12 @@ class Reruns:
         return chance_of(len(in_order), passed) > CHANCE
 
     def _attempts(self, test: str, kind: RunKind) -> list[TestAttempt]:
-        sessions = [session for session in self.sessions if session.kind is kind]
-        return [each for session in sessions for each in session.attempts_of(test)]
+        return [
+            each
+            for session in self.sessions
+            if session.kind is kind
+            for each in session.attempts_of(test)
+        ]
 
     def _alone(self, failures: Sequence[SuiteFailure]) -> None:
         """Each alone until it passes: each once before the first one twice, as the time may be over."""
@@ -175,7 +166,9 @@ class Reruns:
             left = [failure for failure in left if not self._passes(failure.test)]
 
     def _once_alone(self, test: str, which: str) -> None:
-        self._one(alone_plan(self._plan, test), [test], f"running {test} alone, {which}")
+        # Nothing else is collected than its file.
+        plan = replace(self._plan, kind=RunKind.ALONE, tests=(test,), only_their_files=True)
+        self._one(plan, [test], f"running {test} alone, {which}")
 
     def _in_order(self, failures: Sequence[SuiteFailure]) -> None:
         """The order of each once more, then the test alone, until chance is excluded or it is flaky."""
@@ -195,7 +188,7 @@ class Reruns:
         """One run about these tests, if there is time for it."""
         if self._runner.is_interrupted:
             return
-        left_s = self._time.left_s
+        left_s = self._left_s()
         if left_s > 0:
             self._tell(text)
             session = self._runner.run(replace(plan, limit_s=left_s))
@@ -257,8 +250,3 @@ def orders_to_repeat(failures: Sequence[SuiteFailure]) -> tuple[tuple[str, ...],
         if not any(other[: len(order)] == order for other in orders):
             orders.append(order)
     return tuple(orders)
-
-
-def rerun_plan(plan: PytestPlan, first: PytestSession) -> PytestPlan:
-    """`plan` for runs of chosen tests: one process, none of the reports of the suite. Pure."""
-    return replace(plan, args=rerun_args(plan.args, first.plugins))

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.model.facts.pytest import ExplanationFacts
-from ci_doctor.model.finding import Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import (
     PytestOutcome,
@@ -17,8 +15,9 @@ from ci_doctor.pytest_runs.attempt import (
     collected_tests,
     missing_tests,
 )
-from ci_doctor.pytest_runs.judging import TestJudgement, TrialCounts
-from ci_doctor.pytest_runs.quarantine import QuarantineEntry
+from ci_doctor.pytest_runs.explanation import Explanation
+from ci_doctor.pytest_runs.judging import TestJudgement
+from ci_doctor.pytest_runs.quarantine import Quarantine
 from ci_doctor.pytest_runs.records import StuckCollection
 from ci_doctor.system.secrets.private_keys import first_words
 
@@ -238,37 +237,16 @@ def _is_explained(session: PytestSession, *, has_missing: bool) -> bool:
     return code == _NOTHING_COLLECTED and session.kind is RunKind.REST and not session.attempts
 
 
-# --- what the report says of why a test is flaky ---
-
-
-class ExplainedTest(Struct, frozen=True, kw_only=True):
-    """A test by its node id, with its finding and its facts, and what the runs add to its attempts."""
-
-    test: str
-    finding: Finding
-    facts: ExplanationFacts
-    counts: TrialCounts
-
-
 # --- all that a run of `ci-doctor pytest` knows at its end ---
-
-
-class BaselineShown(Struct, frozen=True, kw_only=True):
-    """The base: its commit, and a sentence if it shows nothing."""
-
-    commit: str
-    problem: str | None = None
 
 
 class PytestResult(Struct, frozen=True, kw_only=True):
     """sessions: in the order in which they ran. judged: each test, by the order of the suite.
 
-    quarantined: by node id, the entry that holds for a test. over, unused: entries that hold no longer,
-    and entries of no test. wide: entries with how many tests they hold. long: entries that end too late. too_many: so many tests failed that none was run again. not_run: tests that
-    pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a
-    sentence if causes could not be looked for. explained: the kinds of flaky tests.
-    fails_on_flaky: pytest-rerunfailures ended pytest with 7. rerun_s: the time
-    for reruns. out_of_time: tests for whose reruns it was not enough.
+    quarantine: the entries for these tests. too_many: so many tests failed that none was run again. base: the commit
+    of `--baseline`. base_problem: a sentence if it shows nothing. not_run: tests that
+    pytest stopped before, after a failure. interrupted: the signal to ci-doctor. explained: by node id, why tests are flaky.
+    rerun_s: the time for reruns. out_of_time: tests for whose reruns it was not enough.
     """
 
     python: Path
@@ -276,19 +254,14 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     sessions: tuple[PytestSession, ...]
     judged: tuple[TestJudgement, ...]
     problems: tuple[RunProblem, ...]
-    quarantined: dict[str, QuarantineEntry] = {}
-    wide: tuple[tuple[QuarantineEntry, int], ...] = ()
-    long: tuple[QuarantineEntry, ...] = ()
-    over: tuple[QuarantineEntry, ...] = ()
-    unused: tuple[QuarantineEntry, ...] = ()
+    quarantine: Quarantine = Quarantine()
     too_many: bool = False
-    base: BaselineShown | None = None
+    base: str | None = None
+    base_problem: str | None = None
     new: tuple[str, ...] = ()
     not_run: int = 0
     interrupted: str | None = None
-    diagnosis_problem: str | None = None
-    explained: tuple[ExplainedTest, ...] = ()
-    fails_on_flaky: bool = False
+    explained: dict[str, Explanation] = {}
     rerun_s: float | None = None
     out_of_time: tuple[str, ...] = ()
 
@@ -300,9 +273,9 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     @property
     def deciding(self) -> tuple[TestJudgement, ...]:
         """The tests that decide: those in quarantine do not."""
-        if not self.quarantined:
+        if not self.quarantine.held:
             return self.judged
-        return tuple(each for each in self.judged if each.test not in self.quarantined)
+        return tuple(each for each in self.judged if each.test not in self.quarantine.held)
 
     def with_verdict(self, *verdicts: Verdict) -> tuple[TestJudgement, ...]:
         """The deciding tests with one of these verdicts."""

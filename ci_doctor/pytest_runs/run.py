@@ -6,17 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
-from ci_doctor.pytest_runs.baseline import BaseCommit, base_commit
+from ci_doctor.pytest_runs.baseline import base_commit
 from ci_doctor.pytest_runs.outcome import (
     answered_outcome,
     interrupted_outcome,
     outcome_of,
     refused_outcome,
 )
-from ci_doctor.pytest_runs.plan import PytestPlan, TestInterpreter, find_interpreter, with_options
+from ci_doctor.pytest_runs.plan import PytestPlan, find_interpreter, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.result import is_usage_error, question_of
@@ -49,14 +48,24 @@ def run(
     interpreter, the quarantine or the base is wrong, InfraError if pytest cannot be supervised.
     """
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
-    interpreter = find_interpreter(
-        request.python,
-        request.environ,
-        request.directory,
-        asks_for_rerunfailures=_reruns_in_process(request),
+    in_process = request.rerun_in is RerunPlace.PROCESS and request.reruns > 0
+    python = find_interpreter(
+        request.python, request.environ, request.directory, needs_rerunfailures=in_process
     )
-    plan = _plan(request, interpreter)
-    base = _base(request)
+    args = request.args
+    if in_process:
+        args = with_options(args, f"--reruns={request.reruns}")
+    plan = PytestPlan(
+        kind=RunKind.SUITE,
+        python=python,
+        args=args,
+        environ=request.environ,
+        directory=request.directory,
+        timeout_s=request.timeout_s,
+    )
+    base = None
+    if request.baseline is not None:
+        base = base_commit(request.directory, request.baseline)
     open_closed_streams()
     with own_directory("pytest") as folder:
         scratch = Path(folder)
@@ -84,35 +93,3 @@ def run(
     if result.interrupted is not None:
         return interrupted_outcome(outcome, result.interrupted)
     return outcome
-
-
-def _base(request: PytestRequest) -> BaseCommit | None:
-    """The commit that the suite is compared with; None without one. Raises UsageError."""
-    if request.baseline is None:
-        return None
-    return base_commit(request.directory, request.baseline)
-
-
-def _reruns_in_process(request: PytestRequest) -> bool:
-    return request.rerun_in is RerunPlace.PROCESS and request.reruns > 0
-
-
-def _plan(request: PytestRequest, interpreter: TestInterpreter) -> PytestPlan:
-    """The run of all tests. Raises UsageError if reruns in its process are not possible."""
-    args = request.args
-    if _reruns_in_process(request):
-        if interpreter.rerunfailures is None:
-            raise UsageError(
-                f"--rerun-in process: {interpreter.python} has no pytest-rerunfailures",
-                hint=f"{interpreter.python} -m pip install pytest-rerunfailures, or leave the option "
-                "out: a new process proves more",
-            )
-        args = with_options(args, f"--reruns={request.reruns}")
-    return PytestPlan(
-        kind=RunKind.SUITE,
-        python=interpreter.python,
-        args=args,
-        environ=request.environ,
-        directory=request.directory,
-        timeout_s=request.timeout_s,
-    )

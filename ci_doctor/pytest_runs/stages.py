@@ -5,11 +5,11 @@ import datetime as dt
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from ci_doctor.pytest_runs.baseline import (
     run_new_tests,
 )
 from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
-from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.plan import PytestPlan, rerun_args
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import Quarantine, QuarantineEntry, quarantine
 from ci_doctor.pytest_runs.reruns import (
@@ -46,17 +46,13 @@ from ci_doctor.pytest_runs.reruns import (
     MOST_RERUN,
     OF_THE_SUITE,
     Reruns,
-    RerunTime,
     SuiteFailure,
-    rerun_plan,
     retried_failures,
     suite_failures,
 )
 from ci_doctor.pytest_runs.result import (
-    BaselineShown,
     PytestResult,
     RunProblem,
-    fails_on_flaky,
     is_usage_error,
     narrowed_by,
     not_run_tests,
@@ -64,10 +60,6 @@ from ci_doctor.pytest_runs.result import (
     run_problems,
 )
 from ci_doctor.system.secrets.private_keys import shortened_words
-
-if TYPE_CHECKING:
-    from ci_doctor.pytest_runs.result import ExplainedTest
-
 
 # --- what a person asks of `ci-doctor pytest` ---
 
@@ -114,11 +106,6 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
 MOST_RESTS: Final = 20
 
 
-def run_suite(runner: PytestRunner, plan: PytestPlan) -> tuple[PytestSession, ...]:
-    """The run of all tests by `plan`, and after each crash one of the tests not yet tried."""
-    return run_all(runner, plan, [])
-
-
 def run_all(
     runner: PytestRunner, plan: PytestPlan, before: Sequence[PytestSession]
 ) -> tuple[PytestSession, ...]:
@@ -157,16 +144,10 @@ def rest_after(sessions: list[PytestSession]) -> tuple[str, ...]:
     last = sessions[-1]
     if last.finished is not None or not last.attempts:
         return ()
-    if last.maxfail and _failures(sessions) >= sessions[0].maxfail:
+    failures = sum(not each.is_green for session in sessions for each in session.attempts)
+    if last.maxfail and failures >= sessions[0].maxfail:
         return ()
     return missing_tests(sessions)
-
-
-def _failures(sessions: list[PytestSession]) -> int:
-    failures = 0
-    for session in sessions:
-        failures += sum(not attempt.is_green for attempt in session.attempts)
-    return failures
 
 
 # --- reads what failed tests printed for the root cause, and whether a disk of theirs is full ---
@@ -179,32 +160,13 @@ _CRASH_LOG_BYTES: Final = 64 * 1024
 _NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
 
 
-class TestCauses(Struct, frozen=True, kw_only=True):
-    """By node id, the title of the root cause.
-
-    outside: tests whose failures all name a full disk, while a disk of theirs is full.
-    """
-
-    __test__ = False  # no class of tests, whatever its name
-
-    titles: dict[str, str] = {}
-    outside: frozenset[str] = frozenset()
-    problem: str | None = None
-
-
-class FailedRun(Struct, frozen=True, kw_only=True):
-    """An attempt that failed, and the log of its process."""
-
-    attempt: TestAttempt
-    log: str | None
-
-
 def find_causes(
-    failures: Mapping[str, Sequence[FailedRun]], places: Sequence[Path], rules: Sequence[Path]
-) -> TestCauses:
-    """The causes in the failed attempts of each test; `places` are folders that tests write to.
+    failures: Mapping[str, Sequence[TestAttempt]], places: Sequence[Path], rules: Sequence[Path]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The titles of the causes in the failed attempts of each test, and the tests whose cause lies outside.
 
-    Raises ConfigError if a rules file has a mistake. Any other problem is a sentence of the result.
+    Those are tests whose failures all name a full disk, while a disk of theirs is full. places: folders that tests
+    write to. Raises ConfigError if a rules file has a mistake. After any other problem the rest has no cause.
     """
     titles: dict[str, str] = {}
     outside = set()
@@ -212,19 +174,19 @@ def find_causes(
     for test, failed in list(failures.items())[:_MOST]:
         try:
             causes = [_cause_of(each, rule_set) for each in failed]
-        except CiDoctorError as error:
-            return TestCauses(titles=titles, problem=f"no diagnosis: {error.message}")
+        except CiDoctorError:
+            break
         for cause in causes:
             if cause is not None:
-                titles.setdefault(test, f"{cause.title}: {_shortened(cause.place.text)}")
+                line = shortened_words(cause.place.text.strip(), _LONGEST_LINE)
+                titles.setdefault(test, f"{cause.title}: {line}")
         # The words alone prove nothing: a test may raise them itself. The disk must say so too.
         if causes and all(_is_full_disk(cause, places) for cause in causes):
             outside.add(test)
-    return TestCauses(titles=titles, outside=frozenset(outside))
+    return titles, frozenset(outside)
 
 
-def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
-    attempt = failed.attempt
+def _cause_of(attempt: TestAttempt, rules: RuleSet) -> Cause | None:
     # The lines that pytest marks as the error: source code may hold the words of one that never came.
     traceback = attempt.traceback or ""
     marked = [line[1:].strip() for line in traceback.splitlines() if line.startswith("E ")]
@@ -234,8 +196,8 @@ def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
         attempt.message or "",
     ]
     # What a process printed before it died is in its log alone.
-    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and failed.log:
-        parts.insert(0, _end_of(Path(failed.log)))
+    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and attempt.log:
+        parts.insert(0, _end_of(Path(attempt.log)))
     text = "\n".join(part for part in parts if part) + "\n"
     content = text.encode("utf-8", "replace")
     # In memory, since the disk may be what is full.
@@ -255,7 +217,7 @@ def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
 
 def _is_full(place: Path) -> bool:
     """Whether the disk of `place`, or of the nearest folder above it, has no block or file left."""
-    for existing in _with_parents(place):
+    for existing in (place, *place.parents):
         try:
             disk = os.statvfs(existing)
         except OSError:
@@ -264,15 +226,6 @@ def _is_full(place: Path) -> bool:
         free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
         return (disk.f_blocks > 0 and free == 0) or (disk.f_files > 0 and disk.f_favail == 0)
     return False
-
-
-def _with_parents(place: Path) -> Iterator[Path]:
-    yield place
-    yield from place.parents
-
-
-def _shortened(text: str) -> str:
-    return shortened_words(text.strip(), _LONGEST_LINE)
 
 
 def _end_of(path: Path) -> str:
@@ -311,7 +264,9 @@ class TestStages:
         self.sessions: list[PytestSession] = []
         self._request = request
         self._plan = plan
-        self._again = plan  # for runs of chosen tests
+        self._again = (
+            plan  # for runs of chosen tests: one process, none of the reports of the suite
+        )
         self._runner = runner
         self._scratch = scratch
         self._tell = tell
@@ -320,28 +275,29 @@ class TestStages:
         self._failures: tuple[SuiteFailure, ...] = ()
         self._known = Circumstances()
         self._reruns: Reruns | None = None
-        self._shown: BaselineShown | None = None
-        self._problems: tuple[RunProblem, ...] = ()
-        self._explained: tuple[ExplainedTest, ...] = ()
+        self._base: str | None = None
+        self._base_problem: str | None = None
+        self._problems: list[RunProblem] = []
 
     def run(self, base: BaseCommit | None) -> None:
         """Run all stages, or as far as a signal lets us."""
-        suite = run_suite(self._runner, self._plan)
+        suite = run_all(self._runner, self._plan, [])
         self.sessions += suite
         if is_usage_error(suite[0]) or question_of(self._request.args, suite[0]) is not None:
             return
-        self._again = rerun_plan(self._plan, suite[0])
+        self._again = replace(self._plan, args=rerun_args(self._plan.args, suite[0].plugins))
         try:
             self._look_again()
             self._run_what_is_left()
-            if not self._runner.is_interrupted:
-                self._look_before_the_change(base)
+            is_asked = bool(self._failures) or self._request.new_tests > 1
+            if base is not None and is_asked and not self._runner.is_interrupted:
+                with base_checkout(base, self._scratch) as checkout:
+                    self._compare(checkout)
             if not self._has_too_many:
                 self._explain()
         except OSError as error:
             # A test may have removed the very directory. What is known so far stays known.
-            text = f"no further run could be started: {error}"
-            self._problems = (*self._problems, RunProblem(text=text))
+            self._problems.append(RunProblem(text=f"no further run could be started: {error}"))
 
     def _look_again(self) -> None:
         """Run again what failed in the suite, and has not run again so far."""
@@ -360,7 +316,7 @@ class TestStages:
             self._reruns = Reruns(
                 self._runner,
                 self._again,
-                RerunTime(self._rerun_s),
+                self._rerun_s,
                 reruns=self._request.reruns,
                 tell=self._tell,
             )
@@ -409,19 +365,13 @@ class TestStages:
         names = dict.fromkeys([*(each.test for each in judged), *self._known.not_run])
         return quarantine(self._entries, names, self._today)
 
-    def _look_before_the_change(self, base: BaseCommit | None) -> None:
-        """Run at the base what is in question."""
-        if base is not None and (self._failures or self._request.new_tests > 1):
-            with base_checkout(base, self._scratch) as checkout:
-                self._compare(checkout)
-
     @property
     def _has_too_many(self) -> bool:
         return len(self._failures) > MOST_RERUN
 
     def _compare(self, checkout: BaseCheckout) -> None:
         """Find the new tests and run them again; run at the base what failed."""
-        self._shown = BaselineShown(commit=checkout.base.commit)
+        self._base = checkout.base.commit
         if self._request.new_tests > 1:
             self._prove_new_tests(checkout)
         failed = [each for each in self._judged() if each.verdict is Verdict.FAILED]
@@ -436,20 +386,20 @@ class TestStages:
                 self.sessions.append(session)
             else:
                 # What it shows is no evidence.
-                self._shown = replace(self._shown, problem=problem)
+                self._base_problem = problem
                 self.sessions.append(replace(session, attempts=()))
 
     def _prove_new_tests(self, checkout: BaseCheckout) -> None:
         self._tell("collecting the tests of the base")
         all_new = find_new_tests(self._runner, self._again, checkout, self.sessions[0])
-        if all_new.problem is not None:
-            text = f"--new-tests: which tests are new is not known: {all_new.problem}"
-            self._problems = (*self._problems, RunProblem(text=text))
+        if isinstance(all_new, str):
+            text = f"--new-tests: which tests are new is not known: {all_new}"
+            self._problems.append(RunProblem(text=text))
             return
         times = self._request.new_tests
-        self._known = replace(self._known, new=all_new.names, new_runs=times)
+        self._known = replace(self._known, new=all_new, new_runs=times)
         failed = {failure.test for failure in self._failures}
-        green = [name for name in all_new.names if name not in failed]
+        green = [name for name in all_new if name not in failed]
         if green:
             self.sessions += run_new_tests(
                 self._runner, self._again, green, times=times - 1, tell=self._tell
@@ -465,25 +415,23 @@ class TestStages:
         if budget_s is None or not failures or self._runner.is_interrupted:
             return
         # A run without it needs none of this.
-        from ci_doctor.pytest_runs.explaining import Explainer, explain_failures
+        from ci_doctor.pytest_runs.explaining import explain_failures
 
-        self._explained = explain_failures(
-            Explainer(self._again, self._runner, self._scratch, self._tell),
+        explained = explain_failures(
+            self._again,
+            self._runner,
             tuple(failures.values()),
             self.sessions,
-            budget_s,
+            budget_s=budget_s,
+            tell=self._tell,
         )
-        self._known = replace(
-            self._known, trials={each.test: each.counts for each in self._explained}
-        )
+        self._known = replace(self._known, explained=explained)
 
     def result(self) -> PytestResult:
         """What the runs show."""
-        causes = self._causes()
-        if causes is not None:
-            self._known = replace(self._known, causes=causes.titles, outside=causes.outside)
+        if self._failures and not self._runner.is_interrupted:
+            self._look_for_causes()
         judged = self._judged()
-        held = self._quarantine(judged)
         suite = self._suite
         return PytestResult(
             python=self._plan.python,
@@ -491,34 +439,26 @@ class TestStages:
             sessions=tuple(self.sessions),
             judged=judged,
             problems=(*run_problems(suite, is_red=self._is_red(judged)), *self._problems),
-            quarantined=held.held,
-            over=held.over,
-            unused=held.unused,
-            wide=held.wide,
-            long=held.long,
+            quarantine=self._quarantine(judged),
             too_many=self._has_too_many,
-            base=self._shown,
+            base=self._base,
+            base_problem=self._base_problem,
             new=tuple(self._known.new),
             not_run=len(self._known.not_run),
-            explained=self._explained,
-            fails_on_flaky=fails_on_flaky(suite),
+            explained=dict(self._known.explained),
             rerun_s=None if self._reruns is None else self._rerun_s,
             out_of_time=tuple(self._known.out_of_time),
             interrupted=self._runner.interrupted_by,
-            diagnosis_problem=None if causes is None else causes.problem,
         )
 
-    def _causes(self) -> "TestCauses | None":
-        """The root causes in what failed; None if nothing failed."""
-        if not self._failures or self._runner.is_interrupted:
-            return None
-        # A green suite needs none of this.
-
-        failed: dict[str, list[FailedRun]] = {each.test: [] for each in self._failures}
+    def _look_for_causes(self) -> None:
+        """Find the root causes in what failed."""
+        failed: dict[str, list[TestAttempt]] = {each.test: [] for each in self._failures}
         for session in self.sessions:
             for attempt in session.attempts:
                 if attempt.test in failed and not attempt.is_green:
-                    failed[attempt.test].append(FailedRun(attempt=attempt, log=session.log))
+                    failed[attempt.test].append(attempt)
         temporary = Path(self._request.environ.get("TMPDIR") or tempfile.gettempdir())
         places = (self._request.directory.absolute(), temporary)
-        return find_causes(failed, places, self._request.rules)
+        causes, outside = find_causes(failed, places, self._request.rules)
+        self._known = replace(self._known, causes=causes, outside=outside)

@@ -9,7 +9,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system.files.own_directory import lasting_directory
@@ -71,16 +71,33 @@ def held_file(path: Path) -> Iterator[HeldFile]:
 
 
 class KeptLog:
-    """The log of one run at `path`, which is made again if a test removed it. To be closed."""
+    """The log of one run at `path`, which is made again if a test removed it. To be closed.
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    It is empty, in the first of `folders` that takes it, else in a new one. Raises InfraError.
+    """
+
+    def __init__(self, name: str, *folders: Path) -> None:
+        problem = ""
+        for folder in folders:
+            try:
+                make_directory(folder)
+                self._open(folder / name)
+            except OSError as error:
+                problem = problem or f"{error.strerror}: {folder}"
+            else:
+                return
+        try:
+            self._open(lasting_directory("pytest") / name)
+        except OSError as error:
+            raise InfraError(
+                f"what pytest writes can be kept nowhere: {problem or error}",
+                hint="the tests removed or locked the folder; look at the end of the output",
+            ) from error
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, _MODE)
         self.path = path
-        self._descriptor = descriptor
-
-    @classmethod
-    def opened(cls, name: str, *folders: Path) -> Self:
-        """An empty log in the first of `folders` that takes it, else in a new one. Raises InfraError."""
-        return cls(*_first_log(name, folders))
 
     def close(self) -> None:
         """Restore it, and hold it no longer."""
@@ -105,30 +122,9 @@ class KeptLog:
             Path(name).replace(self.path)
 
 
-def _first_log(name: str, folders: tuple[Path, ...]) -> tuple[Path, int]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    problem = ""
-    for folder in folders:
-        try:
-            make_directory(folder)
-            path = folder / name
-            return path, os.open(path, flags, _MODE)
-        except OSError as error:
-            problem = problem or f"{error.strerror}: {folder}"
-    try:
-        path = lasting_directory("pytest") / name
-        return path, os.open(path, flags, _MODE)
-    except OSError as error:
-        raise InfraError(
-            f"what pytest writes can be kept nowhere: {problem or error}",
-            hint="the tests removed or locked the folder; look at the end of the output",
-        ) from error
-
-
 # --- where a run of pytest writes, on our own streams and to a log ---
 
 _LOG_LIMIT: Final = 64 * 1024 * 1024
-_LOG_MODE: Final = 0o600
 # pytest writes a dot for each test, and passing a dot on costs more than most of what ci-doctor does
 # for that test. Nobody sees that a dot comes so much later.
 _PAUSE_MS: Final = 10
@@ -139,7 +135,7 @@ class KeptOutput:
 
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self.output = os.open(path, flags, _LOG_MODE)
+        self.output = os.open(path, flags, _MODE)
         self.error = self.output
 
     def begin(self) -> None:
@@ -169,17 +165,25 @@ class ShownOutput:
     def begin(self) -> None:
         """Start to pass on."""
         loop = asyncio.get_running_loop()
-        with _signals_blocked():
+        # Threads that are started here get no signal: only the main thread can handle one.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
             for channel in self._channels:
                 self._start(channel, loop)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _start(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
         ended: asyncio.Future[None] = loop.create_future()
         self._ended.append(ended)
 
+        def settle() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
         def on_end() -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_settle, ended)
+                loop.call_soon_threadsafe(settle)
 
         # Of two streams, one that pauses would fall behind the other: the log keeps their order.
         pause_ms = _PAUSE_MS if len(self._channels) == 1 else 0
@@ -205,18 +209,3 @@ class ShownOutput:
 
 
 Output = KeptOutput | ShownOutput
-
-
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Threads that are started here get no signal: only the main thread can handle one."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

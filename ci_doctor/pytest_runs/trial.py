@@ -124,8 +124,7 @@ class Suspect(Struct, frozen=True, kw_only=True):
     before: the tests that ran before it in the same process, in order. error: the class of the
     exception with which it failed, None if that is unknown. hash_seed and seed: those of the
     suite's run, None if it had none that is known. always_failed: it failed in each attempt so far,
-    so that nothing but another order is tried. likely: tests that decide how another suspect ends:
-    of those before it, they are tried first.
+    so that nothing but another order is tried.
     """
 
     test: str
@@ -134,7 +133,6 @@ class Suspect(Struct, frozen=True, kw_only=True):
     hash_seed: int | None = None
     seed: int | None = None
     always_failed: bool = False
-    likely: tuple[str, ...] = ()
 
 
 def error_class(message: str | None) -> str | None:

@@ -4,10 +4,10 @@
 from collections.abc import Generator, Iterator
 from typing import Final
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.explanation import Explanation, FlakyKind
+from ci_doctor.pytest_runs.explanation import Conclusion, FlakyKind
 from ci_doctor.pytest_runs.trial import (
     MOST_CONFIRMATIONS,
     OF_ORDER,
@@ -16,9 +16,7 @@ from ci_doctor.pytest_runs.trial import (
     Ending,
     FlakyTrial,
     LeftItem,
-    Search,
     Suspect,
-    TrialOf,
     TrialResult,
     mostly,
     one_of,
@@ -64,7 +62,7 @@ def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCond
     """Every condition that may flip the outcome; `result` is what a control trial showed."""
     yield ChangedCondition(
         kind=FlakyKind.EARLIER_RUN,
-        trial=msgspec.structs.replace(control, earlier=(control.target,)),
+        trial=replace(control, earlier=(control.target,)),
         culprit=control.target,
         usual="the first run in a clean directory",
     )
@@ -73,7 +71,7 @@ def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCond
     for zone in ZONES:
         yield ChangedCondition(
             kind=FlakyKind.TIME_ZONE,
-            trial=msgspec.structs.replace(control, zone=zone),
+            trial=replace(control, zone=zone),
             culprit=f"TZ={zone}",
             usual="the time zone of this machine",
         )
@@ -82,7 +80,7 @@ def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCond
     for host, port in dict.fromkeys((each.host, each.port) for each in own):
         yield ChangedCondition(
             kind=FlakyKind.PORT,
-            trial=msgspec.structs.replace(control, occupy=((host, port),)),
+            trial=replace(control, occupy=((host, port),)),
             culprit=f"port {port}",
             usual=f"port {port}, if it is free",
         )
@@ -90,7 +88,7 @@ def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedCond
         hosts = ", ".join(dict.fromkeys(result.connected))
         yield ChangedCondition(
             kind=FlakyKind.NETWORK,
-            trial=msgspec.structs.replace(control, is_offline=True),
+            trial=replace(control, is_offline=True),
             culprit=hosts,
             usual=hosts,
             is_certain=False,
@@ -105,7 +103,7 @@ def _hash_seeds(control: FlakyTrial, seeds: range) -> Iterator[ChangedCondition]
         if seed != control.hash_seed:
             yield ChangedCondition(
                 kind=FlakyKind.HASH_SEED,
-                trial=msgspec.structs.replace(control, hash_seed=seed),
+                trial=replace(control, hash_seed=seed),
                 culprit=f"PYTHONHASHSEED={seed}",
                 usual=f"PYTHONHASHSEED={control.hash_seed}",
             )
@@ -116,7 +114,7 @@ def _seeds(control: FlakyTrial, seeds: range) -> Iterator[ChangedCondition]:
         if seed != control.seed:
             yield ChangedCondition(
                 kind=FlakyKind.RANDOM_SEED,
-                trial=msgspec.structs.replace(control, seed=seed),
+                trial=replace(control, seed=seed),
                 culprit=f"seed {seed}",
                 usual=f"seed {control.seed}",
             )
@@ -126,7 +124,7 @@ def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedConditi
     # The clock is read somewhere in the test: the boundary comes in its middle, or nearer its begin.
     for part in (2, 6, 3):
         lead_s = result.duration_s / part
-        second = msgspec.structs.replace(control, boundary="second", lead_s=lead_s)
+        second = replace(control, boundary="second", lead_s=lead_s)
         yield ChangedCondition(
             kind=FlakyKind.CLOCK,
             trial=second,
@@ -136,7 +134,7 @@ def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedConditi
         )
         yield ChangedCondition(
             kind=FlakyKind.CLOCK,
-            trial=msgspec.structs.replace(control, boundary="midnight", lead_s=lead_s),
+            trial=replace(control, boundary="midnight", lead_s=lead_s),
             # A second begins at midnight, too.
             control=second,
             culprit="midnight",
@@ -148,7 +146,7 @@ def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedConditi
         if result.duration_s * slowdown <= _LONGEST_SLOW_S:
             yield ChangedCondition(
                 kind=FlakyKind.LOAD,
-                trial=msgspec.structs.replace(control, slow=pace),
+                trial=replace(control, slow=pace),
                 culprit=f"load: its processes stand still for {pace[1]:g} of {sum(pace):g} ms",
                 usual="a machine at its usual speed",
                 is_certain=False,
@@ -178,30 +176,27 @@ _RANKS = {name: rank for rank, name in enumerate(_KINDS)}
 
 def order_plan(
     suspect: Suspect, control: FlakyTrial, wanted: Ending
-) -> Generator[FlakyTrial, TrialResult, Explanation | None]:
+) -> Generator[FlakyTrial, TrialResult, Conclusion | None]:
     """The explanation of a suspect that ends as `wanted` in order, and otherwise alone.
 
     None if no test before it is confirmed: then the two endings differed by chance.
     """
 
     def after(tests: Candidates) -> FlakyTrial:
-        return msgspec.structs.replace(control, before=tests)
+        return replace(control, before=tests)
 
-    known = yield from _known(suspect, after, wanted)
-    culprits = yield from one_of(known or suspect.before, after, wanted)
+    culprits = yield from one_of(suspect.before, after, wanted)
     is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         culprits = yield from some_of(suspect.before, after, wanted)
         is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         return None
-    explanation = Explanation(
-        test=suspect.test,
+    explanation = Conclusion(
         kind=_kind((), wanted),
         culprit=", ".join(culprits),
         cause=after(culprits),
         control=control,
-        expected=wanted,
     )
     try:
         imported = yield from _imported(culprits, control, wanted)
@@ -210,18 +205,9 @@ def order_plan(
         left = yield from _left(after(culprits), wanted)
     except BudgetSpent:
         # The culprit is confirmed, whatever it leaves.
-        return msgspec.structs.replace(explanation, is_searched=False)
+        return replace(explanation, is_searched=False)
     sentences = tuple(each.sentence for each in left)
-    return msgspec.structs.replace(explanation, kind=_kind(left, wanted), left=sentences)
-
-
-def _known(suspect: Suspect, after: TrialOf, wanted: Ending) -> Search:
-    """The culprits of other suspects, if they are enough for this one; one test breaks many at times."""
-    known = tuple(each for each in suspect.before if each in suspect.likely)
-    if not known:
-        return ()
-    result = yield after(known)
-    return known if result.ending is wanted else ()
+    return replace(explanation, kind=_kind(left, wanted), left=sentences)
 
 
 def _kind(left: Left, wanted: Ending) -> FlakyKind:
@@ -238,27 +224,25 @@ def _rank(item: str) -> int:
 
 def _imported(
     culprits: Candidates, control: FlakyTrial, wanted: Ending
-) -> Generator[FlakyTrial, TrialResult, Explanation | None]:
+) -> Generator[FlakyTrial, TrialResult, Conclusion | None]:
     """The explanation if it is enough to import the culprits' files."""
     own = control.target.partition("::")[0]
     files = dict.fromkeys(each.partition("::")[0] for each in culprits)
     others = tuple(each for each in files if each != own)
     if not others:
         return None
-    cause = msgspec.structs.replace(control, collect=others)
+    cause = replace(control, collect=others)
     result = yield cause
     if result.ending is not wanted:
         return None
     is_confirmed = yield from strictly(cause, control, wanted)
     if not is_confirmed:
         return None
-    return Explanation(
-        test=control.target,
+    return Conclusion(
         kind=FlakyKind.IMPORT if wanted is Ending.FAILED else FlakyKind.BRITTLE,
         culprit=", ".join(others),
         cause=cause,
         control=control,
-        expected=wanted,
     )
 
 
@@ -266,7 +250,7 @@ def _left(cause: FlakyTrial, wanted: Ending) -> Generator[FlakyTrial, TrialResul
     """What the culprits leave that decides the ending; empty if it is nothing that we can see."""
 
     def restored(ids: Candidates) -> FlakyTrial:
-        return msgspec.structs.replace(cause, restore=ids)
+        return replace(cause, restore=ids)
 
     shown = yield restored(())
     by_id = {each.id: each for each in shown.left}
@@ -292,8 +276,8 @@ def _left(cause: FlakyTrial, wanted: Ending) -> Generator[FlakyTrial, TrialResul
 # makes the trials, and throws `BudgetSpent` if the time is over: once for the search, and once more
 # for the plain runs that follow it.
 
-Plan = Generator[FlakyTrial, TrialResult, Explanation]
-PartOfPlan = Generator[FlakyTrial, TrialResult, Explanation | None]
+Plan = Generator[FlakyTrial, TrialResult, Conclusion]
+PartOfPlan = Generator[FlakyTrial, TrialResult, Conclusion | None]
 
 # So many that pass exclude a failure rate of 5 % (0.95^59 < 0.05).
 PLAIN_RUNS: Final = 59
@@ -312,37 +296,28 @@ def explain(suspect: Suspect) -> Plan:
         explanation, is_searched = None, False
     if explanation is None:
         plain = yield from _plain(suspect)
-        return msgspec.structs.replace(plain, is_searched=is_searched)
+        return replace(plain, is_searched=is_searched)
     try:
         return (yield from _simplified(explanation))
     except BudgetSpent:
         return explanation
 
 
-def _simplified(explanation: Explanation) -> Plan:
+def _simplified(explanation: Conclusion) -> Plan:
     """`explanation` with trials that leave out the seeds, if these show the same.
 
     They are what a person runs to see the test fail, and need less on the command line.
     """
     if explanation.cause is None or explanation.control is None:
         return explanation
-    keeps_seed = explanation.kind is FlakyKind.RANDOM_SEED
-    keeps_hash_seed = explanation.kind is FlakyKind.HASH_SEED
-
-    def simpler(trial: FlakyTrial) -> FlakyTrial:
-        return msgspec.structs.replace(
-            trial,
-            seed=trial.seed if keeps_seed else None,
-            hash_seed=trial.hash_seed if keeps_hash_seed else None,
-        )
-
-    cause = yield simpler(explanation.cause)
-    control = yield simpler(explanation.control)
-    if (cause.ending, control.ending) != (explanation.expected, explanation.expected.opposite):
-        return explanation
-    return msgspec.structs.replace(
-        explanation, cause=simpler(explanation.cause), control=simpler(explanation.control)
-    )
+    cause = explanation.condition(explanation.cause)
+    control = explanation.condition(explanation.control)
+    expected = explanation.expected
+    for trial, ending in ((cause, expected), (control, expected.opposite)):
+        result = yield trial
+        if result.ending is not ending:
+            return explanation
+    return replace(explanation, cause=cause, control=control)
 
 
 def _searched(suspect: Suspect) -> PartOfPlan:
@@ -352,18 +327,18 @@ def _searched(suspect: Suspect) -> PartOfPlan:
     alone = yield control
     endings = {alone.ending}
     if alone.ending is Ending.OTHER and not suspect.before:
-        return Explanation(test=suspect.test, reason=_reason(suspect, alone))
+        return Conclusion(reason=_reason(suspect, alone))
     if suspect.before:
-        in_order = yield msgspec.structs.replace(control, before=suspect.before)
+        in_order = yield replace(control, before=suspect.before)
         endings.add(in_order.ending)
         if endings == {Ending.PASSED, Ending.FAILED}:
             explanation = yield from order_plan(suspect, control, in_order.ending)
             if explanation is not None:
                 return explanation
         if alone.ending is in_order.ending is Ending.OTHER:
-            return Explanation(test=suspect.test, reason=_reason(suspect, alone))
+            return Conclusion(reason=_reason(suspect, alone))
     if suspect.always_failed and Ending.PASSED not in endings:
-        return Explanation(test=suspect.test, reason="it failed in each attempt")
+        return Conclusion(reason="it failed in each attempt")
     return (yield from _flipped(control, alone))
 
 
@@ -382,7 +357,7 @@ def _flipped(control: FlakyTrial, alone: TrialResult) -> PartOfPlan:
     usual = again if again.ending is alone.ending else (yield control)
     # The shortest run was disturbed least.
     duration_s = min(alone.duration_s, again.duration_s, usual.duration_s)
-    usual = msgspec.structs.replace(usual, duration_s=duration_s)
+    usual = replace(usual, duration_s=duration_s)
     left = MOST_CONFIRMATIONS - OF_ORDER
     for condition in conditions(control, usual):
         result = yield condition.trial
@@ -400,13 +375,11 @@ def _flipped(control: FlakyTrial, alone: TrialResult) -> PartOfPlan:
     return None
 
 
-def _explanation(condition: ChangedCondition, control: FlakyTrial, ending: Ending) -> Explanation:
+def _explanation(condition: ChangedCondition, control: FlakyTrial, ending: Ending) -> Conclusion:
     cause, other, culprit = condition.trial, control, condition.culprit
     if ending is Ending.PASSED:
         cause, other, culprit = control, condition.trial, condition.usual
-    return Explanation(
-        test=control.target, kind=condition.kind, culprit=culprit, cause=cause, control=other
-    )
+    return Conclusion(kind=condition.kind, culprit=culprit, cause=cause, control=other)
 
 
 def _plain(suspect: Suspect) -> Plan:
@@ -422,4 +395,4 @@ def _plain(suspect: Suspect) -> Plan:
                 break
     except BudgetSpent:
         pass
-    return Explanation(test=suspect.test, plain_runs=runs, plain_failures=failures)
+    return Conclusion(plain_runs=runs, plain_failures=failures)

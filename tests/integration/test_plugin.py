@@ -99,16 +99,12 @@ def test_the_hooks_see_the_options_and_the_command_does_not(workplace: Workplace
     assert "BUILDKITE_PLUGIN_CONFIGURATION" not in job.log
 
 
-@pytest.mark.parametrize("flat_variables_only", [False, True])
-def test_the_executable_option_wins_over_the_path(
-    workplace: Workplace, flat_variables_only: bool
-) -> None:
+def test_the_executable_option_wins_over_the_path(workplace: Workplace) -> None:
     workplace.stand_in(status=1)
     other = workplace.stand_in(
         exports="export NASTY=other\n", at=workplace.folder / "with space" / "doctor"
     )
     job = workplace.job(configuration={"executable": str(other)})
-    job.flat_variables_only = flat_variables_only
 
     assert job.run() == 0
     assert "SEEN 'other'" in job.log

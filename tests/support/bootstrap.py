@@ -93,7 +93,6 @@ class Job:
     environment: dict[str, str]
     configuration: object = field(default_factory=dict)
     location: str = ""
-    flat_variables_only: bool = False  # as agents before 3.28.1
     # Of the same plugin, where the step lists it more than once.
     other_configurations: list[object] = field(default_factory=list)
     plugins_before: list[StepPlugin] = field(default_factory=list)
@@ -201,9 +200,7 @@ class Job:
             if not hook.exists():
                 continue
             plugin = plugin_name(each.source)
-            variables = plugin_variables(
-                plugin, each.configuration, flat_only=self.flat_variables_only
-            )
+            variables = plugin_variables(plugin, each.configuration)
             status = self._hook(f"plugin {plugin} {name}", name, hook, variables, grace_from)
             if status:
                 return status

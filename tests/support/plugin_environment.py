@@ -16,9 +16,7 @@ def plugin_name(source: str) -> str:
     return name.replace("-buildkite-plugin-git", "").replace("-buildkite-plugin", "")
 
 
-def plugin_variables(
-    name: str, configuration: object, *, flat_only: bool = False
-) -> dict[str, str]:
+def plugin_variables(name: str, configuration: object) -> dict[str, str]:
     """The variables that the agent makes of a plugin's configuration, for its hooks alone."""
     upper = name.upper().replace("-", "_")
     prefix = f"BUILDKITE_PLUGIN_{upper}"
@@ -26,8 +24,6 @@ def plugin_variables(
         variables = _flatten(prefix, {} if configuration is None else configuration)
     except ValueError:
         return {}
-    if flat_only:
-        return variables
     return variables | {
         "BUILDKITE_PLUGIN_NAME": upper,
         "BUILDKITE_PLUGIN_CONFIGURATION": _go_json(configuration),

@@ -172,6 +172,29 @@ def test_gitpythons_own_variable_changes_no_answer(tmp_path: Path) -> None:
     assert ran.stdout.split() == [git(tmp_path, "rev-parse", "HEAD"), "one"], ran.stderr
 
 
+def test_gitpythons_import_starts_no_git_which_could_hang(tmp_path: Path) -> None:
+    repository(tmp_path)
+    asked = tmp_path / "asked"
+    counting = tmp_path / "bin/git"
+    counting.parent.mkdir()
+    counting.write_text(f"#!/bin/sh\necho \"$*\" >> '{asked}'\n")
+    counting.chmod(0o755)
+    program = (
+        "import os, sys; from pathlib import Path; from ci_doctor.git import run_git; "
+        "before = dict(os.environ); run_git(Path(sys.argv[1]), ['status']); print(before == dict(os.environ))"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        env={**os.environ, "PATH": f"{counting.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.stdout, asked.read_text()) == ("True\n", "status\n"), ran.stderr
+
+
 def test_a_folder_that_nobody_may_enter_has_no_checkout(tmp_path: Path) -> None:
     inside = tmp_path / "closed/inside"
     inside.mkdir(parents=True)

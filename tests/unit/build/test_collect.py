@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.build.collect import collect
-from ci_doctor.build.current import MergeRequest, merge_build
+from ci_doctor.build.current import merge_build
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts
@@ -130,7 +130,7 @@ def test_a_folder_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\x1b[31m")
     write_report(Path(folder) / "report.json", a_report(about=About()))
 
-    outcome = merge_build(MergeRequest(paths=(tmp_path,))).outcome
+    outcome = merge_build((tmp_path,))[0]
 
     assert isinstance(outcome.facts, BuildFacts)
     (step,) = outcome.facts.build_steps

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.build.api_jobs import ApiJob
-from ci_doctor.build.current import Current, download_current, is_own_api_job, is_own_record
+from ci_doctor.build.current import download_current, is_own_api_job, is_own_record
 from ci_doctor.buildkite.artifacts import DownloadLimits
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.job_record import JobRecord
@@ -24,6 +24,7 @@ class MadeUpBuild:
     ) -> None:
         self.root = tmp_path
         self.log = tmp_path / "log"
+        self.into = tmp_path / "into"
         stand_in_agent.install(tmp_path / "bin", self.log, version=version, failing=failing)
 
     def put(self, *jobs: JobRecord, retried: frozenset[str] = frozenset()) -> None:
@@ -33,7 +34,8 @@ class MadeUpBuild:
     def put_file(self, job: str, path: str, content: bytes = b"{}") -> None:
         stand_in_agent.put_artifact(self.log, job, path, content)
 
-    def download(self, **limits: float) -> Current:
+    def download(self, **limits: float) -> tuple[str, ...]:
+        """What could not be had."""
         environ = {
             **os.environ,
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
@@ -41,19 +43,15 @@ class MadeUpBuild:
             "BUILDKITE_JOB_ID": OWN,
             "BUILDKITE_STEP_KEY": "publish",
         }
-        into = self.root / "into"
-        into.mkdir()
-        return download_current(environ, into, limits=DownloadLimits(**limits))  # type: ignore[arg-type]
+        self.into.mkdir()
+        return download_current(environ, self.into, limits=DownloadLimits(**limits))  # type: ignore[arg-type]
+
+    def names(self, pattern: str = "*.json") -> list[str]:
+        return sorted(str(path.relative_to(self.into)) for path in self.into.rglob(pattern))
 
     def calls(self, *words: str) -> list[dict[str, object]]:
         calls = stand_in_agent.calls(self.log)
         return [call for call in calls if call["argv"][: len(words)] == list(words)]  # type: ignore[index]
-
-
-def names(current: Current, pattern: str = "*.json") -> list[str]:
-    return sorted(
-        str(path.relative_to(current.directory)) for path in current.directory.rglob(pattern)
-    )
 
 
 def test_records_and_reports_of_all_attempts_come_in_four_calls(tmp_path: Path) -> None:
@@ -61,10 +59,10 @@ def test_records_and_reports_of_all_attempts_come_in_four_calls(tmp_path: Path) 
     jobs = a_red_build()
     build.put(*jobs, retried=frozenset({str(jobs[2].about.job)}))
 
-    current = build.download()
+    problems = build.download()
 
-    assert current.problems == ()
-    assert len(names(current, "job.json")) == len(names(current, "report.json")) == len(jobs)
+    assert problems == ()
+    assert len(build.names("job.json")) == len(build.names("report.json")) == len(jobs)
     assert len(build.calls("artifact")) == 4
 
 
@@ -75,13 +73,13 @@ def test_one_path_of_several_jobs_is_kept_apart(tmp_path: Path) -> None:
         for file in ("job.json", "correctness/report.json"):
             build.put_file(job_id(key, None, 0), f"out/{file}", (folder / file).read_bytes())
 
-    current = build.download()
+    problems = build.download()
 
-    assert current.problems == ()
-    records = [path.read_text() for path in current.directory.rglob("job.json")]
+    assert problems == ()
+    records = [path.read_text() for path in build.into.rglob("job.json")]
     assert sum(":pytest: a" in text for text in records) == 1
     assert sum(":pytest: b" in text for text in records) == 1
-    assert len(names(current, "report.json")) == 2
+    assert len(build.names("report.json")) == 2
 
 
 def test_the_folder_of_a_download_is_never_taken_for_a_part_of_a_path(tmp_path: Path) -> None:
@@ -91,10 +89,10 @@ def test_the_folder_of_a_download_is_never_taken_for_a_part_of_a_path(tmp_path: 
         # The same path in both: each is downloaded into a folder named by its job.
         build.put_file(job, "j1/extra/job.json", f'{{"schema": "ci-doctor/job/1 {job}"}}'.encode())
 
-    current = build.download()
+    problems = build.download()
 
-    assert current.problems == ()
-    assert len(names(current, "job.json")) == 4
+    assert problems == ()
+    assert len(build.names("job.json")) == 4
 
 
 def test_this_job_and_earlier_attempts_of_its_step_are_left_out(tmp_path: Path) -> None:
@@ -102,12 +100,12 @@ def test_this_job_and_earlier_attempts_of_its_step_are_left_out(tmp_path: Path) 
     build.put(a_job("unit"), a_job("publish", verdict="failed"))
     build.put_file(OWN, f"{OWN}/job.json")
 
-    current = build.download()
+    build.download()
 
-    text = "".join(path.read_text() for path in current.directory.rglob("*.json"))
+    text = "".join(path.read_text() for path in build.into.rglob("*.json"))
     assert ":pytest: unit" in text
     assert "publish" not in text
-    assert len(names(current)) == 2
+    assert len(build.names()) == 2
 
 
 def test_a_report_of_another_tool_is_not_taken_for_ours_but_a_damaged_one_is(
@@ -124,9 +122,9 @@ def test_a_report_of_another_tool_is_not_taken_for_ours_but_a_damaged_one_is(
     sorted_keys = b'{"argv": ["%s"], "schema": "ci-doctor/report/2"}' % (b"x" * 5000)
     build.put_file("j1", "sorted/report.json", sorted_keys)
 
-    current = build.download()
+    build.download()
 
-    assert names(current) == [
+    assert build.names() == [
         "cut/report.json",
         "j1/correctness/report.json",
         "sorted/report.json",
@@ -140,11 +138,11 @@ def test_a_hostile_path_leaves_no_file_outside_and_hides_no_other(tmp_path: Path
     build.put(a_job("unit"))
     build.put_file("j9", "../../../escaped/report.json")
 
-    current = build.download()
+    problems = build.download()
 
-    assert any("escaped" in problem for problem in current.problems)
+    assert any("escaped" in problem for problem in problems)
     assert not list(tmp_path.parent.rglob("escaped"))
-    assert len(names(current, "report.json")) == 1
+    assert len(build.names("report.json")) == 1
 
 
 def test_a_folder_may_have_the_name_of_a_record(tmp_path: Path) -> None:
@@ -152,10 +150,10 @@ def test_a_folder_may_have_the_name_of_a_record(tmp_path: Path) -> None:
     build.put(a_job("unit"))
     build.put_file("j9", "job.json/job.json", b'{"schema": "ci-doctor/job/1"}')
 
-    current = build.download()
+    problems = build.download()
 
-    assert current.problems == ()
-    assert "job.json/job.json" in names(current)
+    assert problems == ()
+    assert "job.json/job.json" in build.names()
 
 
 def test_a_build_without_any_file_is_no_problem_of_the_download(tmp_path: Path) -> None:
@@ -163,9 +161,9 @@ def test_a_build_without_any_file_is_no_problem_of_the_download(tmp_path: Path) 
         folder = tmp_path / version
         folder.mkdir()
 
-        current = MadeUpBuild(folder, version=version).download()
+        build = MadeUpBuild(folder, version=version)
 
-        assert (current.problems, names(current)) == ((), [])
+        assert (build.download(), build.names()) == ((), [])
 
 
 def test_an_agent_that_cannot_search_downloads_nothing_and_says_so(
@@ -174,17 +172,17 @@ def test_an_agent_that_cannot_search_downloads_nothing_and_says_so(
     build = MadeUpBuild(tmp_path, version="3.22.0")
     build.put(a_job("unit"), a_job("lint"))
 
-    current = build.download()
+    problems = build.download()
 
-    assert names(current, "job.json") == []
-    assert all("older than 3.23" in problem for problem in current.problems)
-    assert current.problems
+    assert build.names("job.json") == []
+    assert all("older than 3.23" in problem for problem in problems)
+    assert problems
 
 
 def test_without_an_agent_it_says_so(tmp_path: Path) -> None:
-    current = download_current({"PATH": ""}, tmp_path)
+    problems = download_current({"PATH": ""}, tmp_path)
 
-    assert current.problems == (
+    assert problems == (
         "not a Buildkite job, or no buildkite-agent on PATH: nothing is downloaded",
     )
 
@@ -196,10 +194,10 @@ def test_an_api_that_answers_500_is_a_problem_and_no_empty_build(tmp_path: Path)
         build = MadeUpBuild(folder, failing=failing)
         build.put(a_job("unit"))
 
-        current = build.download()
+        problems = build.download()
 
-        assert names(current) == []
-        assert any("500 Internal Server Error" in problem for problem in current.problems)
+        assert build.names() == []
+        assert any("500 Internal Server Error" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("version", ["3.23.0", "3.43.0", "3.109.0", "3.109.1", "3.110.0", "4.0.0"])
@@ -208,10 +206,10 @@ def test_every_agent_that_can_search_finds_all_files(version: str, tmp_path: Pat
     jobs = a_red_build()
     build.put(*jobs)
 
-    current = build.download()
+    problems = build.download()
 
-    assert current.problems == ()
-    assert len(names(current, "job.json")) == len(names(current, "report.json")) == len(jobs)
+    assert problems == ()
+    assert len(build.names("job.json")) == len(build.names("report.json")) == len(jobs)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +229,10 @@ def test_a_search_whose_answer_is_not_understood_is_no_empty_build(
     command = f"printf '{printed}'" if printed.startswith("\\036") else f"printf %s '{printed}'"
     agent.write_text(f'#!/bin/sh\ncase "$*" in *--help) echo --format; ;; *) {command} ;; esac\n')
 
-    current = build.download()
+    problems = build.download()
 
     said = "buildkite-agent artifact search ended with status 0 and no answer"
-    assert any(problem.startswith(said) for problem in current.problems)
+    assert any(problem.startswith(said) for problem in problems)
 
 
 def test_what_a_search_printed_is_quoted_in_one_line_without_secrets(
@@ -250,7 +248,7 @@ def test_what_a_search_printed_is_quoted_in_one_line_without_secrets(
         f"printf '{junk}'\nprintf '%0300000d' 7\n"
     )
 
-    problem = build.download().problems[0]
+    problem = build.download()[0]
 
     assert problem.isprintable()
     assert "a " in problem
@@ -266,10 +264,10 @@ def test_an_agent_that_hangs_is_killed_and_named(tmp_path: Path) -> None:
         '#!/bin/sh\ncase "$*" in *--help) echo --format; ;; *) exec sleep 600 ;; esac\n'
     )
 
-    current = build.download(call_s=0.2)
+    problems = build.download(call_s=0.2)
 
-    assert names(current) == []
-    assert any("did not end within 0.2 s" in problem for problem in current.problems)
+    assert build.names() == []
+    assert any("did not end within 0.2 s" in problem for problem in problems)
 
 
 def test_an_agent_that_hangs_is_named_and_not_called_too_old(tmp_path: Path) -> None:
@@ -278,22 +276,22 @@ def test_an_agent_that_hangs_is_named_and_not_called_too_old(tmp_path: Path) -> 
     agent = tmp_path / "bin" / "buildkite-agent"
     agent.write_text("#!/bin/sh\nexec sleep 600\n")
 
-    current = build.download(call_s=0.2)
+    problems = build.download(call_s=0.2)
 
-    assert names(current) == []
+    assert build.names() == []
     problem = "buildkite-agent artifact search did not end within 0.2 s, and was given up"
-    assert current.problems
-    assert set(current.problems) == {problem}
+    assert problems
+    assert set(problems) == {problem}
 
 
 def test_nothing_is_fetched_after_the_time_for_all(tmp_path: Path) -> None:
     build = MadeUpBuild(tmp_path)
     build.put(a_job("unit"))
 
-    current = build.download(all_s=0)
+    problems = build.download(all_s=0)
 
-    assert names(current) == []
-    assert current.problems
+    assert build.names() == []
+    assert problems
 
 
 COMMAND = "ci-doctor build publish"

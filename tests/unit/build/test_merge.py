@@ -323,16 +323,6 @@ def test_a_job_of_a_matrix_never_counts_as_the_retry_of_another() -> None:
     assert outcome.verdict is Verdict.FAILED
 
 
-def test_a_job_with_a_report_and_no_record_is_a_warning_beside_others() -> None:
-    report = a_report_of(a_job("e2e"))
-
-    alone = merged(reports=(report,))
-    beside = merged(a_job("lint"), reports=(report,))
-
-    assert [each.rule for each in alone.findings] == []
-    assert [each.rule for each in beside.findings] == ["build/unreported"]
-
-
 def test_a_thousand_gaps_of_one_kind_are_few_findings() -> None:
     records = [
         a_job(f"s{place}", attempt=attempt, about={"job": f"{place} {attempt} {claim}"})
@@ -393,13 +383,6 @@ def test_a_report_of_another_build_does_not_stand_in_for_this_one() -> None:
 
     assert outcome.verdict is Verdict.VOID
     assert errors(outcome) == ["build/contradiction"]
-
-
-def test_an_earlier_attempt_without_a_report_is_a_warning() -> None:
-    outcome = merged(a_job(attempt=2))
-
-    assert outcome.verdict is Verdict.PASS
-    assert [each.rule for each in outcome.findings] == ["build/unreported"]
 
 
 def test_a_report_that_its_record_names_and_that_is_not_there_is_a_warning() -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a job's attempts in the build's meta-data."""
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -64,45 +63,6 @@ def test_many_attempts_take_less_than_a_kilobyte_and_the_last_ones_stay() -> Non
     assert last.cause.startswith("在")
 
 
-def test_a_ci_doctor_of_before_reads_it_too() -> None:
-    class OldPublished(msgspec.Struct, frozen=True, kw_only=True):
-        attempt: int
-        command: str
-
-    text = encoded(kept(2).published)
-
-    old = msgspec.json.decode(text, type=dict[str, OldPublished])
-    assert old == {CONTEXT: OldPublished(attempt=1, command=JOB.command_digest())}
-
-
-def test_what_a_ci_doctor_of_before_wrote_is_an_attempt_of_which_nothing_is_known() -> None:
-    old = "ci-doctor:e2e:setup-env"
-    history = read(f'{{"{old}": {{"attempt": 0, "command": "{JOB.command_digest()}"}}}}')
-    retry = replace(JOB, job_id="0190-j2", retry_count=1)
-
-    assert history.earlier(retry) == (EarlierAttempt(attempt=0),)
-    assert history.stale(retry) == [old]
-    assert history.context(retry) == CONTEXT
-
-
-def test_of_jobs_that_nothing_tells_apart_a_retry_takes_the_place_of_one_and_says_nothing_of_it() -> (
-    None
-):
-    one, other = JOB, replace(JOB, job_id="0190-other")
-    first = replace(said(0), job=one.job_id)
-    published = with_annotation(AttemptHistory(published={}), CONTEXT, one, first)
-    context = AttemptHistory(published=published).context(other)
-    second = replace(said(0), job=other.job_id)
-    published = with_annotation(AttemptHistory(published=published), context, other, second)
-    history = AttemptHistory(published=published)
-    retry = replace(JOB, job_id="0190-retry", retry_count=1)
-
-    assert len(published) == 2
-    assert history.stale(retry) == [CONTEXT]
-    assert history.context(retry) == CONTEXT
-    assert history.earlier(retry) == (EarlierAttempt(attempt=0),)
-
-
 def test_a_cause_is_one_line() -> None:
     assert one_line_cause(" a\n\tb ") == "a b"
     assert one_line_cause("\n") is None
@@ -117,7 +77,7 @@ def test_a_cause_is_one_line() -> None:
             Published,
             attempt=st.integers(0, 20),
             command=st.text(max_size=12),
-            said=st.none() | st.builds(EarlierAttempt, attempt=st.integers(0, 20)),
+            said=st.builds(EarlierAttempt, attempt=st.integers(0, 20)),
         ),
         max_size=5,
     )

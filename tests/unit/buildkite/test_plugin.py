@@ -57,27 +57,19 @@ READ = PluginOptions(
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
 
 
-def read(configuration: object, *, flat_only: bool = False) -> PluginOptions:
-    return read_plugin_options(plugin_variables("ci-doctor", configuration, flat_only=flat_only))
+def read(configuration: object) -> PluginOptions:
+    return read_plugin_options(plugin_variables("ci-doctor", configuration))
 
 
-@pytest.mark.parametrize("flat_only", [False, True])
-def test_every_option_is_read_from_json_and_from_flat_variables(flat_only: bool) -> None:
-    assert read(FULL, flat_only=flat_only) == READ
+def test_every_option_is_read() -> None:
+    assert read(FULL) == READ
 
 
 @pytest.mark.parametrize("configuration", [None, {}])
 def test_a_step_without_options_has_the_defaults(configuration: object) -> None:
-    assert read(configuration) == read(configuration, flat_only=True) == PluginOptions()
+    assert read(configuration) == PluginOptions()
 
 
-def test_a_list_of_more_than_ten_keeps_its_order_in_flat_variables() -> None:
-    projects = [f"p{number}" for number in range(12)]
-
-    assert read({"projects": projects}, flat_only=True).projects == tuple(projects)
-
-
-@pytest.mark.parametrize("flat_only", [False, True])
 @pytest.mark.parametrize(
     ("typed", "nearest"),
     [
@@ -87,18 +79,11 @@ def test_a_list_of_more_than_ten_keeps_its_order_in_flat_variables() -> None:
         ("venv", "venvs"),
     ],
 )
-def test_an_unknown_option_is_refused_with_the_nearest_one(
-    typed: str, nearest: str, flat_only: bool
-) -> None:
+def test_an_unknown_option_is_refused_with_the_nearest_one(typed: str, nearest: str) -> None:
     with pytest.raises(UsageError, match=f"no option `{typed}`") as raised:
-        read({typed: "x"}, flat_only=flat_only)
+        read({typed: "x"})
 
     assert raised.value.hint == f"did you mean `{nearest}`?"
-
-
-def test_an_unknown_list_is_named_without_its_index() -> None:
-    with pytest.raises(UsageError, match="no option `project`"):
-        read({"project": ["a", "b"]}, flat_only=True)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +117,8 @@ def test_json_that_is_not_json_is_a_usage_error() -> None:
         read_plugin_options({"BUILDKITE_PLUGIN_CONFIGURATION": "{"})
 
 
-@pytest.mark.parametrize("flat_only", [False, True])
-def test_a_bare_off_that_became_false_means_off(flat_only: bool) -> None:
-    assert read({"determinism": False}, flat_only=flat_only).determinism == "off"
+def test_a_bare_off_that_became_false_means_off() -> None:
+    assert read({"determinism": False}).determinism == "off"
 
 
 def test_an_interpolated_true_is_a_switch() -> None:

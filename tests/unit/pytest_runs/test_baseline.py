@@ -13,7 +13,6 @@ from ci_doctor.pytest_runs.baseline import (
     base_checkout,
     base_commit,
     base_problem,
-    collect_plan,
 )
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.records import StuckCollection
@@ -37,7 +36,6 @@ def test_what_lies_in_the_checkout_is_taken_from_the_base() -> None:
     assert there.environ == {"PYTHONPATH": "/base/src:/base/lib:/other", "HOME": "/h"}
     # The environment stays.
     assert (there.directory, there.python) == (Path("/base/sub"), plan.python)
-    assert collect_plan(there).args[-2:] == ("--collect-only", "-q")
 
 
 def test_the_base_is_where_the_change_left_the_other_branch(tmp_path: Path) -> None:

@@ -21,12 +21,11 @@ from hypothesis import strategies as st
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import explaining
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.explaining import explained, suspects_of, trial_counts
-from ci_doctor.pytest_runs.explanation import explained_finding, explanation_facts
-from ci_doctor.pytest_runs.judging import Circumstances, RunAttempt, TrialCounts, judge
+from ci_doctor.pytest_runs.explaining import explained, suspects_of
+from ci_doctor.pytest_runs.explanation import Explanation, Tally
+from ci_doctor.pytest_runs.judging import Circumstances, judge
 from ci_doctor.pytest_runs.outcome import outcome_of
 from ci_doctor.pytest_runs.plan import PytestPlan
-from ci_doctor.pytest_runs.result import ExplainedTest
 from ci_doctor.pytest_runs.stages import PytestRequest, TestStages
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
 
@@ -85,7 +84,7 @@ class Runner:
         attempts: list[TestAttempt] = []
         failed, stopped, has_died = 0, None, False
         for index, name in enumerate(names, start=1):
-            tried = self._tried(name, index)
+            tried = self._tried(plan.kind, name, index)
             attempts += tried
             failed += not tried[-1].is_green
             has_died = tried[-1].outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST}
@@ -113,7 +112,7 @@ class Runner:
             maxfail=world.maxfail if is_whole else 0,
         )
 
-    def _tried(self, name: str, index: int) -> list[TestAttempt]:
+    def _tried(self, kind: RunKind, name: str, index: int) -> list[TestAttempt]:
         played = self._world.tests[name]
         rate = played.alone if index == 1 else played.in_order
         tried: list[TestAttempt] = []
@@ -127,6 +126,7 @@ class Runner:
             phase = "rerun" if fails and not is_last else "failed" if fails else str(outcome)
             tried.append(
                 TestAttempt(
+                    run=kind,
                     test=name,
                     outcome=outcome,
                     pid=self._pid,
@@ -174,19 +174,16 @@ def play(world: World, seed: int, *, reruns: int = 2, explains: bool = False) ->
     )
     runner: Any = Runner(world, dice)
 
-    def explain(_explainer: Any, failures: Any, sessions: Any, budget_s: float) -> Any:
-        for suspect in suspects_of(failures, sessions):
-            found = explained(suspect, Trials(world, dice), budget_s)
-            yield ExplainedTest(
-                test=suspect.test,
-                finding=explained_finding(found, str),
-                facts=explanation_facts(found, str),
-                counts=trial_counts(found),
-            )
+    def explain(_plan: Any, _runner: Any, failures: Any, sessions: Any, **more: Any) -> Any:
+        make = Trials(world, dice).run
+        return {
+            suspect.test: explained(suspect, make, more["budget_s"])
+            for suspect in suspects_of(failures, sessions)
+        }
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explaining, "explain_failures", lambda *each: tuple(explain(*each)))
-        patch.setattr(TestStages, "_causes", lambda _: None)
+        patch.setattr(explaining, "explain_failures", explain)
+        patch.setattr(TestStages, "_look_for_causes", lambda _: None)
         stages = TestStages(request, plan, runner, Path("/nowhere"), lambda _: None)
         stages.run(None)
         outcome = outcome_of(stages.result(), Path("/nowhere"), None)
@@ -436,9 +433,7 @@ def test_no_claim_of_a_report_contradicts_its_attempts(
 
 KINDS = [RunKind.SUITE, RunKind.REST, RunKind.ALONE, RunKind.ORDER, RunKind.NEW, RunKind.BASELINE]
 run_attempts = st.builds(
-    lambda kind, outcome, pid: RunAttempt(
-        kind=kind, attempt=TestAttempt(test="t", outcome=outcome, pid=pid)
-    ),
+    lambda kind, outcome, pid: TestAttempt(run=kind, test="t", outcome=outcome, pid=pid),
     st.sampled_from(KINDS),
     st.sampled_from(PytestOutcome),
     st.sampled_from([None, 1, 2]),
@@ -448,20 +443,20 @@ run_attempts = st.builds(
 @settings(max_examples=600, deadline=None)
 @given(
     runs=st.lists(run_attempts, max_size=9).map(tuple),
-    trials=st.builds(TrialCounts, passed=st.integers(0, 3), failed=st.integers(0, 3)),
+    trials=st.builds(Tally, passed=st.integers(0, 3), failed=st.integers(0, 3)),
     new=st.booleans(),
     alike=st.booleans(),
 )
 def test_no_clause_about_a_test_contradicts_its_attempts(
-    runs: tuple[RunAttempt, ...], trials: TrialCounts, new: bool, alike: bool
+    runs: tuple[TestAttempt, ...], trials: Tally, new: bool, alike: bool
 ) -> None:
-    in_suite = [run.attempt.is_green for run in runs if run.kind.is_of_suite]
+    in_suite = [each.is_green for each in runs if each.run.is_of_suite]
     if all(in_suite):
         # Only what failed there runs alone.
-        runs = tuple(run for run in runs if run.kind is not RunKind.ALONE)
-    spared = alike and not any(run.kind is RunKind.ALONE for run in runs)
+        runs = tuple(each for each in runs if each.run is not RunKind.ALONE)
+    spared = alike and not any(each.run is RunKind.ALONE for each in runs)
     known = Circumstances(
-        trials={"t": trials},
+        explained={"t": Explanation(runs=0, duration_s=0.0, alone=trials)},
         new={"t"} if new else (),
         new_runs=4,
         alike={"t": ("u", "v")} if spared else {},
@@ -471,7 +466,7 @@ def test_no_clause_about_a_test_contradicts_its_attempts(
 
     test = {
         "why": judged.why,
-        "attempts": [{"run": run.kind, "outcome": run.attempt.outcome} for run in runs],
+        "attempts": [{"run": each.run, "outcome": each.outcome} for each in runs],
         "alike": judged.alike,
         "order_dependent": judged.order_dependent,
         "explanation": {"alone": {"passed": trials.passed, "failed": trials.failed}},

@@ -11,7 +11,6 @@ import pytest
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import (
     PLUGIN,
-    culprits_of,
     explained,
     options_for_tests,
     share_of,
@@ -20,7 +19,7 @@ from ci_doctor.pytest_runs.explaining import (
     trial_command,
     undo,
 )
-from ci_doctor.pytest_runs.explanation import ExplainedSuspect, Explanation, FlakyKind
+from ci_doctor.pytest_runs.explanation import FlakyKind
 from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, Suspect, TrialResult
@@ -29,7 +28,7 @@ COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 
 
 def attempt(outcome: PytestOutcome, message: str | None = "KeyError: 'x'") -> TestAttempt:
-    return TestAttempt(test="a.py::t", outcome=outcome, message=message)
+    return TestAttempt(run=RunKind.SUITE, test="a.py::t", outcome=outcome, message=message)
 
 
 def session(kind: RunKind, outcome: PytestOutcome) -> PytestSession:
@@ -147,20 +146,6 @@ def test_no_share_is_below_a_quarter_of_the_budget_while_it_lasts(
     assert share_of(left_s, 120.0, suspects) == share_s
 
 
-def test_the_culprits_of_explained_tests_are_likely_for_the_next() -> None:
-    causes = [("a.py::t", "a.py::u"), (), ("a.py::t",)]
-    found = [
-        Explanation(test="b.py::t", cause=FlakyTrial(target="b.py::t", before=before))
-        for before in causes
-    ]
-    explained = [
-        ExplainedSuspect(explanation=each, trials=1, duration_s=1.0)
-        for each in (*found, Explanation(test="b.py::u"))
-    ]
-
-    assert culprits_of(explained) == ("a.py::t", "a.py::u")
-
-
 def test_an_order_needs_nothing_of_ours() -> None:
     trial = FlakyTrial(target="a.py::t[x y]", before=("a.py::p",), hash_seed=0)
 
@@ -233,46 +218,31 @@ def test_a_command_in_a_given_order_has_no_option_that_shuffles(arguments: Seque
     assert shell_command(trial, "python", arguments) == command
 
 
-class Runner:
-    def __init__(self, ending: Ending) -> None:
-        self.ending = ending
-
-    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
-        ending = self.ending if trial.zone == "Etc/GMT-14" else Ending.PASSED
-        return TrialResult(ending=ending)
+def make(trial: FlakyTrial, _error: str | None) -> TrialResult:
+    """It fails in one time zone."""
+    is_failure = trial.zone == "Etc/GMT-14"
+    return TrialResult(ending=Ending.FAILED if is_failure else Ending.PASSED)
 
 
 def test_every_trial_is_announced_and_counted() -> None:
     numbers: list[int] = []
 
-    found = explained(
-        Suspect(test="t"),
-        Runner(Ending.FAILED),
-        1000,
-        numbers.append,
-    )
+    found = explained(Suspect(test="t"), make, 1000, say=numbers.append)
 
-    assert found.explanation.kind is FlakyKind.TIME_ZONE
-    assert numbers == list(range(1, found.trials + 1))
+    assert found.kind is FlakyKind.TIME_ZONE
+    assert numbers == list(range(1, found.runs + 1))
 
 
 def test_no_time_at_all_makes_no_trial() -> None:
-    found = explained(Suspect(test="t"), Runner(Ending.PASSED), 0)
+    found = explained(Suspect(test="t"), make, 0)
 
-    assert found.trials == 0
-    assert found.explanation.kind is None
+    assert (found.runs, found.kind) == (0, None)
 
 
 def test_after_an_interruption_no_trial_begins() -> None:
     numbers: list[int] = []
 
-    explained(
-        Suspect(test="t"),
-        Runner(Ending.FAILED),
-        1000,
-        numbers.append,
-        is_over=lambda: len(numbers) >= 3,
-    )
+    explained(Suspect(test="t"), make, 1000, say=numbers.append, is_over=lambda: len(numbers) >= 3)
 
     assert numbers == [1, 2, 3]
 

@@ -7,11 +7,11 @@ from ci_doctor.model.finding import RemedyKind
 from ci_doctor.pytest_runs.explanation import (
     MEANINGS,
     UNSEARCHED,
-    ExplainedSuspect,
+    Conclusion,
     Explanation,
     FlakyKind,
+    explained_by,
     explained_finding,
-    explanation_facts,
 )
 from ci_doctor.pytest_runs.trial import FlakyTrial
 
@@ -19,29 +19,30 @@ CAUSE = FlakyTrial(target="t", before=("p",))
 CONTROL = FlakyTrial(target="t")
 
 
-def command_of(trial: FlakyTrial) -> str:
-    return " ".join(("pytest", *trial.before, trial.target))
+def explained(**fields: object) -> Explanation:
+    return explained_by(
+        Conclusion(**fields),  # type: ignore[arg-type]
+        [],
+        8.0,
+        lambda trial: " ".join(("pytest", *trial.before, trial.target)),
+    )
 
 
-def explained(**fields: object) -> ExplainedSuspect:
-    explanation = Explanation(test="t", **fields)  # type: ignore[arg-type]
-    return ExplainedSuspect(explanation=explanation, trials=20, duration_s=8.0)
-
-
-def named(kind: FlakyKind, culprit: str = "p") -> ExplainedSuspect:
+def named(kind: FlakyKind, culprit: str = "p") -> Explanation:
     return explained(kind=kind, culprit=culprit, left=("X was 1",), cause=CAUSE, control=CONTROL)
 
 
 @pytest.mark.parametrize("kind", FlakyKind)
 def test_each_kind_has_a_sentence_a_command_and_a_mend(kind: FlakyKind) -> None:
-    finding = explained_finding(named(kind), command_of)
+    finding = explained_finding("t", named(kind))
 
     assert finding.summary.startswith(f"t: {kind}: it ")
     assert (finding.remedy, finding.remedy_kind) == ("pytest p t", RemedyKind.COMMAND)
     excerpts = [each.excerpt for each in finding.evidence]
     assert f"mend: {MEANINGS[kind].mend}" in excerpts
     assert "X was 1" in excerpts
-    assert "it passes by: pytest t" in excerpts
+    word = "fails" if kind is FlakyKind.BRITTLE else "passes"
+    assert f"it {word} by: pytest t" in excerpts
 
 
 @pytest.mark.parametrize("is_searched", [True, False])
@@ -50,7 +51,7 @@ def test_a_finding_says_if_the_time_was_over_before_the_item_was_known(is_search
         kind=FlakyKind.STATE, culprit="p", cause=CAUSE, control=CONTROL, is_searched=is_searched
     )
 
-    excerpts = [each.excerpt for each in explained_finding(found, command_of).evidence]
+    excerpts = [each.excerpt for each in explained_finding("t", found).evidence]
 
     assert (UNSEARCHED in excerpts) is not is_searched
 
@@ -72,14 +73,14 @@ def test_a_finding_says_if_the_time_was_over_before_the_item_was_known(is_search
 def test_without_a_kind_the_rate_that_is_excluded_is_named(
     fields: dict[str, object], text: str
 ) -> None:
-    finding = explained_finding(explained(**fields), command_of)
+    finding = explained_finding("t", explained(**fields))
 
     assert text in finding.summary
     assert finding.remedy is None
 
 
 def test_the_facts_hold_both_commands_and_the_runs() -> None:
-    facts = explanation_facts(named(FlakyKind.STATE), command_of)
+    facts = named(FlakyKind.STATE)
 
     assert (facts.reproduce, facts.control) == ("pytest p t", "pytest t")
-    assert (facts.kind, facts.culprit, facts.runs) == ("state", "p", 20)
+    assert (facts.kind, facts.culprit, facts.duration_s) == ("state", "p", 8.0)

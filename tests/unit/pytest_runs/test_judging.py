@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """From attempts to the verdict of a test."""
 
+from typing import Any
+
 import pytest
 
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.explanation import Explanation, FlakyKind, Tally
 from ci_doctor.pytest_runs.judging import (
     Circumstances,
-    RunAttempt,
-    TrialCounts,
     chance_of,
     judge,
     judge_tests,
@@ -19,10 +20,9 @@ SUITE, ALONE, ORDER = RunKind.SUITE, RunKind.ALONE, RunKind.ORDER
 NEW, BASELINE = RunKind.NEW, RunKind.BASELINE
 
 
-def runs(*tried: tuple[RunKind, str]) -> tuple[RunAttempt, ...]:
+def runs(*tried: tuple[RunKind, str]) -> tuple[TestAttempt, ...]:
     return tuple(
-        RunAttempt(kind=kind, attempt=TestAttempt(test=TEST, outcome=PytestOutcome(outcome)))
-        for kind, outcome in tried
+        TestAttempt(run=kind, test=TEST, outcome=PytestOutcome(outcome)) for kind, outcome in tried
     )
 
 
@@ -77,7 +77,7 @@ def test_the_attempts_decide(tried: list[tuple[RunKind, str]], verdict: Verdict)
 
 
 def test_a_failure_counts_although_another_test_of_its_node_id_was_not_to_run() -> None:
-    failed = TestAttempt(test="a", outcome=PytestOutcome.FAILED)
+    failed = TestAttempt(run=RunKind.SUITE, test="a", outcome=PytestOutcome.FAILED)
     session = PytestSession(kind=SUITE, collected=("a", "a"), attempts=(failed,))
 
     judged = judge_tests([session], Circumstances(not_run={"a"}))
@@ -93,9 +93,12 @@ def test_one_worker_of_two_that_fails_is_counted() -> None:
 
 def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
     crashed = TestAttempt(
-        test=TEST, outcome=PytestOutcome.CRASHED, phases=(("crash", "rerun", 0.0),)
+        run=RunKind.SUITE,
+        test=TEST,
+        outcome=PytestOutcome.CRASHED,
+        phases=(("crash", "rerun", 0.0),),
     )
-    tried = (RunAttempt(kind=SUITE, attempt=crashed), *runs((SUITE, "passed")))
+    tried = (crashed, *runs((SUITE, "passed")))
 
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
 
@@ -106,7 +109,7 @@ def test_the_attempts_in_the_same_order_count() -> None:
     assert judge(TEST, tried, Circumstances()).why == "each of 3 attempts failed"
 
 
-def in_turns(rounds: int) -> tuple[RunAttempt, ...]:
+def in_turns(rounds: int) -> tuple[TestAttempt, ...]:
     return runs((SUITE, "failed"), *[(ALONE, "passed"), (ORDER, "failed")] * rounds)
 
 
@@ -132,16 +135,17 @@ def test_the_chance_is_that_of_the_worst_failure_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "verdict", "is_named"),
+    ("shown", "verdict", "is_named"),
     [
-        (TrialCounts(passed=30, failed=29), Verdict.FLAKY, False),
-        (TrialCounts(passed=8, needs_order=True), Verdict.FAILED, True),
+        ({"alone": Tally(passed=30, failed=29)}, Verdict.FLAKY, False),
+        ({"alone": Tally(passed=8), "kind": FlakyKind.STATE}, Verdict.FAILED, True),
     ],
 )
 def test_the_runs_of_the_explanation_correct_the_verdict(
-    counts: TrialCounts, verdict: Verdict, is_named: bool
+    shown: Any, verdict: Verdict, is_named: bool
 ) -> None:
-    judged = judge(TEST, in_turns(1), Circumstances(trials={TEST: counts}))
+    explanation = Explanation(runs=59, duration_s=1.0, **shown)
+    judged = judge(TEST, in_turns(1), Circumstances(explained={TEST: explanation}))
 
     assert (judged.verdict, judged.order_dependent) == (verdict, is_named)
 
@@ -150,9 +154,7 @@ def test_a_further_attempt_in_the_process_is_of_the_same_test_unless_several_sha
     None
 ):
     tried = tuple(
-        RunAttempt(
-            kind=SUITE, attempt=TestAttempt(test=TEST, outcome=PytestOutcome(outcome), pid=7)
-        )
+        TestAttempt(run=RunKind.SUITE, test=TEST, outcome=PytestOutcome(outcome), pid=7)
         for outcome in ("failed", "passed")
     )
 

@@ -7,31 +7,32 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.facts.pytest import PytestFacts
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
-from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of
-from ci_doctor.pytest_runs.quarantine import QuarantineEntry
+from ci_doctor.pytest_runs.judging import TestJudgement
+from ci_doctor.pytest_runs.outcome import PytestFacts, interrupted_outcome, outcome_of
+from ci_doctor.pytest_runs.quarantine import Quarantine, QuarantineEntry
 from ci_doctor.pytest_runs.result import PytestResult, RunProblem
 
 HERE = Path("/work")
 
 
 def judged(name: str, verdict: Verdict, *outcomes: str) -> TestJudgement:
-    runs = tuple(
-        RunAttempt(
-            kind=RunKind.ALONE if index else RunKind.SUITE,
-            attempt=TestAttempt(test=name, outcome=PytestOutcome(outcome), message="it broke"),
+    attempts = tuple(
+        TestAttempt(
+            run=RunKind.ALONE if index else RunKind.SUITE,
+            test=name,
+            outcome=PytestOutcome(outcome),
+            message="it broke",
         )
         for index, outcome in enumerate(outcomes)
     )
-    return TestJudgement(test=name, verdict=verdict, why="why", runs=runs)
+    return TestJudgement(test=name, verdict=verdict, why="why", attempts=attempts)
 
 
 def result(*tests: TestJudgement, **changes: Any) -> PytestResult:
-    attempts = tuple(run.attempt for test in tests for run in test.runs)
+    attempts = tuple(each for test in tests for each in test.attempts)
     session = PytestSession(
         kind=RunKind.SUITE, attempts=attempts, exit_code=0, finished=0, root="/work"
     )
@@ -89,7 +90,9 @@ def test_a_quarantined_failure_does_not_decide_and_is_no_red_case() -> None:
     failed = judged("a.py::f", Verdict.FAILED, "failed")
     entry = QuarantineEntry(test="a.py::f", reason="r", owner="o", until=dt.date(2999, 1, 1))
 
-    outcome = outcome_of(result(GREEN, failed, quarantined={"a.py::f": entry}), HERE, None)
+    outcome = outcome_of(
+        result(GREEN, failed, quarantine=Quarantine(held={"a.py::f": entry})), HERE, None
+    )
 
     assert outcome.verdict is Verdict.PASS
     assert [case.outcome for case in outcome.cases] == [CaseOutcome.PASSED, CaseOutcome.SKIPPED]

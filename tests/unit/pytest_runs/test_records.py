@@ -10,12 +10,12 @@ from ci_doctor.pytest_runs.attempt import PytestEnd, RunKind, TestAttempt, sessi
 from ci_doctor.pytest_runs.records import (
     CollectedRecord,
     CollectRecord,
-    LoadingFile,
+    Running,
     RunRecord,
     TestRecord,
     TestStartRecord,
     loaded_file,
-    look_at,
+    overdue_at,
     read_records,
 )
 
@@ -85,7 +85,7 @@ def test_the_phases_decide_the_outcome(phases: list[tuple[str, str, float]], out
         (PytestEnd(returncode=-11), "crashed"),
         (PytestEnd(returncode=0), "lost"),
         (PytestEnd(returncode=None), "lost"),
-        (PytestEnd(returncode=-9, timed_out={"b": 2.0}), "timeout"),
+        (PytestEnd(returncode=-9, timed_out={"b": ""}, limit_s=2.0), "timeout"),
     ],
 )
 def test_a_test_without_an_end_is_named_by_how_its_process_ended(
@@ -149,20 +149,19 @@ def start_time_limit(name: str, at: float, pid: int = 7) -> TestStartRecord:
 def test_a_test_is_overdue_at_its_limit_and_the_next_look_is_at_the_next_limit() -> None:
     records: list[RunRecord] = [start_time_limit("a", 1.0), start_time_limit("b", 2.5, pid=8)]
 
-    look = look_at(records, 2.0, 3.0, collection_s=30.0)
+    overdue, next_look = overdue_at(3.0, records, 2.0, collection_s=30.0)
 
-    assert [test.test for test in look.overdue] == ["a"]
-    assert look.next_look == 4.5
+    assert [(each.name, each.is_test) for each in overdue] == [("a", True)]
+    assert next_look == 4.5
 
 
 def test_a_test_that_has_ended_is_never_overdue() -> None:
     ended = TestRecord(p=7, id="a", n=1, t=2.0, at=None, phases=())
 
-    look = look_at([start_time_limit("a", 1.0), ended], 2.0, 9.0, collection_s=30.0)
+    records: list[RunRecord] = [start_time_limit("a", 1.0), ended]
 
-    assert look.overdue == ()
     # Whatever begins after this look is due later than the next one.
-    assert look.next_look == 11.0
+    assert overdue_at(9.0, records, 2.0, collection_s=30.0) == ([], 11.0)
 
 
 def test_a_file_that_loads_has_a_limit_of_its_own() -> None:
@@ -171,13 +170,13 @@ def test_a_file_that_loads_has_a_limit_of_its_own() -> None:
         CollectRecord(p=7, id="test_b.py", t=20.0),
     ]
 
-    early = look_at(records, 2.0, 49.0, collection_s=30.0)
-    late = look_at(records, 2.0, 50.0, collection_s=30.0)
-    loaded = look_at([*records, CollectedRecord(p=7, t=51.0)], 2.0, 90.0, collection_s=30.0)
+    early = overdue_at(49.0, records, 2.0, collection_s=30.0)
+    (late,), _ = overdue_at(50.0, records, 2.0, collection_s=30.0)
+    records.append(CollectedRecord(p=7, t=51.0))
 
-    assert (early.stuck, early.next_look) == ((), 50.0)
-    assert [file.name for file in late.stuck] == ["test_b.py"]
-    assert (late.overdue, loaded.stuck) == ((), ())
+    assert early == ([], 50.0)
+    assert (late.name, late.is_test) == ("test_b.py", False)
+    assert overdue_at(90.0, records, 2.0, collection_s=30.0)[0] == []
 
 
 IMPORTED = """Thread 0x00007f (most recent call first):
@@ -200,6 +199,6 @@ IMPORTED = """Thread 0x00007f (most recent call first):
 def test_the_file_that_hangs_is_the_conftest_file_or_what_is_collected(
     collected: str, name: str, expected: str
 ) -> None:
-    file = LoadingFile(name=collected, pid=7, since=1.0)
+    file = Running(name=collected, pid=7, since=1.0, limit_s=1.0)
 
     assert loaded_file(file, IMPORTED.format(name=name)) == expected

@@ -17,7 +17,7 @@ from ci_doctor.pytest_runs.stages import rest_after
 
 
 def attempt(name: str, outcome: str, pid: int | None = 7) -> TestAttempt:
-    return TestAttempt(test=name, outcome=PytestOutcome(outcome), pid=pid)
+    return TestAttempt(run=RunKind.SUITE, test=name, outcome=PytestOutcome(outcome), pid=pid)
 
 
 def session(*attempts: TestAttempt, **order: tuple[str, ...]) -> PytestSession:
@@ -65,6 +65,7 @@ def failing(*messages: str, place: int = 3) -> list[SuiteFailure]:
     return [
         SuiteFailure(
             attempt=TestAttempt(
+                run=RunKind.SUITE,
                 test=f"t{number}",
                 outcome=PytestOutcome.FAILED,
                 message=message,
@@ -109,8 +110,8 @@ def test_a_test_without_a_result_has_not_passed() -> None:
 
 def crashed(**changes: Any) -> PytestSession:
     attempts = (
-        TestAttempt(test="a", outcome=PytestOutcome.PASSED),
-        TestAttempt(test="b", outcome=PytestOutcome.CRASHED),
+        TestAttempt(run=RunKind.SUITE, test="a", outcome=PytestOutcome.PASSED),
+        TestAttempt(run=RunKind.SUITE, test="b", outcome=PytestOutcome.CRASHED),
     )
     usual: dict[str, Any] = {
         "kind": RunKind.SUITE,

@@ -14,7 +14,7 @@ STUCK = StuckCollection(name="test_a.py", limit_s=30.0, stack="in import")
 
 
 def attempt(name: str, outcome: str = "passed") -> TestAttempt:
-    return TestAttempt(test=name, outcome=PytestOutcome(outcome), index=1)
+    return TestAttempt(run=RunKind.SUITE, test=name, outcome=PytestOutcome(outcome), index=1)
 
 
 def session(**changes: Any) -> PytestSession:
@@ -124,7 +124,11 @@ def test_a_failed_test_explains_status_1_of_pytest_alone(changes: dict[str, Any]
 
 def test_the_seven_of_rerunfailures_is_about_flaky_tests() -> None:
     retried = TestAttempt(
-        test="a", outcome=PytestOutcome.FAILED, index=1, phases=(("call", "rerun", 0.0),)
+        run=RunKind.SUITE,
+        test="a",
+        outcome=PytestOutcome.FAILED,
+        index=1,
+        phases=(("call", "rerun", 0.0),),
     )
     ended = session(
         attempts=(retried, attempt("a")),
@@ -189,6 +193,8 @@ def test_a_question_to_pytest_is_no_run(args: tuple[str, ...], question: str | N
 
 
 def test_a_test_that_was_called_makes_it_a_run() -> None:
-    called = TestAttempt(test="a", outcome=PytestOutcome.PASSED, phases=(("call", "passed", 0.0),))
+    called = TestAttempt(
+        run=RunKind.SUITE, test="a", outcome=PytestOutcome.PASSED, phases=(("call", "passed", 0.0),)
+    )
 
     assert question_of(("--help",), session(attempts=(called,))) is None

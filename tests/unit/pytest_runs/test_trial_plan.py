@@ -40,30 +40,6 @@ def test_the_polluter_among_1000_tests_takes_at_most_twice_log2_and_four_runs(
         assert len(until_confirmed) <= 2 * math.log2(count) + 4
 
 
-def test_a_polluter_that_broke_another_test_is_found_without_a_search() -> None:
-    before = names(1000)
-
-    played = play(
-        lambda trial: certain(before[300] in trial.before),
-        before=before,
-        likely=(before[300], "not before this test"),
-    )
-
-    assert played.explanation.culprit == before[300]
-    counts = {len(trial.before) for trial in played.trials}
-    assert counts == {0, 1, 1000}
-
-
-def test_a_polluter_of_another_test_is_not_blamed_for_what_it_does_not_break() -> None:
-    before = names(1000)
-
-    played = play(
-        lambda trial: certain(before[300] in trial.before), before=before, likely=before[400:402]
-    )
-
-    assert played.explanation.culprit == before[300]
-
-
 def test_a_confirmed_polluter_is_named_if_the_time_ends_while_its_items_are_tried() -> None:
     before = names(8)
     items = tuple(LeftItem(f"state:shop.{number}", "a sentence") for number in range(64))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.explanation import Explanation
+from ci_doctor.pytest_runs.explanation import Conclusion
 from ci_doctor.pytest_runs.trial import (
     BoundAddress,
     BudgetSpent,
@@ -24,7 +24,7 @@ TARGET = "tests/test_z.py::test_target"
 class Played(Struct, frozen=True, kw_only=True):
     """What a plan concluded, and its trials."""
 
-    explanation: Explanation
+    explanation: Conclusion
     trials: tuple[FlakyTrial, ...]
 
 
@@ -40,15 +40,13 @@ def play(
     dice: random.Random | None = None,
     shown: TrialResult | None = None,
     most: int | None = None,
-    likely: tuple[str, ...] = (),
 ) -> Played:
     """Run the plan for TARGET; `chance` is the probability that a trial fails.
 
     shown: what else each trial shows. most: the number of trials after which the time is over.
-    likely: tests that decide how other suspects end.
     """
     dice = dice or random.Random(1)
-    plan = explain(Suspect(test=TARGET, before=before, likely=likely))
+    plan = explain(Suspect(test=TARGET, before=before))
     trials: list[FlakyTrial] = []
     trial = next(plan)
     while True:
