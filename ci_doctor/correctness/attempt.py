@@ -11,10 +11,16 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.asking import PassPlan, collect, passes_of, reset, send_control
+from ci_doctor.correctness.asking import (
+    PassPlan,
+    ProofCheck,
+    collect,
+    passes_of,
+    reset,
+    send_control,
+)
 from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
 from ci_doctor.correctness.tally import Tally

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import is_default_branch_build
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches
-from ci_doctor.correctness.archive.archived_start import build_of, unfit
+from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, build_of, unfit
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules

@@ -30,7 +30,7 @@ from ci_doctor.correctness.collected.formats import (
     read,
     recognise,
 )
-from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.evidence.run_identity import SAMPLES
 from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable

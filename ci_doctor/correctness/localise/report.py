@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
+from ci_doctor.correctness.evidence.run_identity import LOCALISE, SAMPLES
 from ci_doctor.correctness.localise.trials import (
     Localisation,
     LocalisedCause,

@@ -19,8 +19,8 @@ from ci_doctor.correctness.report.divergence import (
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import counted
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import InfraError
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ci_doctor.correctness.report.findings import Context, replay_command
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,

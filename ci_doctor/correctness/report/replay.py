@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.run_identity import read_run
+from ci_doctor.correctness.evidence.run_identity import SAMPLES, read_run
 from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
 from ci_doctor.correctness.report.differences import (
     AnswerPair,

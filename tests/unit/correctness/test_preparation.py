@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.preparation import (
+from ci_doctor.correctness.planning import (
     COMPARISON_FORM,
     ExperimentRequest,
     identity_of,

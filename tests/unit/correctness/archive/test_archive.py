@@ -19,11 +19,9 @@ from ci_doctor.correctness.archive.archive import (
     Archive,
     archive_place,
     archive_store,
-    stamp,
-)
-from ci_doctor.correctness.archive.archived_start import (
     build_of,
     origin_of_run,
+    stamp,
     unfit,
 )
 from ci_doctor.correctness.evidence.run_identity import identify, read_run, write_run

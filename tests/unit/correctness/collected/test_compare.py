@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.collected.compare import CompareRequest, compare, judge
-from ci_doctor.correctness.collected.experiment import (
+from ci_doctor.correctness.collected.compare import (
     SAME,
     TWICE,
+    CompareRequest,
     collected_experiment,
+    compare,
+    judge,
     read_again,
 )
 from ci_doctor.correctness.collected.survey import Survey, survey

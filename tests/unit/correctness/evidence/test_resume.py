@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import (
     RecordedStart,
     Resumed,
@@ -24,7 +23,7 @@ from ci_doctor.correctness.evidence.resume import (
     resume,
     write_starts,
 )
-from ci_doctor.correctness.evidence.run_identity import write_run
+from ci_doctor.correctness.evidence.run_identity import PARTIAL, write_run
 from ci_doctor.correctness.evidence.samples import NO_PASS
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm

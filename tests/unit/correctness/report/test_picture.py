@@ -9,7 +9,7 @@ from ci_doctor.correctness.report.figures import facts
 from ci_doctor.correctness.report.picture import order_tables, start_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import (
     ControlOutcome,

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ci_doctor.correctness.report.start_evidence import (
+from ci_doctor.correctness.report.findings import (
     archive_use,
     device_findings,
     drift_findings,

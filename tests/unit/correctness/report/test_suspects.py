@@ -3,7 +3,7 @@
 import pytest
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.suspects import fact_differences, lines_up, suspects, within
+from ci_doctor.correctness.report.figures import fact_differences, lines_up, suspects, within
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison
 from tests.unit.correctness.experiments import decided, experiment, result
