@@ -27,6 +27,10 @@ from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 
 T = TypeVar("T", bound=Struct)
 
+# The samples in a report directory, and the folder of the starts that localise a difference.
+SAMPLES = "samples.jsonl"
+LOCALISE = "localise"
+
 
 class ExperimentEnding(StrEnum):
     """Why no further start was made."""

@@ -15,7 +15,6 @@ from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, check_resumable, resume
 from ci_doctor.correctness.evidence.run_identity import (
-    SAMPLES,
     clear,
     clear_localisation,
     redact_logs,
@@ -41,7 +40,7 @@ from ci_doctor.correctness.report.findings import (
     with_cause,
 )
 from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, unusable
+from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, unusable
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide

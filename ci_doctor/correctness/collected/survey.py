@@ -30,8 +30,8 @@ from ci_doctor.correctness.collected.formats import (
     read,
     recognise,
 )
-from ci_doctor.correctness.evidence.run_identity import SAMPLES
 from ci_doctor.correctness.evidence.samples import is_control
+from ci_doctor.correctness.results import SAMPLES
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError

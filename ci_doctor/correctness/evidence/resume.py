@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.run_identity import (
     PARTIAL,
-    SAMPLES,
     STARTS,
     RunIdentity,
     clear_unfinished,
@@ -35,6 +34,7 @@ from ci_doctor.correctness.evidence.samples import (
     read_lines,
 )
 from ci_doctor.correctness.results import (
+    SAMPLES,
     StartResult,
     decoded,
     encoded,

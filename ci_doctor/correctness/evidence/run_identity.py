@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness.results import LOCALISE, SAMPLES
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
 from ci_doctor.decodable import decodable
 from ci_doctor.environment.determinism_table import TABLE
@@ -245,14 +246,12 @@ def with_order(rules: Rules, seed: int | None, resumed: Path | None) -> Rules:
     return replace(rules, seed=seed, earlier_max_starts=earlier)
 
 
-SAMPLES = "samples.jsonl"
 # The name under which samples.jsonl is rewritten. Only a kill meanwhile leaves it behind.
 PARTIAL = ".samples.jsonl.partial"
 RUN = "run.json"
 STARTS = "starts.jsonl"
 PAGE = "report.html"
-# Where the answers of starts go that localise a difference, and the request of the smallest condition.
-LOCALISE = "localise"
+# The request of the smallest condition under which the arms still differ.
 SMALLEST = "smallest-request.jsonl"
 # How each of ours begins: other tools write files of these names too.
 _BEGINNINGS = {

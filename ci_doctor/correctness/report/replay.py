@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.evidence.run_identity import SAMPLES, read_run
+from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
 from ci_doctor.correctness.report.differences import (
     AnswerPair,
@@ -24,6 +24,7 @@ from ci_doctor.correctness.report.differences import (
     visible,
 )
 from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
+from ci_doctor.correctness.results import SAMPLES
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
 from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.compare import classify, explain
