@@ -505,7 +505,7 @@ class RunRecorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        path = self._plan.get("collected")
+        path: Any = self._plan.get("collected")
         # Each worker of pytest-xdist collects the same. The first whole line is kept.
         try:
             if not path or os.path.getsize(path):
