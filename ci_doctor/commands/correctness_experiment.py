@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ci_doctor.commands.progress import ExperimentSource
+from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
@@ -129,10 +129,12 @@ def run_experiment(
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        source = ExperimentSource()
-        with Teller(source, prepared.redactor, group="ci-doctor correctness: starts") as tell:
+        with Teller(prepared.redactor, group="ci-doctor correctness: starts") as tell:
             outcome = run_prepared(
-                prepared, tell, interruption=interruption, on_resumed=session.accept
+                prepared,
+                partial(show_experiment, tell),
+                interruption=interruption,
+                on_resumed=session.accept,
             )
         return session.finish(with_history(session, loaded, outcome), on_stdout=True)
 

@@ -180,19 +180,19 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
 
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
     from ci_doctor.commands.run_record import with_history
-    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.commands.teller import Teller
     from ci_doctor.pytest_runs.run import run
     from ci_doctor.system.processes.interruption import Interruption
 
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(StepSource(LineKind.KEPT), session.redactor) as tell:
+        with Teller(session.redactor) as tell:
             outcome = run(
                 request,
                 directory=session.directory,
                 redactor=session.redactor,
                 interruption=interruption,
-                tell=tell,
+                tell=tell.say,
             )
         return session.finish(with_history(session, loaded, outcome))

@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import CiDoctorError
@@ -19,6 +20,7 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.session.session import Session
+from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
     from ci_doctor.drift.reading import SnapshotRequest
@@ -148,6 +150,36 @@ def _is_in_haste(outcome: "Outcome") -> bool:
 def load_record() -> None:
     """Import what a command with a record needs at its end, while a job runs: a WarmUp calls it."""
     import ci_doctor.drift.recording  # noqa: F401
+
+
+class Watch(NamedTuple):
+    """What a command has while its services run."""
+
+    tell: Teller
+    interruption: Interruption
+    warm_up: WarmUp
+
+
+def perform(
+    session: Session,
+    loaded: Config,
+    group: str,
+    work: Callable[[Watch], Outcome],
+    *,
+    on_stdout: bool = False,
+) -> int:
+    """Do the work, and deliver its report; `group` is the title of its progress in the log of a CI."""
+    watch = Watch(
+        Teller(session.redactor, group=group),
+        Interruption(),
+        WarmUp(load_record if session.directory else None),
+    )
+    # The signals stay handled until the report is out: none may take it away.
+    with watch.interruption.handling():
+        with watch.tell:
+            outcome = work(watch)
+        watch.warm_up.wait()
+        return session.finish(with_history(session, loaded, outcome), on_stdout=on_stdout)
 
 
 def snapshot_request(

@@ -18,8 +18,16 @@ from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt, JobRecord
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import CANCELLED, Verdict, is_green, rank
 from ci_doctor.render.headline import TIMED_OUT
-from ci_doctor.render.step_annotation import is_worth_showing, render, step_style
-from ci_doctor.render.step_words import StepResult, leading_report, short_cause, step_cause
+from ci_doctor.render.step_annotation import (
+    StepResult,
+    is_worth_showing,
+    leading_first,
+    leading_report,
+    render,
+    short_cause,
+    step_cause,
+    step_style,
+)
 from ci_doctor.session.delivery import read_reports
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
@@ -174,10 +182,9 @@ def about_of_job(job: JobEnvironment) -> About:
 
 def said_of(record: JobRecord, reports: Sequence[Report], job: JobEnvironment) -> EarlierAttempt:
     """What this attempt says, in the few words that the attempts after it show."""
-    leading = leading_report(reports)
-    ordered = [leading] if leading is not None else []
-    ordered += [report for report in reports if report is not leading]
-    cause = step_cause(record.cause, ordered) if record.verdict != Verdict.PASS else None
+    cause = None
+    if record.verdict != Verdict.PASS:
+        cause = step_cause(record.cause, leading_first(reports))
     text = short_cause(cause) if cause is not None else None
     verdict = record.verdict
     if record.is_timed_out:

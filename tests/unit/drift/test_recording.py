@@ -48,8 +48,8 @@ def test_a_failure_says_what_changed() -> None:
     added = addition(FAILED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
 
     (table,) = added.tables
-    assert table.rows[0].label == "since the last green run: driver 580.1 to 580.2"
-    assert added.text == "  since the last green run: driver 580.1 to 580.2\n"
+    assert table.rows[0].label == "since the last green run: driver 580.1 -> 580.2"
+    assert added.text == "  since the last green run: driver 580.1 -> 580.2\n"
     assert len(added.files) == 1
 
 
@@ -143,7 +143,7 @@ def test_what_was_read_beside_the_run_is_taken_up() -> None:
 
     added = addition(FAILED, no_record, begun=begun)
 
-    assert added.text == "  since the last green run: driver 580.1 to 580.2\n"
+    assert added.text == "  since the last green run: driver 580.1 -> 580.2\n"
     assert len(added.files) == 1
 
 
