@@ -14,8 +14,13 @@ from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.planning import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
+from ci_doctor.correctness.planning import (
+    ExperimentRequest,
+    PreparedExperiment,
+    parse_arm_variables,
+    prepare,
+    read_settings,
+)
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.preparation import missing_preparation

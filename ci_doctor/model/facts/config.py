@@ -111,11 +111,8 @@ class InitFacts(Facts, frozen=True, kw_only=True):
     is_repository: bool
     files_listed: int
     files_unread: list[str]
-    build_backend: str | None
     pipelines: list[str]
     workflows: list[str]
-    waiting_scripts: list[str]
-    tests: list[str]
     queues: list[str]
     commands: int
     commands_refused: list[str]
