@@ -324,8 +324,7 @@ def upgrade_outcome(before: str | None, database: str) -> Outcome:
     summary = f"{database}: the schema is {NEWEST} now; it was {before or 'not made'}"
     if before == NEWEST:
         summary = f"{database}: the schema is {NEWEST}, the newest"
-    facts = StoredFacts(database=database, schema_before=before, schema_after=NEWEST)
-    return Outcome(verdict=None, summary=summary, facts=facts)
+    return Outcome(verdict=None, summary=summary, facts=StoredFacts(database=database))
 
 
 def prune_outcome(removed: int, first_day: str, database: str) -> Outcome:
