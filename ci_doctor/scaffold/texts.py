@@ -79,7 +79,6 @@ QUESTIONS: Final = (
 )
 
 
-COUNT: Final = 20
 _LIMITS: Final = (16, 48, 96)
 _SMALL_LIMITS: Final = (8, 16, 24)
 
