@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from ci_doctor.config.loading import find_config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git, listed_files
-from ci_doctor.scaffold.arms import ranked
 from ci_doctor.scaffold.candidates import (
     ExistingFiles,
     ScaffoldFacts,
     ServerCandidate,
     app_candidate,
     engine_candidate,
+    ranked,
     without_secrets,
 )
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
