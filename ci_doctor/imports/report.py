@@ -229,7 +229,6 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
         waits=sum(isinstance(each, Wait) for each in process.events),
         deadlocks=sum(isinstance(each, Deadlock) for each in process.events),
         escapes=process.escapes,
-        ended_by_itself=process.exited_ns is not None,
         truncated=process.truncated,
     )
 

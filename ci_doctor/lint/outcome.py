@@ -230,7 +230,6 @@ def _facts(
         since = LintSinceFacts(
             reference=request.since,
             base=ran.changes.base,
-            changed_files=len(ran.changes.lines),
         )
     known = None
     if request.baseline_file is not None:
@@ -256,7 +255,6 @@ def _facts(
             "configured": ran.left_out,
         },
         latin1=sum(each.source.encoding != "utf-8" for each in ran.files.values()),
-        across_files=ran.is_whole,
         silenced=ran.selection.silenced,
         errors=count_of(violations, Severity.ERROR),
         warnings=count_of(violations, Severity.WARNING),

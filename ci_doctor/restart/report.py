@@ -370,7 +370,6 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
         terms=terms,
         promises={promise.key: promise.state.value for promise in promises},
         down_s=down_s,
-        throughput_ratio=observation.ratio,
     )
 
 

@@ -287,4 +287,3 @@ class RestartCheckFacts(Observation, frozen=True, kw_only=True):
     terms: Terms
     promises: dict[str, str]
     down_s: float | None
-    throughput_ratio: float | None
