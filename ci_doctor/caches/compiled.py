@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and reads cache directories: what was compiled, by the files, the log and the library's own counts."""
+"""Acts on files and reads cache directories: what was compiled, by the files and by the log."""
 
 import contextlib
 import os
@@ -11,55 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from ci_doctor.caches.families import CCACHE
 from ci_doctor.caches.family import CacheLineKind, Family
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.processes.limited_runs import run_limited
-
-# --- what a library counts of its own cache ---
-
-_TIMEOUT_S = 10
-HITS = "hits"
-MISSES = "misses"
-# `ccache --print-stats` (ccache 3.7 and later): a name, a tab, a number. Before 4.0 hits have these names too.
-_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
-_MISSES = frozenset({"cache_miss"})
-
-
-def keeps_counts(family: Family) -> bool:
-    """Whether the library counts hits and misses itself."""
-    return family.name == CCACHE.name
-
-
-def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
-    """Hits and misses since the cache was made; None if the library counts none that can be read."""
-    if not keeps_counts(family):
-        return None
-    environ = {**os.environ, "CCACHE_DIR": str(directory)}
-    try:
-        run = run_limited(
-            ["ccache", "--print-stats"], timeout_s=_TIMEOUT_S, cwd=Path("/"), environ=environ
-        )
-    except OSError:
-        return None
-    if run.exit_code != 0:
-        return None
-    return _counted(run.stdout)
-
-
-def _counted(text: str) -> dict[str, int] | None:
-    counts: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, number = line.partition("\t")
-        if number.strip().isdigit():
-            counts[name] = int(number)
-    if "cache_miss" not in counts:
-        return None
-    return {
-        HITS: sum(counts.get(name, 0) for name in _HITS),
-        MISSES: sum(counts.get(name, 0) for name in _MISSES),
-    }
-
 
 # --- what a job's log says about a family's cache: the directory chosen, loads, compiles ---
 

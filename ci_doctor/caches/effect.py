@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a restored cache has paid, and why vLLM chose another directory."""
+"""Pure. Whether a restored cache has paid, and how long compiling took."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 from itertools import pairwise
 
 from msgspec import Struct
 
-from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.store.manifest import ColdCost
 
 # --- whether a restored cache has paid: what was compiled all the same, and how long it took ---
@@ -45,8 +43,7 @@ class Use(Struct, frozen=True, kw_only=True):
     files that the restore put there, 0 if all of them were there before. chosen: another directory that
     the library used. used: the log shows that the restored directory was used. touched: compiled files
     that were written after the restore with the content that was restored. is_disabled: the log
-    says that the library uses no cache. is_counted: the library counts hits and misses itself; then
-    `counts`, those since the restore, decide; None if they cannot be read. is_same_cpu: the cold cost is of a CPU as this one.
+    says that the library uses no cache. is_same_cpu: the cold cost is of a CPU as this one.
     """
 
     restored: int
@@ -58,8 +55,6 @@ class Use(Struct, frozen=True, kw_only=True):
     used: bool = False
     touched: int = 0
     is_disabled: bool = False
-    is_counted: bool = False
-    counts: tuple[int, int] | None = None
     is_same_cpu: bool = False
 
     @property
@@ -83,7 +78,7 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
     saved_gpu_s: float | None = None
 
 
-def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR0911 - a reason each
+def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: PLR0911 - a reason each
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
         return FamilyEffect(
@@ -93,8 +88,6 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR09
     if use.is_disabled:
         reason = "the log says that the library's cache was disabled"
         return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
-    if use.is_counted:
-        return _by_counts(use)
     if use.installed == 0:
         reason = "all of it was in the directory before the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
@@ -115,26 +108,6 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR09
         reason = f"{compiled}, and nothing shows that this job read the cache"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     return _with_saving(effect, compiled if use.compiled else f"{compiled} again", use, cold)
-
-
-def _by_counts(use: Use) -> FamilyEffect:
-    """By what the library counted; a hit of what was there before the restore is none of it."""
-    if use.counts is None:
-        reason = "the library's own count of hits and misses cannot be read"
-        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
-    hits, misses = use.counts
-    reason = f"{hits} hits and {misses} misses by the library's own count"
-    if not hits and not misses:
-        reason = "the library has counted neither a hit nor a miss since the restore"
-        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
-    if use.installed == 0:
-        reason = "all of it was in the directory before the restore"
-        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
-    if not hits:
-        return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
-    is_paid = misses <= _PAID_SHARE * (hits + misses)
-    effect = RestoreEffect.PAID if is_paid else RestoreEffect.PARTLY
-    return FamilyEffect(effect=effect, reason=reason)
 
 
 def _by_compiling(use: Use, before: int, cold: ColdCost | None) -> RestoreEffect:
@@ -181,40 +154,6 @@ def _by_share(share: float, paid: float, inert: float) -> RestoreEffect:
     if share <= paid:
         return RestoreEffect.PAID
     return RestoreEffect.PARTLY if share < inert else RestoreEffect.INERT
-
-
-# --- why vLLM chose another directory: two of its cache_key_factors.json, compared ---
-# vLLM writes one into each directory of its torch.compile cache: `env` (its variables), and digests
-# of the configuration, the compiler and the traced code.
-
-FILE_NAME = "cache_key_factors.json"
-_DEPTH = 20
-
-
-def factor_differences(saved: bytes, here: bytes) -> tuple[Difference, ...]:
-    """Every factor in which two files differ, saved -> here, such as `env.VLLM_USE_V1`.
-
-    Raises ValueError if one of them is no JSON object.
-    """
-    return differences(_factors(saved), _factors(here))
-
-
-def _factors(content: bytes) -> Identity:
-    try:
-        document = json.loads(content)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if not isinstance(document, dict):
-        raise ValueError(f"{FILE_NAME} holds no object")  # noqa: TRY004
-    return Identity.of(dict(_flat("", document, _DEPTH)))
-
-
-def _flat(front: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value and depth:
-        for key, each in value.items():
-            yield from _flat(f"{front}.{key}" if front else str(key), each, depth - 1)
-    else:
-        yield front, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 # --- how long compiling took: what a log says, else the times of the files that it made ---

@@ -87,82 +87,6 @@ class CacheLine(Struct, frozen=True, kw_only=True):
     pattern: str
 
 
-class Family(Struct, frozen=True, kw_only=True):
-    """One family.
-
-    variable: names its directory (`environment/cache_table.py`); None for a family whose
-    directory is `default` alone. subdirectory: below that directory.
-    distributions: whose version and files are facts of the hard tier.
-    environment: variables that change what is compiled, facts of the hard tier if they are set.
-    files: whose content is a fact of the hard tier, or of the soft one with `fallback`.
-    needs_gpu: without a GPU, the family is another one's, and its identity is unknown.
-    hard, soft: names of facts (`fact_names.py`). path: facts that are baked into the cache, which is
-    inert if one of them differs. rewrite: what makes it usable in another directory; without it and
-    without `cache.root` in `path`, its directory means nothing.
-    merge, group: how it joins a directory that exists; a group of files that belong together is
-    what has its first `group` components of the path in common (0: each file for itself, or all of the
-    cache if whole directories are merged).
-    markers: files without which the library ignores the others, to be installed last.
-    exclude: what is never saved. compiled: files of which a compile makes one or more.
-    lines: what the library logs about it. source: where all this was read.
-    """
-
-    name: str
-    library: str
-    source: str
-    variable: str | None = None
-    default: str | None = None
-    subdirectory: str = ""
-    distributions: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    fallback: bool = False
-    needs_gpu: bool = False
-    hard: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()
-    soft: tuple[str, ...] = ()
-    rewrite: Rewrite | None = None
-    merge: Merge = Merge.UNION
-    group: int = 0
-    markers: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    compiled: tuple[str, ...] = ("*",)
-    lines: tuple[CacheLine, ...] = ()
-
-    def excludes(self, path: str) -> bool:
-        """Whether the file at `path`, relative with "/", is never saved."""
-        return _matches(path, self.exclude)
-
-    def is_marker(self, path: str) -> bool:
-        """Whether the file at `path` is to be installed after the others."""
-        return _matches(path, self.markers)
-
-    def is_compiled(self, path: str) -> bool:
-        """Whether the file at `path` shows that something was compiled."""
-        return _matches(path, self.compiled) and not self.excludes(path)
-
-    def group_of(self, path: str) -> str:
-        """The name of the group of files to which `path` belongs."""
-        if self.merge is Merge.WHOLE_DIRECTORIES and not self.group:
-            return ""
-        parts = path.split("/")
-        return "/".join(parts[: self.group]) if 0 < self.group < len(parts) else path
-
-
-def _matches(path: str, globs: tuple[str, ...]) -> bool:
-    """`*` matches across "/"; a glob without "/" is compared with the last component too."""
-    name = path.rpartition("/")[2]
-    return any(
-        fnmatchcase(path, glob) or ("/" not in glob and fnmatchcase(name, glob)) for glob in globs
-    )
-
-
-# --- families of a repository's own: `NAME=DIR`, and `[cache.own.NAME]` ---
-
-# It is a part of the names of objects in a store.
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-
-
 class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[cache.own.NAME]`: the fields of a family (`family.py`).
 
@@ -200,6 +124,70 @@ class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exclude: tuple[str, ...] = ("*.lock", "*.tmp", "tmp/*", "*/tmp/*")
     compiled: tuple[str, ...] = ("*",)
     lines: tuple[CacheLine, ...] = ()
+
+
+class Family(OwnFamily, frozen=True, kw_only=True):
+    """One family.
+
+    variable: names its directory (`environment/cache_table.py`); None for a family whose
+    directory is `default` alone. subdirectory: below that directory.
+    distributions: whose version and files are facts of the hard tier.
+    environment: variables that change what is compiled, facts of the hard tier if they are set.
+    files: whose content is a fact of the hard tier, or of the soft one with `fallback`.
+    needs_gpu: without a GPU, the family is another one's, and its identity is unknown.
+    hard, soft: names of facts (`fact_names.py`). path: facts that are baked into the cache, which is
+    inert if one of them differs. rewrite: what makes it usable in another directory; without it and
+    without `cache.root` in `path`, its directory means nothing.
+    merge, group: how it joins a directory that exists; a group of files that belong together is
+    what has its first `group` components of the path in common (0: each file for itself, or all of the
+    cache if whole directories are merged).
+    markers: files without which the library ignores the others, to be installed last.
+    exclude: what is never saved. compiled: files of which a compile makes one or more.
+    lines: what the library logs about it. source: where all this was read.
+    """
+
+    name: str
+    library: str
+    source: str
+    needs_gpu: bool = False
+    hard: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    soft: tuple[str, ...] = ()
+    rewrite: Rewrite | None = None
+    exclude: tuple[str, ...] = ()
+
+    def excludes(self, path: str) -> bool:
+        """Whether the file at `path`, relative with "/", is never saved."""
+        return _matches(path, self.exclude)
+
+    def is_marker(self, path: str) -> bool:
+        """Whether the file at `path` is to be installed after the others."""
+        return _matches(path, self.markers)
+
+    def is_compiled(self, path: str) -> bool:
+        """Whether the file at `path` shows that something was compiled."""
+        return _matches(path, self.compiled) and not self.excludes(path)
+
+    def group_of(self, path: str) -> str:
+        """The name of the group of files to which `path` belongs."""
+        if self.merge is Merge.WHOLE_DIRECTORIES and not self.group:
+            return ""
+        parts = path.split("/")
+        return "/".join(parts[: self.group]) if 0 < self.group < len(parts) else path
+
+
+def _matches(path: str, globs: tuple[str, ...]) -> bool:
+    """`*` matches across "/"; a glob without "/" is compared with the last component too."""
+    name = path.rpartition("/")[2]
+    return any(
+        fnmatchcase(path, glob) or ("/" not in glob and fnmatchcase(name, glob)) for glob in globs
+    )
+
+
+# --- families of a repository's own: `NAME=DIR`, and `[cache.own.NAME]` ---
+
+# It is a part of the names of objects in a store.
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 def own_family(name: str, settings: OwnFamily | None = None) -> Family:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.caches.compiled import forget_listings, read_counts
+from ci_doctor.caches.compiled import forget_listings
 from ci_doctor.caches.family import relocate
 from ci_doctor.caches.judge import Inert, Relocate, choose, differences_in_words, nearest, origin_at
 from ci_doctor.caches.leader import WorkResult, bounded, once
@@ -118,7 +118,6 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
             soft=tier_of(cache.tiers.soft),
             saved_soft=manifest.soft,
             job=work.job,
-            counts=read_counts(cache.family, cache.directory),
             installed=tree.files,
             files=tuple(
                 InstalledFile(

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads git: whether it reads the checkout, its history, its tags, and what leads it elsewhere."""
+"""Reads git: whether it reads the checkout and its tags, what is not as committed, and locks left by a killed git."""
 
+import contextlib
 import os
-import re
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +20,14 @@ from ci_doctor.checks.check import (
     problem,
 )
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.processes import user_name
+from ci_doctor.checks.processes import read_processes, user_name
 from ci_doctor.environment import rules as of_versions
-from ci_doctor.environment.project import NotComputable
-from ci_doctor.environment.tags import Described
-from ci_doctor.git import ELSEWHERE, git_environment
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
+from ci_doctor.environment.project import NotComputable, Project
+from ci_doctor.git import git_environment
+from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.model.words import EVALUATION
+from ci_doctor.services.leak_places import in_use
+from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 # Of `git rev-parse`, in the order of its answers.
@@ -35,7 +35,6 @@ _QUESTIONS: Final = (
     "--show-toplevel",
     "--absolute-git-dir",
     "--git-common-dir",
-    "--is-shallow-repository",
 )
 
 
@@ -49,7 +48,6 @@ class CheckoutPlace(Struct, frozen=True, kw_only=True):
     top: Path
     git_dir: Path
     common_dir: Path
-    is_shallow: bool
 
 
 def run_git(context: CheckContext, *words: str) -> SeparateRun:
@@ -78,13 +76,12 @@ def read_place(context: CheckContext) -> CheckoutPlace:
     if answers is None:
         # One check says why; the others need not repeat it.
         raise UndeterminedError("git does not read this checkout: see checkout/owner")
-    top, git_dir, common, shallow = answers
+    top, git_dir, common = answers
     return CheckoutPlace(
         top=Path(top),
         git_dir=Path(git_dir),
         # Relative to the working directory, unlike the others.
         common_dir=context.cwd / common,
-        is_shallow=shallow == "true",
     )
 
 
@@ -100,24 +97,9 @@ def read_git_directory(context: CheckContext) -> SeparateRun:
 
 
 def _answers(ran: SeparateRun) -> list[str] | None:
-    """The lines that `git rev-parse` prints, one for each question; None if it does not answer all.
-
-    An option that it does not know, as before git 2.15, it prints as it stands, and ends with 0.
-    """
+    """The lines that `git rev-parse` prints, one for each question; None if it does not answer all."""
     lines = ran.stdout.splitlines()
-    is_whole = len(lines) == len(_QUESTIONS) and set(_QUESTIONS).isdisjoint(lines)
-    return lines if ran.exit_code == 0 and is_whole else None
-
-
-def read_git_config(context: CheckContext) -> Mapping[str, str]:
-    """The configuration that holds in the checkout, with names in lower case; of several, the last.
-
-    For CheckContext.shared. Raises UndeterminedError.
-    """
-    context.shared(read_place)
-    entries = output_of(context, "config", "--list", "-z").split("\0")
-    pairs = [entry.partition("\n") for entry in entries]
-    return {name.lower(): value for name, _, value in pairs}
+    return lines if ran.exit_code == 0 and len(lines) == len(_QUESTIONS) else None
 
 
 def _first_line(text: str) -> str:
@@ -133,37 +115,6 @@ GIT_MISSING: Final = Rule(
     "version from tags fail, or compute another one.",
     remedy="Install git in the image of the job.",
 )
-GIT_OLD: Final = Rule(
-    id="doctor/git-old",
-    severity=Severity.WARNING,
-    meaning="This git is older than 2.13 (2017). It cannot leave tags out of `git describe`, by which "
-    "ci-doctor computes versions.",
-    remedy="Install a newer git in the image of the job.",
-)
-# `git describe --exclude` (git's RelNotes/2.13.0.txt).
-_LEAST = (2, 13)
-
-
-@check("checkout/git", title="git itself", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
-def git_program(context: CheckContext) -> Findings:
-    try:
-        text = run_git(context, "--version").stdout.strip()
-    except FileNotFoundError:
-        yield problem(GIT_MISSING, "there is no git on PATH")
-        return "there is no git on PATH"
-    return (yield from old_git(text))
-
-
-def old_git(text: str) -> Findings:
-    """What `git version 2.39.5` means. Raises UndeterminedError if there is no number."""
-    number = re.search(r"(\d+)\.(\d+)", text)
-    if number is None:
-        raise UndeterminedError(f"git --version prints {text!r}")
-    if tuple(map(int, number.groups())) < _LEAST:
-        yield problem(GIT_OLD, f"{text} is older than 2.13")
-    return text
-
-
 OTHER_OWNER: Final = Rule(
     id="doctor/other-owner",
     severity=Severity.ERROR,
@@ -190,6 +141,9 @@ _TRUST = "git config --global --add safe.directory "
     cost=Cost.PROGRAM,
 )
 def owner(context: CheckContext) -> Findings:
+    if shutil.which("git", path=context.environ.get("PATH")) is None:
+        yield problem(GIT_MISSING, "there is no git on PATH")
+        return "there is no git on PATH"
     ran = context.shared(read_git_directory)
     answers = _answers(ran)
     if answers is not None:
@@ -275,85 +229,13 @@ def _missing_mirrors(objects: Path) -> list[str]:
     return [path for path in paths if not (objects / path).is_dir()]
 
 
-class ProjectVersion(Struct, frozen=True, kw_only=True):
-    """How the version of the project is computed, as a sentence.
-
-    `described` is None if it does not come from git, or if the environment pins it. `findings` are
-    those of setup-env.
-    """
-
-    reason: str
-    described: Described | None = None
-    findings: tuple[Finding, ...] = ()
-
-
-def read_project_version(context: CheckContext) -> ProjectVersion | None:
-    """The version of the project in the working directory, without a build; None without a project.
-
-    For CheckContext.shared. Raises UndeterminedError if it cannot be computed, UsageError for
-    packaging files that cannot be parsed.
-    """
-    from ci_doctor.environment.detection import has_project, read_project
-
-    directory = context.cwd
-    if not has_project(directory):
-        directory = context.shared(read_place).top
-        if not has_project(directory):
-            return None
-    project = read_project(directory)
-    if project.source is None:
-        return ProjectVersion(reason=f"the version of {project.label} does not come from git")
-    variable = project.deciding_variable(context.environ)
-    if variable is not None:
-        return ProjectVersion(reason=f"{variable} pins the version of {project.label}")
-    # Late: they load the tools of version control, which most checkouts do not need.
-    from ci_doctor.environment.pins import judge
-    from ci_doctor.environment.versions import describe_locally
-
-    if shutil.which("git", path=context.environ.get("PATH")) is None:
-        raise UndeterminedError("there is no git on PATH")
-    try:
-        described = describe_locally(project)
-    except NotComputable as error:
-        raise UndeterminedError(error.finding.summary) from error
-    return ProjectVersion(
-        reason=f"{project.tool} computes {described.version} for {project.label}",
-        described=described,
-        findings=judge(project, described, allow_fallback=True),
-    )
-
-
 SHALLOW_CLONE: Final = Rule(
     id="doctor/shallow-clone",
-    severity=Severity.NOTE,
-    meaning="The clone has only the newest commits. A version that is computed from tags is wrong "
-    "if the history ends before the nearest tag.",
+    severity=Severity.WARNING,
+    meaning="The clone has only the newest commits, and its history ends before the nearest version "
+    "tag. A version that is computed from tags is wrong.",
     remedy="git fetch --unshallow --tags",
 )
-
-
-@check(
-    "checkout/history",
-    title="history of the clone",
-    need=Need.GIT_CHECKOUT,
-    cost=Cost.PROGRAM,
-)
-def history(context: CheckContext) -> Findings:
-    place = context.shared(read_place)
-    if not place.is_shallow:
-        return "the clone has its whole history"
-    version = context.shared(read_project_version)
-    severity = Severity.NOTE
-    words = f"{place.top} is a shallow clone"
-    if version is not None and version.described is not None and version.described.shallow:
-        severity = Severity.WARNING
-        words += f" whose history does not reach a version tag: {version.reason}"
-    yield problem(
-        SHALLOW_CLONE, words, severity=severity, remedy=ShellCommand("git fetch --unshallow --tags")
-    )
-    return words
-
-
 VERSION_TAG: Final = Rule(
     id="doctor/version-tag",
     severity=Severity.WARNING,
@@ -372,10 +254,34 @@ _ABOUT_TAGS = frozenset({of_versions.UNPARSABLE_TAG.id, of_versions.SUSPICIOUS_T
     cost=Cost.PROGRAM,
 )
 def version_tags(context: CheckContext) -> Findings:
-    version = context.shared(read_project_version)
-    if version is None:
+    """How the version of the project in the working directory is computed, without a build.
+
+    Raises UsageError for packaging files that cannot be parsed.
+    """
+    project = _project_here(context)
+    if project is None:
         return "no Python project here"
-    for finding in version.findings:
+    if project.source is None:
+        return f"the version of {project.label} does not come from git"
+    variable = project.deciding_variable(context.environ)
+    if variable is not None:
+        return f"{variable} pins the version of {project.label}"
+    # Late: they load the tools of version control, which most checkouts do not need.
+    from ci_doctor.environment.pins import judge
+    from ci_doctor.environment.versions import describe_locally
+
+    try:
+        described = describe_locally(project)
+    except NotComputable as error:
+        raise UndeterminedError(error.finding.summary) from error
+    reason = f"{project.tool} computes {described.version} for {project.label}"
+    if described.shallow:
+        yield problem(
+            SHALLOW_CLONE,
+            f"{project.directory} is a shallow clone whose history does not reach a version tag: {reason}",
+            remedy=ShellCommand("git fetch --unshallow --tags"),
+        )
+    for finding in judge(project, described, allow_fallback=True):
         # A tag that no build picks is a note of setup-env's.
         if finding.rule in _ABOUT_TAGS and finding.severity is Severity.WARNING:
             yield problem(
@@ -385,121 +291,163 @@ def version_tags(context: CheckContext) -> Findings:
                 remedy=ShellCommand(EVALUATION),
                 fault=Fault.REPOSITORY,
             )
-    return version.reason
+    return reason
 
 
-PARTIAL_CHECKOUT: Final = Rule(
-    id="doctor/partial-checkout",
-    severity=Severity.NOTE,
-    meaning="Not everything of the commit is on this machine: a sparse checkout leaves files out, and "
-    "a partial clone fetches objects when somebody asks for them, which needs the network.",
-    remedy="`git sparse-checkout disable`, or a clone without `--filter`.",
-)
-# git-config(1), Boolean values; an empty value is none that git writes here.
-TRUE = frozenset({"true", "yes", "on", "1"})
-_FALSE = frozenset({"false", "no", "off", "0"})
+def _project_here(context: CheckContext) -> Project | None:
+    """The project of the working directory, or of the checkout around it."""
+    from ci_doctor.environment.detection import has_project, read_project
+
+    if has_project(context.cwd):
+        return read_project(context.cwd)
+    top = context.shared(read_place).top
+    return read_project(top) if has_project(top) else None
 
 
-@check(
-    "checkout/partial",
-    title="sparse checkout, partial clone",
-    need=Need.GIT_CHECKOUT,
-    cost=Cost.PROGRAM,
-)
-def partial_clone(context: CheckContext) -> Findings:
-    config = context.shared(read_git_config)
-    said = []
-    if config.get("core.sparsecheckout", "").lower() in TRUE:
-        said.append("a sparse checkout: some files of the commit are left out")
-        yield problem(
-            PARTIAL_CHECKOUT, said[-1], remedy=ShellCommand("git sparse-checkout disable")
-        )
-    if any(
-        name.startswith("remote.") and name.endswith(".promisor") and value.lower() in TRUE
-        for name, value in config.items()
-    ):
-        said.append("a partial clone: objects that are missing are fetched when they are needed")
-        yield problem(
-            PARTIAL_CHECKOUT,
-            said[-1],
-            remedy="clone it without `--filter`. `git fetch --refetch --no-filter` fetches what is missing now, "
-            "and the clone stays a partial one",
-        )
-    return "; ".join(said) or "neither sparse nor partial"
+# Files and submodules that are not as committed, and locks.
 
+_SHOWN = 10
 
-FILE_MODE: Final = Rule(
-    id="doctor/file-mode",
-    severity=Severity.NOTE,
-    meaning="core.fileMode is off, so git neither sets nor sees that a script is executable.",
-    remedy="git config core.fileMode true",
-)
-
-
-@check("checkout/file-mode", title="executable files", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
-def file_mode(context: CheckContext) -> Findings:
-    value = context.shared(read_git_config).get("core.filemode", "true")
-    summary = f"core.fileMode is {value}"
-    if value.lower() in _FALSE:
-        yield problem(FILE_MODE, summary, remedy=ShellCommand("git config core.fileMode true"))
-    return summary
-
-
-GIT_ELSEWHERE: Final = Rule(
-    id="doctor/git-elsewhere",
+SUBMODULES: Final = Rule(
+    id="doctor/submodules",
     severity=Severity.WARNING,
-    meaning="A variable such as GIT_DIR or GIT_INDEX_FILE leads git to another repository, or to "
-    "other parts of it, than the checkout in the working directory. A hook of git sets them for what "
-    "it starts.",
-    remedy="Unset them: `unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE`.",
+    meaning="Submodules are not checked out, or not at the commit that the checkout names.",
+    remedy="git submodule update --init --recursive",
 )
-# What each of the others replaces, below the directory that git uses.
-_PARTS = {"GIT_INDEX_FILE": "index", "GIT_OBJECT_DIRECTORY": "objects"}
-_ALWAYS_ELSEWHERE = ("GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE")
+# The first character of a line (git-submodule(1), status).
+_ABSENT = "not checked out"
+_STATES = {"-": _ABSENT, "+": "at another commit", "U": "in a merge conflict"}
 
 
-@check(
-    "checkout/variables",
-    title="variables that lead git elsewhere",
-    need=Need.GIT_CHECKOUT,
-    cost=Cost.PROGRAM,
-)
-def variables(context: CheckContext) -> Findings:
-    environ = context.environ
-    named = sorted(name for name in environ if name in ELSEWHERE and environ[name])
-    if not named:
-        return "no variable leads git elsewhere"
-    place = context.shared(read_place)
-    ran = context.run(
-        ["git", "rev-parse", "--show-toplevel", "--absolute-git-dir"],
-        environ={**environ, "LC_ALL": "C"},
-    )
-    lines = ran.stdout.splitlines()
-    is_known = ran.exit_code == 0 and len(lines) == 2
-    if is_known and _is_same(lines[0], place.top) and _is_same(lines[1], place.git_dir):
-        parts = [name for name in named if _is_other_part(context, name, place.git_dir)]
-        if not parts:
-            return f"{', '.join(named)}: git works in this checkout"
-        where = f"{' and '.join(parts)} replaces a part of {place.git_dir}"
-    elif is_known:
-        where = f"git works in {lines[1]} and not in {place.git_dir}"
-    else:
-        where = f"git fails with them ({ran.last_words})"
-    summary = f"{' and '.join(named)} is set: {where}"
+@check("checkout/submodules", title="submodules", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
+def submodules(context: CheckContext) -> Findings:
+    top = context.shared(read_place).top
+    if not (top / ".gitmodules").exists():
+        return "no submodules"
+    lines = output_of(context, "-C", str(top), "submodule", "status").splitlines()
+    bad = []
+    for line in lines:
+        state = _STATES.get(line[:1])
+        if state is not None:
+            # The path, and after it what describes the commit, if that is known.
+            rest = line[1:].split(" ", 1)[1]
+            bad.append(f"{rest.rpartition(' (')[0] or rest} is {state}")
+    if not bad:
+        return f"submodules at their commits: {len(lines)}"
+    more = f", and {len(bad) - 1} more submodules" if len(bad) > 1 else ""
+    # The checkout of Buildkite's agent obeys it.
+    is_wanted = context.environ.get("BUILDKITE_GIT_SUBMODULES", "") != "false"
+    is_absent_alone = all(words.endswith(_ABSENT) for words in bad)
     yield problem(
-        GIT_ELSEWHERE,
-        summary,
-        evidence=(Evidence(excerpt="\n".join(f"{name}={environ[name]}" for name in named)),),
-        remedy=ShellCommand(f"unset {' '.join(named)}"),
+        SUBMODULES,
+        f"the submodule {bad[0]}{more}",
+        evidence=(Evidence(excerpt="\n".join(bad[:_SHOWN])),),
+        remedy=ShellCommand("git submodule update --init --recursive"),
+        severity=Severity.WARNING if is_wanted or not is_absent_alone else Severity.NOTE,
     )
+    return f"{len(bad)} of {len(lines)} not as committed"
+
+
+LFS_POINTERS: Final = Rule(
+    id="doctor/lfs-pointers",
+    severity=Severity.WARNING,
+    meaning="Files that Git LFS keeps are pointers here: some lines of text in place of their content.",
+    remedy="git lfs install --local && git lfs pull",
+)
+# How a pointer begins, and the bytes that it has at most (git-lfs, docs/spec.md).
+_BEGINS = b"version https://git-lfs.github.com/spec/"
+_LONGEST = 1024
+
+
+@check("checkout/lfs", title="files of Git LFS", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
+def lfs(context: CheckContext) -> Findings:
+    top = context.shared(read_place).top
+    # By the attribute, so that no other file is looked at.
+    listed = output_of(context, "-C", str(top), "ls-files", "-z", "--", ":(attr:filter=lfs)")
+    names = [name for name in listed.split("\0") if name]
+    if not names:
+        return "no file of Git LFS"
+    pointers = [name for name in names if _is_pointer(top / name)]
+    summary = f"{len(pointers)} of {len(names)} files of Git LFS are pointers"
+    # Whoever sets it asks git for pointers (git-lfs-smudge(1)).
+    is_wanted = context.environ.get("GIT_LFS_SKIP_SMUDGE", "") in {"", "0", "false"}
+    if pointers:
+        yield problem(
+            LFS_POINTERS,
+            f"{summary}, such as {pointers[0]}",
+            evidence=(Evidence(excerpt="\n".join(pointers[:_SHOWN])),),
+            remedy=ShellCommand("git lfs install --local && git lfs pull"),
+            severity=Severity.WARNING if is_wanted else Severity.NOTE,
+        )
     return summary
 
 
-def _is_same(first: str, second: Path) -> bool:
-    return os.path.realpath(first) == os.path.realpath(second)
+def _is_pointer(path: Path) -> bool:
+    with contextlib.suppress(OSError):  # not checked out, or gone
+        if path.stat().st_size <= _LONGEST:
+            return path.read_bytes().startswith(_BEGINS)
+    return False
 
 
-def _is_other_part(context: CheckContext, name: str, git_dir: Path) -> bool:
-    if name not in _PARTS:
-        return name in _ALWAYS_ELSEWHERE
-    return not _is_same(str(context.cwd / context.environ[name]), git_dir / _PARTS[name])
+STALE_GIT_LOCK: Final = Rule(
+    id="doctor/stale-git-lock",
+    severity=Severity.WARNING,
+    meaning="A killed git has left its lock, so git refuses each command that would take it again.",
+    remedy="Remove the file, if no git runs in this checkout.",
+)
+# No locks that stop a command lie there, and there are thousands of files. Other work trees have
+# jobs of their own.
+_SKIPPED = frozenset({"objects", "lfs", "hooks", "logs", "worktrees", "rr-cache"})
+# Our own git commands take locks for an instant, too.
+_LEAST_AGE_S = 60.0
+
+
+@check(
+    "checkout/locks",
+    title="locks that a killed git has left",
+    need=Need.GIT_CHECKOUT,
+    cost=Cost.PROGRAM,
+)
+def locks(context: CheckContext) -> Findings:
+    place = context.shared(read_place)
+    old = _old_locks(place)
+    if not old:
+        return "no lock of git"
+    stale = sorted(set(old) - in_use(old))
+    if not stale or _is_git_at_work(context, place.top):
+        return f"git is at work: {', '.join(old)}"
+    summary = f"no git runs, and {', '.join(stale)} is there"
+    yield problem(STALE_GIT_LOCK, summary, remedy=ShellCommand(shlex.join(["rm", *stale])))
+    return summary
+
+
+def _old_locks(place: CheckoutPlace) -> list[str]:
+    """The locks of the work tree, of references at any depth, and of submodules."""
+    now = clock.epoch()
+    old: dict[str, None] = {}
+    for top in dict.fromkeys((place.git_dir, place.common_dir)):
+        for folder, folders, files in os.walk(top):
+            folders[:] = [name for name in folders if name not in _SKIPPED]
+            # What git makes next to the file that it is going to replace (lockfile.h).
+            for name in files:
+                path = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    if name.endswith(".lock") and now - path.stat().st_mtime >= _LEAST_AGE_S:
+                        old[str(path.resolve())] = None
+    return list(old)
+
+
+def _is_git_at_work(context: CheckContext, top: Path) -> bool:
+    """Whether a git that is none of ours works in the checkout, or where we may not look."""
+    for process in context.shared(read_processes).values():
+        # Other checks run git at this moment.
+        if process.kin.name != "git" or process.kin.parent == os.getpid():
+            continue
+        try:
+            if (context.proc / str(process.pid) / "cwd").readlink().is_relative_to(top):
+                return True
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+    return False

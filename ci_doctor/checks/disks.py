@@ -23,8 +23,6 @@ from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import unescaped
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
-# Reads the directories that a job writes to, and the disk below each; nothing is written.
-
 # Well below the deadline of a check, so that one dead disk leaves the others known.
 _LIMIT_S = 1.0
 # Their room is memory, and small by intention.
@@ -636,49 +634,3 @@ def noexec(context: CheckContext) -> Findings:
     if refused:
         summary = f"no library can be loaded from {refused} of the caches and temporary directories"
     return CheckResult(summary=summary, unknown=disks.unknown())
-
-
-CACHE_ON_NETWORK: Final = Rule(
-    id="doctor/cache-on-network-disk",
-    severity=Severity.NOTE,
-    meaning="A cache of compiled kernels, or the temporary directory, lies on a network file system. "
-    "Locks and renames behave differently there, and several jobs at once damage such caches.",
-    remedy="Put these caches on a local disk by their variables.",
-)
-# Several processes write to these at once, and rely on locks and renames.
-_DELICATE = frozenset(
-    {DirectoryRole.TEMPORARY, DirectoryRole.OTHER_TEMPORARY, DirectoryRole.JIT_CACHE}
-)
-
-
-@check("machine/network-disks", title="caches on network file systems")
-def network_disks(context: CheckContext) -> Findings:
-    return (yield from networks_below(context.shared(read_disks)))
-
-
-def networks_below(disks: Disks) -> Findings:
-    """What to say of the kinds of `disks`. Raises UndeterminedError if no kind is known."""
-    # What is mounted is known even if it does not answer.
-    mounts = {each.mount.point: each.mount for each in disks.unanswered if each.mount is not None}
-    for group in disks.by_device():
-        mount = group[0].mount
-        if mount is None:
-            continue
-        mounts[mount.point] = mount
-        delicate = [each for each in group if each.directory.role in _DELICATE]
-        if mount.is_network and delicate:
-            verb = "lies" if len(delicate) == 1 else "lie"
-            yield problem(
-                CACHE_ON_NETWORK,
-                f"{names_of(delicate)} {verb} on a network file system: {group[0].disk_name}",
-            )
-    if not mounts:
-        raise UndeterminedError("/proc/self/mountinfo does not say what is mounted")
-    places = [f"{each.point} ({each.kind})" for each in mounts.values() if each.is_network]
-    summary = "no directory of the job lies on a network file system"
-    if places:
-        summary = f"on a network: {', '.join(places)}"
-    return CheckResult(
-        summary=summary,
-        figures={str(point): mount.kind for point, mount in mounts.items()},
-    )

@@ -481,64 +481,6 @@ def _size(path: Path) -> str:
     return size(total)
 
 
-UNFINISHED_DOWNLOADS: Final = Rule(
-    id="doctor/unfinished-downloads",
-    severity=Severity.NOTE,
-    meaning="The cache of Hugging Face holds parts of files whose download was cut off. No process "
-    "writes them any more. A later download begins anew or goes on with them.",
-    remedy="Remove them if the disk is short.",
-)
-# A download writes all the time; one that waits for its server longer than this has been given up.
-_GIVEN_UP_S = 3600.0
-
-
-@check("leftovers/downloads", title="downloads of models that were cut off")
-def downloads(context: CheckContext) -> Findings:
-    cache = hub_cache(context.environ)
-    if not cache.is_dir():
-        return f"there is no {cache}"
-    now = clock.epoch()
-    sizes: dict[Path, int] = {}
-    for path in cache.glob("*/blobs/*.incomplete"):
-        with contextlib.suppress(FileNotFoundError):
-            status = path.stat()
-            if now - status.st_mtime >= _GIVEN_UP_S:
-                sizes[path] = status.st_blocks * 512  # stat(2)
-    if not sizes:
-        return f"no unfinished download in {cache}"
-    total = sum(sizes.values())
-    summary = f"{amount(len(sizes), 'unfinished download')} in {cache}, {size(total)}"
-    largest = sorted(sizes, key=lambda path: -sizes[path])[:_FILES_SHOWN]
-    yield problem(
-        UNFINISHED_DOWNLOADS,
-        summary,
-        evidence=(Evidence(excerpt="\n".join(f"{each}, {size(sizes[each])}" for each in largest)),),
-        remedy=ShellCommand(
-            shlex.join(["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"])
-        ),
-    )
-    return CheckResult(summary=summary, figures={"bytes": total})
-
-
-def hub_cache(environ: Mapping[str, str]) -> Path:
-    """Where huggingface_hub keeps models (its constants.py): HF_HUB_CACHE, else below HF_HOME."""
-    named = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
-    if named:
-        return expanded(named)
-    home = environ.get("HF_HOME")
-    return expanded(home) / "hub" if home else user_cache(environ) / "huggingface" / "hub"
-
-
-def user_cache(environ: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME`, else `.cache` in the home directory."""
-    return expanded(environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '~')}/.cache")
-
-
-def expanded(path: str) -> Path:
-    """`path`, its `~` replaced if this user has a home directory; pathlib would raise without one."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111
-
-
 STALE_BUILD_LOCK: Final = Rule(
     id="doctor/stale-build-lock",
     severity=Severity.WARNING,
@@ -551,7 +493,9 @@ STALE_BUILD_LOCK: Final = Rule(
 @check("leftovers/build-locks", title="locks of killed builds of torch's extensions")
 def build_locks(context: CheckContext) -> Findings:
     named = context.environ.get("TORCH_EXTENSIONS_DIR")
-    extensions = Path(named) if named else user_cache(context.environ) / "torch_extensions"
+    cache = context.environ.get("XDG_CACHE_HOME") or f"{context.environ.get('HOME', '~')}/.cache"
+    # pathlib's expansion would raise for a user without a home directory.
+    extensions = Path(named or os.path.expanduser(f"{cache}/torch_extensions"))  # noqa: PTH111
     # Resolved, as /proc shows the paths of open files.
     folder = (context.cwd / extensions).resolve()
     # FOLDER/py311_cu130/NAME/lock, and FOLDER/NAME/lock if TORCH_EXTENSIONS_DIR is set

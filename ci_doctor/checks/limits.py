@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what this job may use: memory, CPUs, processes; of the machine, its cgroups, and by ulimit."""
+"""Reads what this job may use: memory, CPUs, processes; of the machine, its cgroups, and by ulimit; and the clock."""
 
 import contextlib
 import os
+import re
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ci_doctor.checks.check import (
     CheckResult,
+    Cost,
     Findings,
+    Need,
     Problem,
     UndeterminedError,
     check,
@@ -26,12 +30,13 @@ from ci_doctor.machine.cgroups import (
 from ci_doctor.machine.host import (
     ResourceLimit,
     content_of,
+    kernel_parameter_file,
     number_of,
     numbers_of,
     resource_limits,
 )
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
-from ci_doctor.render.formatting import number, percent, size
+from ci_doctor.render.formatting import duration, number, size
 from ci_doctor.system.processes.kernel_words import limit_of
 
 _MIB = 2**20
@@ -91,13 +96,6 @@ CGROUP_MEMORY_THROTTLED: Final = Rule(
     "and nothing dies.",
     remedy="Raise `memory.high` of the cgroup, or end what runs in it already.",
 )
-EARLIER_OOM_KILLS: Final = Rule(
-    id="doctor/earlier-oom-kills",
-    severity=Severity.NOTE,
-    meaning="The kernel has killed processes of this cgroup for lack of memory before.",
-    remedy="Raise the memory limit of the step or container if a process ended by SIGKILL without "
-    "a message.",
-)
 # At this share of `memory.high` the kernel has begun to slow allocations down, or is about to.
 _AT_HIGH = 0.98
 
@@ -117,26 +115,13 @@ def cgroup_memory(context: CheckContext) -> Findings:
                     Evidence(file=str(level.directory / "memory.high"), excerpt=str(level.high)),
                 ),
             )
-    # Of our own cgroup alone: the counters above it count for other jobs, too.
-    kills = levels[0].kills if levels else 0
-    if kills:
-        count = "1 process" if kills == 1 else f"{kills} processes"
-        yield problem(
-            EARLIER_OOM_KILLS,
-            f"the kernel has killed {count} of this cgroup for lack of memory",
-            evidence=(Evidence(file=str(levels[0].directory), excerpt=f"oom_kill {kills}"),),
-        )
     limited = [(level.left, level) for level in levels if level.left is not None]
     if not limited:
-        return CheckResult(
-            summary="no cgroup limits the memory of this job", figures={"kills": kills}
-        )
+        return "no cgroup limits the memory of this job"
     left, nearest = min(limited, key=lambda pair: pair[0])
     limit = nearest.limit or 0
     summary = f"{size(left)} are left of the {size(limit)} of its cgroup"
-    figures = {"kills": kills, "limit": limit, "left": left}
-    if nearest.swap is not None:
-        figures["swap_limit"] = nearest.swap
+    figures = {"limit": limit, "left": left}
     severity = memory_severity(left, context.workload)
     if severity is not None:
         yield problem(
@@ -178,13 +163,10 @@ def cpus(context: CheckContext) -> Findings:
         unknown = str(error)
     if quota is not None:
         summary += f", for {number(quota.cpus)} CPUs of time"
-        figures |= {"quota": quota.cpus, "throttled": quota.throttled, "periods": quota.periods}
+        figures["quota"] = quota.cpus
         # Libraries would start far more threads than the quota runs.
         if visible >= _FAR_BELOW * quota.cpus and not context.environ.get("OMP_NUM_THREADS"):
             words = f"programs see {visible} CPUs, and the cgroup runs {number(quota.cpus)} of them at a time"
-            if quota.throttled and quota.periods:
-                share = percent(quota.throttled / quota.periods)
-                words += f"; it has been stopped in {share} of its periods"
             yield problem(
                 CPU_QUOTA_BELOW_COUNT,
                 words,
@@ -306,8 +288,6 @@ ULIMIT_LOW: Final = Rule(
 )
 # A connection is a file. What vLLM itself raises the soft limit to, and what must be there at least.
 _FILES_FOR_SERVING, _FILES, _LEAST_FILES = 65535, 4096, 1024
-# glibc gives each thread a stack of this limit (pthread_create(3)).
-_STACK = 2 * _MIB
 _BY_THE_CONTAINER = (
     "Start the container with `--ulimit {0}`, or set it in /etc/security/limits.conf."
 )
@@ -340,13 +320,6 @@ def low_limits(limits: Mapping[str, ResourceLimit], context: CheckContext) -> It
         else:
             words += f"; the hard limit is {files.hard}"
             yield problem(ULIMIT_LOW, words, remedy=_BY_THE_CONTAINER.format("nofile=65535"))
-    stack = limits["stack"]
-    if not stack.is_unlimited and stack.soft < _STACK:
-        yield problem(
-            ULIMIT_LOW,
-            f"the stack of each thread is {size(stack.soft)} (ulimit -s): native code overflows it",
-            remedy=ShellCommand("ulimit -s 8192"),
-        )
     # CUDA maps the memory of all GPUs and of the host into one address space.
     space = limits["as"]
     total = numbers_of(context.proc / "meminfo").get("MemTotal", 0) * 1024
@@ -356,19 +329,7 @@ def low_limits(limits: Mapping[str, ResourceLimit], context: CheckContext) -> It
             f"the address space is limited to {size(space.soft)} (ulimit -v): CUDA reserves far more",
             remedy=ShellCommand("ulimit -v unlimited"),
         )
-    data, largest, locked = limits["data"], limits["fsize"], limits["memlock"]
-    if not data.is_unlimited:
-        yield problem(
-            ULIMIT_LOW,
-            f"each process may have {size(data.soft)} of data (ulimit -d), whatever is free",
-            remedy=ShellCommand("ulimit -d unlimited"),
-        )
-    if not largest.is_unlimited:
-        yield problem(
-            ULIMIT_LOW,
-            f"a file may have {size(largest.soft)} (ulimit -f): a larger write ends the program",
-            remedy=ShellCommand("ulimit -f unlimited"),
-        )
+    locked = limits["memlock"]
     # RDMA registers memory, which locks it. CUDA's pinned memory does not count here.
     if not locked.is_unlimited and (context.dev / "infiniband").exists():
         yield problem(
@@ -377,3 +338,104 @@ def low_limits(limits: Mapping[str, ResourceLimit], context: CheckContext) -> It
             remedy=_BY_THE_CONTAINER.format("memlock=-1"),
             severity=Severity.WARNING if context.workload in SERVING else Severity.NOTE,
         )
+
+
+CLOCK_BEHIND: Final = Rule(
+    id="doctor/clock-behind",
+    severity=Severity.ERROR,
+    meaning="The clock is earlier than the commit that is checked out: it is wrong here, or was wrong "
+    "where the commit was made. Certificates may not be valid yet.",
+    remedy="Set the clock: `timedatectl set-ntp true`, on the host if this is a container.",
+)
+# The clock of the machine that made the commit may be a little fast.
+_TOLERATED_S = 300.0
+_WRONG_S = 3600.0
+# linux/timex.h
+_STA_UNSYNC = 0x0040
+_COMMITTER = re.compile(r"^committer .* (\d+) [+-]\d{4}$", re.MULTILINE)
+
+
+@check(
+    "machine/clock",
+    title="the clock, against the date of the commit",
+    need=Need.GIT_CHECKOUT,
+    cost=Cost.PROGRAM,
+)
+def clock(context: CheckContext) -> Findings:
+    # Reading one object starts no hook and no program, so another owner's checkout is safe to read.
+    ran = context.run(["git", "-c", "safe.directory=*", "cat-file", "commit", "HEAD"])
+    match = _COMMITTER.search(ran.stdout)
+    if match is None:
+        raise UndeterminedError("git does not say the date of the commit")
+    unknown, is_kept = None, False
+    try:
+        is_kept = is_clock_kept()
+    except UndeterminedError as error:
+        unknown = str(error)
+    yield from wrong_clock(float(match[1]) - time.time(), is_kept=is_kept)
+    keeper = (
+        "a program keeps the clock right" if is_kept else "no program is known to keep it right"
+    )
+    return CheckResult(summary=f"the clock was compared with the commit; {keeper}", unknown=unknown)
+
+
+def wrong_clock(behind_s: float, *, is_kept: bool) -> Iterator[Problem]:
+    """What it means that the commit was made `behind_s` after the time that the clock shows.
+
+    With a keeper, the date is wrong rather than the clock: git takes any date for a commit.
+    """
+    if behind_s > _TOLERATED_S:
+        summary = f"the clock is {duration(behind_s)} behind the commit that is checked out"
+        if is_kept:
+            summary += ", and a program keeps the clock right"
+        is_wrong = behind_s > _WRONG_S and not is_kept
+        yield problem(
+            CLOCK_BEHIND, summary, severity=Severity.ERROR if is_wrong else Severity.WARNING
+        )
+
+
+def is_clock_kept() -> bool:
+    """Whether a program tells the kernel that it keeps the clock right.
+
+    adjtimex(2), which changes nothing this way. Raises UndeterminedError if there is no answer.
+    """
+    import ctypes
+    import struct
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Of struct timex: modes, offset, freq, maxerror, esterror, status. The kernel fills 208 bytes on
+    # 64 bits; there is room for more. Zeros: `modes` 0 reads only.
+    buffer = ctypes.create_string_buffer(512)
+    if not hasattr(libc, "adjtimex") or libc.adjtimex(buffer) < 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise UndeterminedError(
+            f"the kernel does not say whether its clock is synchronised: {reason}"
+        )
+    status: int = struct.unpack_from("@Illlli", buffer.raw)[-1]
+    return not status & _STA_UNSYNC
+
+
+STRICT_OVERCOMMIT: Final = Rule(
+    id="doctor/strict-overcommit",
+    severity=Severity.WARNING,
+    meaning="The kernel counts reserved memory as used (vm.overcommit_memory is 2). CUDA and torch "
+    "reserve far more than they use, and fail with memory free.",
+    remedy="sysctl vm.overcommit_memory=0",
+)
+
+
+@check("machine/overcommit", title="whether the kernel lets programs reserve memory")
+def overcommit(context: CheckContext) -> Findings:
+    value = number_of(kernel_parameter_file("vm.overcommit_memory", context.root))
+    if value is None:
+        raise UndeterminedError("vm.overcommit_memory cannot be read")
+    summary = f"vm.overcommit_memory is {value}"
+    if value == 2:
+        memory = numbers_of(context.proc / "meminfo")
+        if "CommitLimit" in memory and "Committed_AS" in memory:
+            left = max(0, memory["CommitLimit"] - memory["Committed_AS"]) * 1024
+            summary += f", and {size(left)} more may be reserved"
+        yield problem(
+            STRICT_OVERCOMMIT, summary, remedy=ShellCommand("sysctl vm.overcommit_memory=0")
+        )
+    return summary

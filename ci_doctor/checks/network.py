@@ -2,7 +2,6 @@
 """Acts on sockets of our own; reads names, proxies and the ports of services. No other host is asked."""
 
 import ipaddress
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -21,14 +20,13 @@ from ci_doctor.checks.settings import ALL, DoctorSettings
 from ci_doctor.model.finding import Rule, Severity, ShellCommand
 from ci_doctor.services.ports import is_local
 from ci_doctor.services.ready import parse_ready
-from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 
 
 def checks(settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
     """The checks of the network, with one for each host that the repository names."""
     hosts = [host_check(host) for host in dict.fromkeys(settings.hosts)]
-    return (loopback, localhost, hostname, loopback_proxy, nameservers, *hosts, ports, ipv6)
+    return (loopback, localhost, hostname, loopback_proxy, *hosts, ports)
 
 
 LOOPBACK_DOWN: Final = Rule(
@@ -244,30 +242,6 @@ def httpx_refusal(environ: Mapping[str, str]) -> str | None:
     return None
 
 
-NO_NAMESERVER: Final = Rule(
-    id="doctor/no-nameserver",
-    severity=Severity.NOTE,
-    meaning="/etc/resolv.conf names no nameserver, so names of other machines are not resolved. A job "
-    "that downloads nothing does not need one.",
-    remedy="Start the container with `--dns`, or mount a /etc/resolv.conf.",
-)
-
-
-@check("network/nameservers", title="nameservers in /etc/resolv.conf")
-def nameservers(context: CheckContext) -> Findings:
-    try:
-        text = (context.root / "etc" / "resolv.conf").read_text(errors="replace")
-    except FileNotFoundError:
-        yield problem(NO_NAMESERVER, "there is no /etc/resolv.conf")
-        return "there is no /etc/resolv.conf"
-    lines = [line.split() for line in text.splitlines()]
-    servers = [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
-    if servers:
-        return f"/etc/resolv.conf names {', '.join(servers)}"
-    yield problem(NO_NAMESERVER, "/etc/resolv.conf names no nameserver")
-    return "/etc/resolv.conf names no nameserver"
-
-
 HOST_UNRESOLVED: Final = Rule(
     id="doctor/host-unresolved",
     severity=Severity.ERROR,
@@ -357,38 +331,3 @@ def fixed_ports(context: CheckContext) -> Iterator[tuple[str, int]]:
             continue
         if probe.is_network and is_local(probe.host):
             yield name, probe.port
-
-
-IPV6_OFF: Final = Rule(
-    id="doctor/ipv6-off",
-    severity=Severity.WARNING,
-    meaning="A configured service is to listen on an IPv6 address, and this machine has no IPv6.",
-    remedy="Let the service listen on 0.0.0.0 or 127.0.0.1.",
-)
-# `--host ::`, `--host=::1`, `[::]:8000`: the addresses that mean every one, or this machine.
-_SIX = re.compile(r"(?<![\w:.])(?:\[::1?\]|::1?)(?![\w:.])|\[::1?\]:")
-
-
-@check("network/ipv6", title="IPv6 for services that ask for it", need=Need.SERVICES)
-def ipv6(context: CheckContext) -> Findings:
-    switch = context.proc / "sys" / "net" / "ipv6" / "conf" / "lo" / "disable_ipv6"
-    if not (context.proc / "net" / "if_inet6").exists():
-        reason = "the kernel has no IPv6"
-    elif switch.exists() and switch.read_text().strip() == "1":
-        reason = "IPv6 is switched off"
-    else:
-        return "IPv6 is on"
-    listening = [name for name, spec in context.services.items() if _names_six(spec)]
-    if not listening:
-        return f"{reason}; no service asks for it"
-    summary = f"{reason}, and an address of it is configured for {', '.join(listening)}"
-    yield problem(IPV6_OFF, summary)
-    return summary
-
-
-def _names_six(spec: ServiceSpec) -> bool:
-    try:
-        words = [*spec.words(), spec.probe_address() or ""]
-    except ValueError:  # a start of the service reports it
-        return False
-    return any(_SIX.search(word) for word in words)

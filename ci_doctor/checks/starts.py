@@ -21,8 +21,6 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.machine.start_files import (
-    CUSTOMIZE,
-    InterpreterStart,
     read_start,
     running_file,
     start_environment,
@@ -32,96 +30,51 @@ from ci_doctor.machine.start_files import (
 from ci_doctor.model.facts.preload import FileCondition, StartFile
 from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.start_files import (
-    FILES,
-    HEAVY_US,
-    SHADOWED,
-    SITECUSTOMIZE_HEAVY,
-    SITECUSTOMIZE_OF_THE_JOB,
-    Inventory,
-    SiteState,
-    describe_cost,
-    inventory_of,
-    read_site,
-)
-from ci_doctor.render.formatting import amount, duration
-from ci_doctor.system.processes.limited_runs import SeparateRun
+from ci_doctor.preload.start_files import FILES, SiteState, read_site
+from ci_doctor.render.formatting import amount
 from ci_doctor.system.processes.process import describe_exit
 
 # A start takes 0.02 s. What takes longer than this, each job has to know.
 _START_S: Final = 1.2
-# Microseconds. The finder of an editable package takes 5 to 10 ms, twice in a virtual environment,
-# and is what its owner wants. From here on a start takes several times as long as without the file.
-_HEAVY_PATH_FILE_US: Final = 50_000
 _EVIDENCE_LINES: Final = 12
 
 
-class ObservedStarts(Struct, frozen=True, kw_only=True):
-    """What ran at the starts of one interpreter.
+class ObservedStart(Struct, frozen=True, kw_only=True):
+    """A start of one interpreter, with the PYTHONPATH of the job.
 
-    `sys_path` are the directories that it imports from. Without a report of the interpreter,
-    `inventory` is None, and `unknown` says why; `ended_by` is the file that ended it, and
-    `stderr` what was written there.
+    `sys_path` are the directories that it imports from. Without a report of the interpreter
+    `unknown` says why; `ended_by` is the file that ended it, and `stderr` what was written there.
     """
 
     python: Path
-    inventory: Inventory | None = None
+    files: tuple[StartFile, ...] = ()
     sys_path: tuple[str, ...] = ()
     unknown: str | None = None
     ended_by: str | None = None
     stderr: tuple[str, ...] = ()
 
-    @property
-    def files(self) -> tuple[StartFile, ...]:
-        """What runs at each start in the job, its PYTHONPATH counted in."""
-        return () if self.inventory is None else (*self.inventory.files, *self.inventory.job_files)
 
-
-def read_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
-    """The starts of each interpreter of the job. For CheckContext.shared."""
+def read_starts(context: CheckContext) -> tuple[ObservedStart, ...]:
+    """A start of each interpreter of the job. For CheckContext.shared."""
     return tuple(_observed(target.python, context) for target in context.targets)
 
 
-def _observed(python: Path, context: CheckContext) -> ObservedStarts:
-    """A start without the job's PYTHONPATH, and one with it if there is one."""
-    starts: list[InterpreterStart] = []
-    for pythonpath in dict.fromkeys((None, context.environ.get("PYTHONPATH") or None)):
-        watched = _watched(python, context, pythonpath)
-        if isinstance(watched, ObservedStarts):
-            return watched
-        starts.append(watched)
-    job = starts[1] if len(starts) > 1 else None
-    inventory = inventory_of(python, starts[0], job)
-    return ObservedStarts(python=python, inventory=inventory, sys_path=starts[0].path)
-
-
-def _watched(
-    python: Path, context: CheckContext, pythonpath: str | None
-) -> InterpreterStart | ObservedStarts:
-    """A start with this PYTHONPATH; or why there is no report of one."""
-    environ = start_environment(context.environ, pythonpath)
-
-    def run() -> tuple[SeparateRun, InterpreterStart | None]:
-        ran = context.programs.run(
-            start_words(python), cwd=context.cwd, environ=environ, timeout_s=_START_S
-        )
-        return ran, read_start(ran.stdout, ran.stderr)
-
-    ran, start = run()
-    blocks = start.blocks if start is not None else ()
-    # The first start may have to read the files from disk. Then the second one counts.
-    if any(_is_heavy(each.cost_us, each.name in CUSTOMIZE) for each in blocks):
-        ran, start = run()
+def _observed(python: Path, context: CheckContext) -> ObservedStart:
+    environ = start_environment(context.environ, context.environ.get("PYTHONPATH"))
+    ran = context.programs.run(
+        start_words(python), cwd=context.cwd, environ=environ, timeout_s=_START_S
+    )
+    start = read_start(ran.stdout, ran.stderr)
     if start is not None:
-        return start
+        return ObservedStart(python=python, files=start.files, sys_path=start.path)
     # The time was up, or a file ended the interpreter.
     file = running_file(ran.stderr)
     if ran.exit_code is None:
         during = f", {file} was running" if file else ""
-        return ObservedStarts(
+        return ObservedStart(
             python=python, unknown=f"{python} did not start within {_START_S:g} s{during}"
         )
-    return ObservedStarts(
+    return ObservedStart(
         python=python,
         unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
         stderr=tuple(dict.fromkeys(written_by_files(ran.stderr))),
@@ -129,21 +82,7 @@ def _watched(
     )
 
 
-def _is_heavy(cost_us: int, is_customize: bool) -> bool:
-    """Whether a file that costs so many microseconds is worth a warning."""
-    return cost_us > (HEAVY_US if is_customize else _HEAVY_PATH_FILE_US)
-
-
-def _known_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
-    """The same once for all checks. Raises UndeterminedError if no interpreter reported its start."""
-    starts = context.shared(read_starts)
-    unknown = _unknown(starts)
-    if unknown is not None and all(each.inventory is None for each in starts):
-        raise UndeterminedError(unknown)
-    return starts
-
-
-def _unknown(starts: tuple[ObservedStarts, ...]) -> str | None:
+def _unknown(starts: tuple[ObservedStart, ...]) -> str | None:
     """Why the starts of an interpreter are not known; None if all are."""
     return "; ".join(each.unknown for each in starts if each.unknown is not None) or None
 
@@ -183,7 +122,7 @@ def failing(context: CheckContext) -> Findings:
     return CheckResult(summary=f"{failed} at a start of Python", unknown=_unknown(starts))
 
 
-def _failures(start: ObservedStarts) -> Iterator[Problem]:
+def _failures(start: ObservedStart) -> Iterator[Problem]:
     ending = start.ended_by
     if ending is not None:
         aside = ShellCommand(f"mv {shlex.quote(ending)} {shlex.quote(ending + '.aside')}")
@@ -207,96 +146,6 @@ def _failures(start: ObservedStarts) -> Iterator[Problem]:
         )
 
 
-@check(
-    "starts/shadowed",
-    title="each sitecustomize and usercustomize runs",
-    need=Need.INTERPRETER,
-    cost=Cost.PROGRAM,
-)
-def shadowed(context: CheckContext) -> Findings:
-    starts = _known_starts(context)
-    inventories = [each.inventory for each in starts if each.inventory is not None]
-    for inventory in inventories:
-        for finding in inventory.findings:
-            if finding.rule in {SHADOWED.id, SITECUSTOMIZE_OF_THE_JOB.id}:
-                yield Problem(finding=finding)
-    never = sum(len(inventory.never) for inventory in inventories)
-    summary = "each sitecustomize and usercustomize runs"
-    if never:
-        summary = f"{amount(never, 'file')} named sitecustomize or usercustomize never run"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
-
-
-START_FILE_PRINTS: Final = Rule(
-    id="doctor/start-file-prints",
-    severity=Severity.WARNING,
-    meaning="A file that runs at every start of the interpreter writes to stdout. What a script "
-    'reads by `$(python -c "print(…)")` begins with these words.',
-    remedy="Write to stderr there, or not at all.",
-)
-
-
-@check(
-    "starts/printing",
-    title="nothing is written to stdout at a start of Python",
-    need=Need.INTERPRETER,
-    cost=Cost.PROGRAM,
-)
-def printing(context: CheckContext) -> Findings:
-    starts = _known_starts(context)
-    printers = [(file, start) for start in starts for file in start.files if file.prints]
-    for file, start in printers:
-        yield problem(
-            START_FILE_PRINTS,
-            f"{file.path} writes to stdout at every start of {start.python}",
-            evidence=(Evidence(file=file.path),),
-        )
-    wrote = f"{amount(len(printers), 'file')} wrote" if printers else "nothing is written"
-    return CheckResult(summary=f"{wrote} to stdout at a start of Python", unknown=_unknown(starts))
-
-
-PATH_FILE_HEAVY: Final = Rule(
-    id="doctor/path-file-heavy",
-    severity=Severity.WARNING,
-    meaning="The import lines of a `.pth` file take more than 50 ms of every start of the "
-    "interpreter, and every `python -c`, pip, and worker process pays for it.",
-    remedy="Remove the package that brings the file if the job does not need it.",
-)
-# Packages that hook into each start on purpose, and what to do if this job does not need them.
-_ON_PURPOSE: Final = {
-    "coverage": "it measures every process: unset COVERAGE_PROCESS_START if nothing is measured",
-    "ddtrace": "it traces every process: start the job without `ddtrace-run`, or uninstall ddtrace",
-    "debugpy": "it debugs every process: uninstall debugpy where nobody debugs",
-}
-
-
-@check(
-    "starts/cost",
-    title="what runs at each start of Python is cheap",
-    need=Need.INTERPRETER,
-    cost=Cost.PROGRAM,
-)
-def cost_of_starts(context: CheckContext) -> Findings:
-    starts = _known_starts(context)
-    files = [(file, start) for start in starts for file in start.files]
-    for file, start in files:
-        if _is_heavy(file.cost_us, file.is_customize):
-            names = [name.partition(".")[0] for name in file.imports]
-            yield problem(
-                SITECUSTOMIZE_HEAVY if file.is_customize else PATH_FILE_HEAVY,
-                describe_cost(file, start.python),
-                evidence=(Evidence(file=file.path),),
-                remedy=next((_ON_PURPOSE[name] for name in names if name in _ON_PURPOSE), None),
-            )
-    total_us = sum(file.cost_us for file, _ in files)
-    time = duration(total_us / 1e6)
-    return CheckResult(
-        summary=f"{amount(len(files), 'file')} at each start of Python, {time} in all",
-        unknown=_unknown(starts),
-        figures={"files": len(files), "microseconds": total_us},
-    )
-
-
 SHIM_BROKEN: Final = Rule(
     id="doctor/preload-shim-broken",
     severity=Severity.WARNING,
@@ -313,7 +162,10 @@ SHIM_BROKEN: Final = Rule(
     cost=Cost.PROGRAM,
 )
 def preload_shim(context: CheckContext) -> Findings:
-    starts = _known_starts(context)
+    starts = context.shared(read_starts)
+    unknown = _unknown(starts)
+    if unknown is not None and not any(start.sys_path for start in starts):
+        raise UndeterminedError(unknown)
     installed = broken = 0
     for start in starts:
         for directory in map(Path, start.sys_path):
@@ -328,7 +180,7 @@ def preload_shim(context: CheckContext) -> Findings:
     summary = "no preload shim is installed"
     if installed:
         summary = f"{amount(installed, 'preload shim')}, {broken} of them broken"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
+    return CheckResult(summary=summary, unknown=unknown)
 
 
 def _broken(python: Path, directory: Path, state: SiteState) -> Problem:

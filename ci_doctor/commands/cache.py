@@ -13,7 +13,6 @@ from ci_doctor.commands.options import config_option, dry_run_option, output_opt
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.caches.targets import CacheTarget
     from ci_doctor.commands.cache_setting import CacheSetting
     from ci_doctor.model.about import About
     from ci_doctor.model.facts.cache import (
@@ -158,23 +157,21 @@ def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCach
     """What was restored; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.restore import RestoreWork, run_restore
-    from ci_doctor.caches.targets import identify, targets_of
-    from ci_doctor.commands.cache_setting import TransferProgress
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.model.facts.cache import RestoreCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
+    caches = setting.caches(python)
     try:
         source = setting.trusted_store()
         work = RestoreWork(
-            caches=identify(targets, os.environ, python),
+            caches=caches,
             source=source,
             deadline=setting.deadline,
             state=machine_directory(os.environ),
             job=os.environ.get("BUILDKITE_JOB_ID"),
         )
-        with TransferProgress(setting.deadline.left()) as progress:
+        with late_teller() as progress:
             return run_restore(work, setting.deadline, progress)
     except StoreError as error:
         return RestoreCacheFacts(
@@ -238,19 +235,18 @@ def saved(
     """What was saved; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.save import SaveWork, run_save
-    from ci_doctor.caches.targets import identify, targets_of
-    from ci_doctor.commands.cache_setting import TransferProgress, logs_of, origin_of, signer_of
+    from ci_doctor.commands.cache_setting import logs_of, origin_of, signer_of
+    from ci_doctor.commands.teller import late_teller
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.model.facts.cache import SaveCacheFacts
     from ci_doctor.store.objects import StoreError
 
-    settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
-    expires_s = seconds_above_zero(settings.expires, "expires")
+    caches = setting.caches(python)
+    expires_s = seconds_above_zero(setting.settings.expires, "expires")
     try:
         target = setting.trusted_store()
         work = SaveWork(
-            caches=identify(targets, os.environ, python),
+            caches=caches,
             target=target,
             scope=setting.scopes.write,
             signer=signer_of(setting),
@@ -258,10 +254,10 @@ def saved(
             state=machine_directory(os.environ),
             expires_s=expires_s,
             origin=origin_of(about, os.environ),
-            logs=logs_of(log, targets),
+            logs=logs_of(log, setting.targets),
             gpus=len(about.gpus),
         )
-        with TransferProgress(setting.deadline.left()) as progress:
+        with late_teller() as progress:
             return run_save(work, setting.deadline, progress)
     except StoreError as error:
         return SaveCacheFacts(
@@ -292,26 +288,23 @@ def status(
 ) -> int:
     """Show where the caches lie, which were restored from where, and what a restore would do."""
     session.claim()
-    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import status_row
     from ci_doctor.caches.outcomes import status_outcome
     from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import CacheStatusFacts
 
     setting = cache_setting(config_path, flags)
-    settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
-    source = setting.trusted_store() if settings.store is not None else None
+    store = setting.settings.store
+    source = setting.trusted_store() if store is not None else None
     state = machine_directory(os.environ)
-    caches = identify(targets, os.environ, python)
+    caches = setting.caches(python)
 
     def look() -> CacheStatusFacts:
         rows = tuple(status_row(cache, state, source) for cache in caches)
-        return CacheStatusFacts(store=settings.store, caches=rows)
+        return CacheStatusFacts(store=store, caches=rows)
 
-    facts = bounded(look, setting.deadline.left(), "looking at the store")
+    facts = setting.bounded(look, "looking at the store")
     return session.finish(status_outcome(facts), on_stdout=True)
 
 
@@ -357,19 +350,15 @@ def verify(
     """
     session.claim()
     from ci_doctor.caches.outcomes import effect_outcome, verify_outcome
-    from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.targets import targets_of
     from ci_doctor.commands.cache_setting import cache_setting
 
     del python  # the receipts have the identity
     setting = cache_setting(config_path, flags)
-    settings = setting.settings
     if effect:
-        outcome = effect_outcome(effects(setting, log), strict=settings.strict)
-        return session.finish(outcome, on_stdout=True)
-    targets = targets_of(settings.families, settings.own, os.environ)
-    verified = _verified(setting, targets, machine_directory(os.environ))
-    return session.finish(verify_outcome(verified), on_stdout=True)
+        outcome = effect_outcome(effects(setting, log), strict=setting.settings.strict)
+    else:
+        outcome = verify_outcome(_verified(setting))
+    return session.finish(outcome, on_stdout=True)
 
 
 def effects(setting: "CacheSetting", log: Path | None) -> "CacheEffectFacts":
@@ -377,39 +366,33 @@ def effects(setting: "CacheSetting", log: Path | None) -> "CacheEffectFacts":
     from ci_doctor.caches.outcomes import effect_facts
     from ci_doctor.caches.prove import ProofWork, prove_all
     from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.targets import targets_of
     from ci_doctor.commands.cache_setting import logs_of
 
-    targets = targets_of(setting.settings.families, setting.settings.own, os.environ)
     work = ProofWork(
-        targets=targets,
+        targets=setting.targets,
         state=machine_directory(os.environ),
         job=os.environ.get("BUILDKITE_JOB_ID"),
-        logs=logs_of(log, targets),
+        logs=logs_of(log, setting.targets),
     )
     return effect_facts(prove_all(work))
 
 
-def _verified(
-    setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
-) -> "VerifyCacheFacts":
+def _verified(setting: "CacheSetting") -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.caches.leader import bounded
+    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.trusted_store import verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
 
     place = setting.settings.store
-    installed = verify_installed(targets, state)
+    installed = verify_installed(setting.targets, machine_directory(os.environ))
     if place is None:
         return VerifyCacheFacts(store=None, caches=installed)
     source = setting.trusted_store()
-    names = tuple(target.family.name for target in targets)
-    whole = bounded(
-        lambda: verify_store(source, names, setting.deadline),
-        setting.deadline.left(),
-        "verifying the store",
+    names = tuple(target.family.name for target in setting.targets)
+    whole = setting.bounded(
+        lambda: verify_store(source, names, setting.deadline), "verifying the store"
     )
     return replace(whole, store=place, caches=installed)
 
@@ -431,24 +414,21 @@ def explain(
 ) -> int:
     """Print the identity of each cache, fact by fact, and where the nearest saved one differs."""
     session.claim()
-    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.look import explain as explain_cache
     from ci_doctor.caches.outcomes import explain_outcome
-    from ci_doctor.caches.targets import identify, targets_of
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import ExplainCacheFacts
 
     setting = cache_setting(config_path, flags)
-    settings = setting.settings
-    targets = targets_of(settings.families, settings.own, os.environ)
-    source = setting.trusted_store() if settings.store is not None else None
-    caches = identify(targets, os.environ, python)
+    store = setting.settings.store
+    source = setting.trusted_store() if store is not None else None
+    caches = setting.caches(python)
 
     def look() -> ExplainCacheFacts:
         rows = tuple(explain_cache(cache, source) for cache in caches)
-        return ExplainCacheFacts(store=settings.store, caches=rows)
+        return ExplainCacheFacts(store=store, caches=rows)
 
-    facts = bounded(look, setting.deadline.left(), "looking at the store")
+    facts = setting.bounded(look, "looking at the store")
     return session.finish(explain_outcome(facts), on_stdout=True)
 
 
@@ -490,7 +470,6 @@ def gc(
     It may run beside jobs that save and restore: a pack goes in a second run, a day after the first.
     """
     session.claim()
-    from ci_doctor.caches.leader import bounded
     from ci_doctor.caches.outcomes import collect_outcome
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
@@ -505,10 +484,8 @@ def gc(
         older_than_ms=round(seconds_above_zero(older_than or "30d", "--older-than") * 1000),
         now_ms=round(clock.epoch() * 1000),
     )
-    facts = bounded(
-        lambda: collect_garbage(store, rules, StoreLimits(), dry_run=dry_run),
-        setting.deadline.left(),
-        "collecting garbage",
+    facts = setting.bounded(
+        lambda: collect_garbage(store, rules, StoreLimits(), dry_run=dry_run), "collecting garbage"
     )
     return session.finish(collect_outcome(facts), on_stdout=True)
 

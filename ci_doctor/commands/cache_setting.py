@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the configuration and the job: `[cache]`, its store, whom to believe, and how far a transfer is."""
+"""Reads the configuration and the job: `[cache]`, its store, and whom to believe."""
 
 import os
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.caches.compiled import LogWords, read_lines
+from ci_doctor.caches.leader import bounded
 from ci_doctor.caches.settings import CacheSettings
-from ci_doctor.caches.targets import CacheTarget
+from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, identify, targets_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.distribution import install_extra
-from ci_doctor.session.printing import say
 from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import Origin
 from ci_doctor.store.objects import StoreError, StoreFailure
@@ -32,6 +30,7 @@ from ci_doctor.system import clock
 from ci_doctor.version import tool_version
 
 KEY_VARIABLE = "CI_DOCTOR_CACHE_KEY_TEXT"
+T = TypeVar("T")
 _LIBRARIES = ("blake3", "cryptography", "zstandard")
 
 
@@ -45,6 +44,19 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
     def has_key(self) -> bool:
         """Whether this job can sign."""
         return self.settings.key is not None or bool(os.environ.get(KEY_VARIABLE))
+
+    @property
+    def targets(self) -> tuple[CacheTarget, ...]:
+        """The directories of its families. Raises UsageError."""
+        return targets_of(self.settings.families, self.settings.own, os.environ)
+
+    def caches(self, python: str | None) -> tuple[IdentifiedCache, ...]:
+        """Its families with their identities; `python` is the interpreter of the job. Raises UsageError."""
+        return identify(self.targets, os.environ, python)
+
+    def bounded(self, work: Callable[[], T], doing: str) -> T:
+        """What `work` returns. Raises StoreError if `doing` takes longer than what is left."""
+        return bounded(work, self.deadline.left(), doing)
 
     @property
     def scopes(self) -> JobScopes:
@@ -64,13 +76,11 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
         address = self.address()
         _require_extra(strict=self.settings.strict)
         store = open_store(address, os.environ, timeout_s=self.deadline.left())
-        return TrustedStore(store=store, scopes=self.scopes.read, rules=self._rules())
-
-    def _rules(self) -> TrustRules:
         signers = self.settings.allowed_signers
         allowed = AllowedSigners.read(Path(signers)) if signers is not None else None
         now_ms = round(clock.epoch() * 1000)
-        return TrustRules(policy=self.settings.trust, allowed=allowed, now_ms=now_ms)
+        rules = TrustRules(policy=self.settings.trust, allowed=allowed, now_ms=now_ms)
+        return TrustedStore(store=store, scopes=self.scopes.read, rules=rules)
 
 
 def cache_setting(config_path: Path | None, flags: Mapping[str, Any]) -> CacheSetting:
@@ -139,44 +149,3 @@ def logs_of(log: Path | None, targets: Iterable[CacheTarget]) -> dict[str, LogWo
     except OSError as error:
         raise UsageError(f"cannot read the log {log}: {error.strerror}") from error
     return words
-
-
-_QUIET_S = 2.0
-
-
-class TransferProgress:
-    """The steps of a transfer, told from its own thread; a step may hang, so a timer shows it."""
-
-    def __init__(self, deadline_s: float) -> None:
-        self._deadline_s = deadline_s
-        self._step = "waiting for the other processes of this machine"
-        self._guard = threading.Lock()
-        self._is_late = False
-        self._timer = threading.Timer(_QUIET_S, self._show)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._timer.cancel()
-
-    def __call__(self, step: str) -> None:
-        """Remember the step, and print it if two seconds have passed."""
-        with self._guard:
-            self._step = step
-            is_late = self._is_late
-        if is_late:
-            say(f"ci-doctor: {step}\n")
-
-    def _show(self) -> None:
-        with self._guard:
-            self._is_late = True
-            step = self._step
-        say(f"ci-doctor: {step} (for {self._deadline_s:.0f} s at most)\n")

@@ -63,7 +63,7 @@ def compat(
     source is read and nothing of it runs. With --matrix, pip downloads the wheels of the
     versions.
     """
-    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.commands.teller import Teller
     from ci_doctor.compat.outcome import CompatRequest, check, check_matrix, version_pair
 
     session.claim()
@@ -73,6 +73,6 @@ def compat(
         python=python,
         python_version=version_pair(python_version) or sys.version_info[:2],
     )
-    with Teller(StepSource(LineKind.STATUS), group="ci-doctor compat: steps") as tell:
+    with Teller(group="ci-doctor compat: steps") as tell:
         outcome = (check_matrix if matrix else check)(request, tell=tell)
     return session.finish(outcome, on_stdout=outcome.error is None)

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ci_doctor.commands.progress import ExperimentSource
+from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.planning import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
+from ci_doctor.correctness.planning import (
+    ExperimentRequest,
+    PreparedExperiment,
+    parse_arm_variables,
+    prepare,
+    read_settings,
+)
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.preparation import missing_preparation
@@ -37,6 +42,7 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 
     With `fresh`, a restored cache is not used, which is a finding. Nothing of it raises.
     """
+    from ci_doctor.caches.family import relocate
     from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
 
     restored = list(_restored())
@@ -57,19 +63,14 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
             sentence = f"{family.name}: a copy in another directory would not be used"
             findings.append(NOT_COPIED.finding(sentence))
             continue
-        trees.append(_tree(family, family.variable, receipt))
+        tree = CopiedCache(
+            variable=family.variable,
+            subdirectory=family.subdirectory,
+            tree=Path(receipt.root),
+            rewrite=partial(relocate, family),
+        )
+        trees.append(tree)
     return tuple(trees), tuple(findings)
-
-
-def _tree(family: "Family", variable: str, receipt: "Receipt") -> CopiedCache:
-    from ci_doctor.caches.family import relocate
-
-    return CopiedCache(
-        variable=variable,
-        subdirectory=family.subdirectory,
-        tree=Path(receipt.root),
-        rewrite=partial(relocate, family),
-    )
 
 
 def _restored() -> Iterator[tuple["Family", "Receipt"]]:
@@ -129,10 +130,12 @@ def run_experiment(
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        source = ExperimentSource()
-        with Teller(source, prepared.redactor, group="ci-doctor correctness: starts") as tell:
+        with Teller(prepared.redactor, group="ci-doctor correctness: starts") as tell:
             outcome = run_prepared(
-                prepared, tell, interruption=interruption, on_resumed=session.accept
+                prepared,
+                partial(show_experiment, tell),
+                interruption=interruption,
+                on_resumed=session.accept,
             )
         return session.finish(with_history(session, loaded, outcome), on_stdout=True)
 

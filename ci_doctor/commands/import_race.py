@@ -152,22 +152,20 @@ def import_race(
 
 
 def _investigate(session: "Session", request: "RaceRequest") -> int:
-    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.commands.teller import Teller
     from ci_doctor.imports.investigate import run
     from ci_doctor.system.processes.interruption import Interruption
 
     redactor = session.redactor
     interruption = Interruption()
     with interruption.handling():
-        with Teller(
-            StepSource(LineKind.KEPT), redactor, group="ci-doctor import-race: runs"
-        ) as teller:
+        with Teller(redactor, group="ci-doctor import-race: runs") as tell:
             outcome = run(
                 request,
                 directory=session.directory,
                 redactor=redactor,
                 interruption=interruption,
-                on_event=teller,
+                on_event=tell.say,
             )
         return session.finish(outcome)
 

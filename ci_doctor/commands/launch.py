@@ -18,11 +18,10 @@ from ci_doctor.commands.options import (
     pass_session,
     run_output_options,
 )
-from ci_doctor.commands.progress import ServiceOutput, ServiceSource
-from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
+from ci_doctor.commands.progress import ServiceOutput, service_lines
+from ci_doctor.commands.run_record import Watch, perform, record_environment
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
-from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.services.launch import client_problem, make_plan, run
 from ci_doctor.services.launch_plan import choose, with_leaks
@@ -31,9 +30,9 @@ from ci_doctor.services.spec import service_specs
 from ci_doctor.session.printing import open_last_group
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.opening import open_closed_streams
-from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
+    from ci_doctor.model.outcome import Outcome
     from ci_doctor.services.instance import ServiceEvent
     from ci_doctor.services.running import RunningGroup
 _SERVICES = "Services"
@@ -158,57 +157,47 @@ def launch(
         return session.finish(would_do(plan))
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
-    return _perform(plan, session, loaded, follow=follow)
+
+    def work(watch: Watch) -> "Outcome":
+        return _launched(plan, session, watch, follow=follow)
+
+    return perform(session, loaded, "ci-doctor launch: services", work)
 
 
-def _perform(plan: LaunchPlan, session: Session, loaded: Config, *, follow: bool) -> int:
-    """Launch, and deliver the report."""
-    interruption = Interruption()
-    warm_up = WarmUp(load_record if session.directory else None)
-    # The signals stay handled until the report is out: none may take it away.
-    with interruption.handling():
-        with (
-            Teller(
-                ServiceSource(plan.order), session.redactor, group="ci-doctor launch: services"
-            ) as tell,
-            ServiceOutput(plan.order, tell) if follow else contextlib.nullcontext() as output,
-        ):
+def _launched(plan: LaunchPlan, session: Session, watch: Watch, *, follow: bool) -> "Outcome":
+    show = service_lines(watch.tell)
+    output = ServiceOutput(plan.order, watch.tell) if follow else None
 
-            def on_event(event: "ServiceEvent") -> None:
-                # Not before the first start, which must not wait for imports.
-                warm_up.begin()
-                if output is not None:
-                    output(event)
-                tell(event)
+    def on_event(event: "ServiceEvent") -> None:
+        # Not before the first start, which must not wait for imports.
+        watch.warm_up.begin()
+        if output is not None:
+            output(event)
+        show(event)
 
-            outcome = run(
-                plan,
-                redactor=session.redactor,
-                interruption=interruption,
-                on_event=on_event,
-                on_ready=lambda group: _tell_ready(plan.request, group, tell),
-                on_warning=tell.warn,
-            )
-            if outcome.command_status:
-                open_last_group()  # the client's output, which tells why it failed
-        warm_up.wait()
-        from ci_doctor.commands.run_record import with_history
-
-        return session.finish(with_history(session, loaded, outcome))
+    with output or contextlib.nullcontext():
+        outcome = run(
+            plan,
+            redactor=session.redactor,
+            interruption=watch.interruption,
+            on_event=on_event,
+            on_ready=lambda group: _tell_ready(plan.request, group, watch.tell),
+            on_warning=watch.tell.warn,
+        )
+    if outcome.command_status:
+        open_last_group()  # the client's output, which tells why it failed
+    return outcome
 
 
-def _tell_ready(
-    request: LaunchRequest, group: "RunningGroup", tell: "Teller[ServiceEvent]"
-) -> None:
+def _tell_ready(request: LaunchRequest, group: "RunningGroup", tell: Teller) -> None:
     if request.client:
-        tell.freeze()
         tell.hand_over(f"running {shlex.join(request.client)}")
         return
     widest = max(map(len, group.services))
-    places = []
-    for service in group.services.values():
-        # Of a log or a file nobody knows an address to connect to.
-        if service.probe.is_network:
-            name = service.name.ljust(widest)
-            places.append(f"  {name}  {service.base_url}")
+    # Of a log or a file nobody knows an address to connect to.
+    places = [
+        f"  {service.name:<{widest}}  {service.base_url}"
+        for service in group.services.values()
+        if service.probe.is_network
+    ]
     tell.say("ready: running until Ctrl-C", *places)

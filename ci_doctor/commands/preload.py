@@ -283,12 +283,12 @@ def verify(
 
     A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed.
     """
-    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.commands.teller import Teller
     from ci_doctor.preload.verify import verify as verify_shims
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
-    with Teller(StepSource(LineKind.STATUS), group="ci-doctor preload verify: runs") as tell:
+    with Teller(group="ci-doctor preload verify: runs") as tell:
         outcome = verify_shims(targets, runs=runs, tell=tell)
     return session.finish(outcome, on_stdout=outcome.error is None)
 

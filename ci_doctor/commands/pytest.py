@@ -56,14 +56,6 @@ _RUNS = "Runs"
     metavar="S",
     help="The time for all reruns of failed tests. [default: twice the time of the suite, at least 60s]",
 )
-@option(
-    "--rerun-in",
-    group=_RUNS,
-    type=click.Choice(["fresh", "process"]),
-    default="fresh",
-    show_default=True,
-    help="Rerun it alone in a new process, or in the same one by pytest-rerunfailures.",
-)
 @option("--fail-on-flaky", group=VERDICT, is_flag=True, help="End with 7 if a test is flaky.")
 @option(
     "--explain-flaky",
@@ -123,7 +115,6 @@ def pytest(
     args: tuple[str, ...],
     reruns: int,
     rerun_budget: str | None,
-    rerun_in: str,
     fail_on_flaky: bool,
     explain_flaky: bool,
     explain_budget: str,
@@ -147,7 +138,7 @@ def pytest(
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.pytest_runs.plan import chosen_interpreter
-    from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
+    from ci_doctor.pytest_runs.stages import PytestRequest
 
     loaded = load_configuration(session, config_path, fail_on_flaky=fail_on_flaky)
     if new_tests > 1 and baseline is None:
@@ -164,7 +155,6 @@ def pytest(
         python=python,
         reruns=reruns,
         rerun_s=_rerun_s(loaded, rerun_budget),
-        rerun_in=RerunPlace(rerun_in),
         baseline=baseline,
         new_tests=new_tests,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
@@ -190,19 +180,19 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
 
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
     from ci_doctor.commands.run_record import with_history
-    from ci_doctor.commands.teller import LineKind, StepSource, Teller
+    from ci_doctor.commands.teller import Teller
     from ci_doctor.pytest_runs.run import run
     from ci_doctor.system.processes.interruption import Interruption
 
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(StepSource(LineKind.KEPT), session.redactor) as tell:
+        with Teller(session.redactor) as tell:
             outcome = run(
                 request,
                 directory=session.directory,
                 redactor=session.redactor,
                 interruption=interruption,
-                tell=tell,
+                tell=tell.say,
             )
         return session.finish(with_history(session, loaded, outcome))

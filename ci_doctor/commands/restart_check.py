@@ -17,19 +17,18 @@ from ci_doctor.commands.options import (
     pass_session,
     run_output_options,
 )
-from ci_doctor.commands.progress import RestartSource
-from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
-from ci_doctor.commands.teller import Teller
+from ci_doctor.commands.progress import restart_line
+from ci_doctor.commands.run_record import Watch, perform, record_environment
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import make_plan, run, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.session import Session
-from ci_doctor.system.processes.interruption import Interruption
 
 _OUTAGE = "The outage"
 _PROMISES = "Promises"
@@ -147,7 +146,22 @@ def restart_check(
     plan = _prepare(session, loaded, flags)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
-    return _perform(plan, session, loaded)
+
+    def work(watch: Watch) -> Outcome:
+        def on_progress(progress: RestartProgress) -> None:
+            if progress.event is not None:
+                watch.warm_up.begin()
+            watch.tell.say(restart_line(progress))
+
+        return run(
+            plan,
+            redactor=session.redactor,
+            interruption=watch.interruption,
+            on_progress=on_progress,
+            on_warning=watch.tell.warn,
+        )
+
+    return perform(session, loaded, "ci-doctor restart-check: phases", work, on_stdout=True)
 
 
 def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> RestartPlan:
@@ -179,31 +193,3 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     for name in plan.order:
         session.hide(plan.request.specs[name].env)
     return plan
-
-
-def _perform(plan: RestartPlan, session: Session, loaded: Config) -> int:
-    """Check, and deliver the report."""
-    interruption = Interruption()
-    warm_up = WarmUp(load_record if session.directory else None)
-    # The signals stay handled until the report is out: none may take it away.
-    with interruption.handling():
-        with Teller(
-            RestartSource(), session.redactor, group="ci-doctor restart-check: phases"
-        ) as tell:
-
-            def on_progress(progress: RestartProgress) -> None:
-                if progress.event is not None:
-                    warm_up.begin()
-                tell(progress)
-
-            outcome = run(
-                plan,
-                redactor=session.redactor,
-                interruption=interruption,
-                on_progress=on_progress,
-                on_warning=tell.warn,
-            )
-        warm_up.wait()
-        from ci_doctor.commands.run_record import with_history
-
-        return session.finish(with_history(session, loaded, outcome), on_stdout=True)

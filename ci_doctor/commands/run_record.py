@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import CiDoctorError
@@ -19,6 +20,7 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.session.session import Session
+from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
     from ci_doctor.drift.reading import SnapshotRequest
@@ -150,6 +152,36 @@ def load_record() -> None:
     import ci_doctor.drift.recording  # noqa: F401
 
 
+class Watch(NamedTuple):
+    """What a command has while its services run."""
+
+    tell: Teller
+    interruption: Interruption
+    warm_up: WarmUp
+
+
+def perform(
+    session: Session,
+    loaded: Config,
+    group: str,
+    work: Callable[[Watch], Outcome],
+    *,
+    on_stdout: bool = False,
+) -> int:
+    """Do the work, and deliver its report; `group` is the title of its progress in the log of a CI."""
+    watch = Watch(
+        Teller(session.redactor, group=group),
+        Interruption(),
+        WarmUp(load_record if session.directory else None),
+    )
+    # The signals stay handled until the report is out: none may take it away.
+    with watch.interruption.handling():
+        with watch.tell:
+            outcome = work(watch)
+        watch.warm_up.wait()
+        return session.finish(with_history(session, loaded, outcome), on_stdout=on_stdout)
+
+
 def snapshot_request(
     session: "Session", config_path: Path | None, flags: Mapping[str, Any]
 ) -> "SnapshotRequest":
@@ -161,8 +193,6 @@ def snapshot_request(
 def _run_record(
     session: "Session", config_path: Path | None, interpreter: "Callable[[], Path] | None"
 ) -> "RunRecord":
-    from msgspec.structs import replace
-
     from ci_doctor.drift.reading import take_snapshot
     from ci_doctor.drift.recording import RunRecord
 
@@ -183,7 +213,6 @@ def _configured(
 ) -> tuple["SnapshotRequest", Path | None]:
     """The request, with `further` interpreters, and the place of the last green run if one is named."""
     from ci_doctor.checks.settings import DoctorSettings
-    from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
     from ci_doctor.drift.reading import SnapshotRequest, snapshot_targets
 

@@ -13,17 +13,16 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
-from ci_doctor.commands.progress import WaitSource
-from ci_doctor.commands.run_record import WarmUp, load_record, record_environment
-from ci_doctor.commands.teller import Teller
+from ci_doctor.commands.progress import show_wait
+from ci_doctor.commands.run_record import Watch, perform, record_environment
 from ci_doctor.config.decoding import seconds_of
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.services.descendants import DescendantPolicy
 from ci_doctor.services.ready import ReadinessProbe, parse_ready
 from ci_doctor.services.wait import WaitProgress, WaitRequest, run
 from ci_doctor.session.session import Session
-from ci_doctor.system.processes.interruption import Interruption
 
 _PROBES = (
     "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML "
@@ -123,21 +122,15 @@ def wait(
         environment=dict(os.environ),
         directory=Path.cwd(),
     )
-    interruption = Interruption()
-    warm_up = WarmUp(load_record if session.directory else None)
-    # The signals stay handled until the report is out: none may take it away.
-    with interruption.handling():
-        with Teller(WaitSource(), session.redactor, group="ci-doctor wait: progress") as tell:
 
-            def on_progress(progress: WaitProgress) -> None:
-                warm_up.begin()
-                tell(progress)
+    def work(watch: Watch) -> Outcome:
+        def on_progress(progress: WaitProgress) -> None:
+            watch.warm_up.begin()
+            show_wait(watch.tell, progress)
 
-            outcome = run(request, interruption=interruption, on_progress=on_progress)
-        warm_up.wait()
-        from ci_doctor.commands.run_record import with_history
+        return run(request, interruption=watch.interruption, on_progress=on_progress)
 
-        return session.finish(with_history(session, loaded, outcome))
+    return perform(session, loaded, "ci-doctor wait: progress", work)
 
 
 def _probe(ready: str) -> ReadinessProbe:

@@ -5,30 +5,29 @@ import ast
 import gc
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec import structs
 
 from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Breakage, Judged, line_of
+from ci_doctor.compat.breaks import Judged, break_at, line_of
 from ci_doctor.compat.calls import (
     CallSignature,
     Constructors,
-    arguments_of,
     mismatches,
     of_function,
     right_call,
-    sentence,
 )
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
-from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseKind, UseSite
+from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseSite
 from ci_doctor.compat.world import (
+    UNKNOWN,
     AbsentRef,
     Caught,
     ClassRef,
     CodeTree,
     FunctionRef,
-    Ignorance,
     InstanceRef,
     Life,
     ModuleRef,
@@ -39,6 +38,7 @@ from ci_doctor.compat.world import (
     World,
     side_of,
 )
+from ci_doctor.model.facts.compat import BreakFact
 
 
 class SiteJudge:
@@ -50,7 +50,7 @@ class SiteJudge:
         self._constructors = Constructors(evaluation)
         self._doubts = doubts
         self.judged = Judged()
-        self._kept: set[Breakage] = set()
+        self._kept: set[BreakFact] = set()
 
     def module(self, module: ReadModule) -> None:
         """Judge every place of a module."""
@@ -60,19 +60,19 @@ class SiteJudge:
                 self._site(module, site)
             except RecursionError:
                 # Names that lead to names, deeper than Python itself goes.
-                self.judged.miss(Ignorance.EXPRESSION)
+                self.judged.unknown += 1
 
     def _site(self, module: ReadModule, site: UseSite) -> None:
         life = self._evaluation.conditions.runs(site.guards, site.scope)
         if life in {Life.DEAD, Life.TYPING}:
             return
-        match site.kind:
-            case UseKind.IMPORT:
+        match site.node:
+            case ast.Call() as node:
+                self._call(module, site, life, node)
+            case ast.Attribute() as node:
+                self._attribute(module, site, life, node)
+            case _:
                 self._import(module, site, life)
-            case UseKind.CALL:
-                self._call(module, site, life)
-            case UseKind.ATTRIBUTE:
-                self._attribute(module, site, life)
 
     def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
         binding = site.binding
@@ -82,18 +82,18 @@ class SiteJudge:
         if binding.level or not self._world.is_callee(binding.target):
             return
         if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
-            self.judged.miss(Ignorance.PATCHED)
+            self.judged.unknown += 1
         elif isinstance(ref, AbsentRef):
-            broken = Breakage(
-                rule=rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
-                at=line_of(module, site.node),
+            broken = break_at(
+                rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
+                line_of(module, site.node),
                 symbol=ref.name if ref.is_module else f"{ref.place}.{ref.name}",
                 sentence=ref.sentence,
             )
             error = "ModuleNotFoundError" if ref.is_module else "ImportError"
             self._keep(broken, site, life, error)
         elif isinstance(ref, UnknownRef) and not ref.is_there:
-            self.judged.miss(ref.why)
+            self.judged.unknown += 1
             # Such an import, if it runs when its module is imported and nothing handles it.
             caught = self._evaluation.conditions.caught(site.guards, "ImportError")
             if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
@@ -101,17 +101,17 @@ class SiteJudge:
         else:
             self.judged.count("imports")
 
-    def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
-        node = site.node
-        assert isinstance(node, ast.Attribute)  # noqa: S101 - that is what the kind says
+    def _attribute(
+        self, module: ReadModule, site: UseSite, life: Life, node: ast.Attribute
+    ) -> None:
         owner = self._evaluation.value(node.value, site.scope)
         if isinstance(owner, UnknownRef) and self._concerns(node.value, site.scope):
-            self.judged.miss(owner.why)
+            self.judged.unknown += 1
         if not self._is_callee(owner):
             return
         match self._evaluation.value(node, site.scope):
-            case UnknownRef(is_there=False) as ref:
-                self.judged.miss(ref.why)
+            case UnknownRef(is_there=False):
+                self.judged.unknown += 1
             case AbsentRef() as ref:
                 self._gone(module, site, life, owner, ref)
             case _:
@@ -124,48 +124,46 @@ class SiteJudge:
         is_own = ref.scope is not None and not self._world.is_callee(ref.scope.module)
         # A class of the caller's own, below one of the callee.
         if is_own and self._doubts.is_named_in_caller(ref.name):
-            self.judged.miss(Ignorance.SEVERAL)
+            self.judged.unknown += 1
             return
         if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
-            self.judged.miss(Ignorance.PATCHED)
+            self.judged.unknown += 1
             return
-        broken = Breakage(
-            rule=rules.ATTRIBUTE_GONE,
-            at=line_of(module, site.node, getattr(site.node, "end_lineno", None)),
+        broken = break_at(
+            rules.ATTRIBUTE_GONE,
+            line_of(module, site.node, getattr(site.node, "end_lineno", None)),
             symbol=f"{ref.place}.{ref.name}",
             sentence=ref.sentence,
             now=None if ref.scope is None else self._world.class_line(ref.scope),
         )
         self._keep(broken, site, life, "AttributeError")
 
-    def _call(self, module: ReadModule, site: UseSite, life: Life) -> None:
-        node = site.node
-        assert isinstance(node, ast.Call)  # noqa: S101 - that is what the kind says
+    def _call(self, module: ReadModule, site: UseSite, life: Life, node: ast.Call) -> None:
         ref = self._evaluation.value(node.func, site.scope)
         signature = self._signature(ref)
         if signature is None:
             return
         if isinstance(signature, UnknownRef):
             if self._concerns(node.func, site.scope):
-                self.judged.miss(signature.why)
+                self.judged.unknown += 1
             return
         if not self._world.is_callee(signature.module):
             return
-        misfits = mismatches(signature, arguments_of(node))
+        misfits = mismatches(signature, node)
         if not misfits:
             self.judged.count("calls")
             return
         if self._doubts.may_take(ref, node):
-            self.judged.miss(Ignorance.SEVERAL)
+            self.judged.unknown += 1
             return
         self.judged.count("calls")
-        broken = Breakage(
-            rule=rules.CALL,
-            at=line_of(module, node),
+        broken = break_at(
+            rules.CALL,
+            line_of(module, node),
             symbol=f"{signature.module}.{signature.qualified}",
-            sentence="; ".join(sentence(signature, each) for each in misfits),
+            sentence="; ".join(misfits),
             now=self._world.definition(signature.module, signature.line, signature.text),
-            call=right_call(node, signature, misfits),
+            call=right_call(node, signature) if len(misfits) == 1 else None,
         )
         self._keep(broken, site, life, "TypeError")
 
@@ -182,7 +180,7 @@ class SiteJudge:
             case UnknownRef():
                 return ref
             case UnionRef():
-                return UnknownRef(Ignorance.SEVERAL)
+                return UNKNOWN
             case _:
                 return None
 
@@ -222,7 +220,7 @@ class SiteJudge:
             around = around.parent
         return self._is_callee(self._evaluation.value(node, scope))
 
-    def _keep(self, broken: Breakage, site: UseSite, life: Life, error: str) -> None:
+    def _keep(self, broken: BreakFact, site: UseSite, life: Life, error: str) -> None:
         caught = self._evaluation.conditions.caught(site.guards, error)
         if broken in self._kept:
             return  # `from gone import a, b` is one break
@@ -230,7 +228,8 @@ class SiteJudge:
         if life is Life.GUARDED or caught is Caught.BY_NAME:
             self.judged.guarded += 1
             return
-        self.judged.breaks.append(structs.replace(broken, caught=caught))
+        hidden: Literal["not", "broadly"] = "broadly" if caught is Caught.BROADLY else "not"
+        self.judged.breaks.append(structs.replace(broken, caught=hidden))
 
 
 def judge(

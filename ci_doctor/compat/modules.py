@@ -2,20 +2,21 @@
 """Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
 
 import ast
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from ci_doctor.compat.conditions import Decisions
-from ci_doctor.compat.folding import UndecidedError
+from msgspec import structs
+
+from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
+    THERE,
+    UNKNOWN,
     AbsentRef,
     Asks,
     ConstantRef,
-    Ignorance,
     Life,
     ModuleRef,
     OutsideRef,
@@ -34,17 +35,12 @@ class Answer(StrEnum):
     UNDECIDED = "the source does not decide it"
 
 
-_OPEN: Final = frozenset({Answer.UNDECIDED})
-_ON: Final = frozenset({Answer.GOES_ON})
-
-
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: Asks, member: Callable[[str, str], Ref]) -> None:
         self._evaluation = evaluation
-        self._decisions = Decisions(evaluation)
-        self._folding = self._decisions.folding
+        self._member = member
         self._refuses = False
 
     def answer(self, scope: NameScope, name: str) -> Answer:
@@ -53,97 +49,86 @@ class ModuleGetattr:
         node = bindings[-1].node if bindings else None
         if len(bindings) != 1 or not isinstance(node, ast.FunctionDef) or len(node.args.args) != 1:
             return Answer.UNDECIDED
-        names = {node.args.args[0].arg: name}
         self._refuses = False
-        ways = self._block(node.body, scope.children[id(node)], names)
+        ways = self._ways(node.body, scope.children[id(node)], {node.args.args[0].arg: name})
         if ways == {Answer.RAISES}:
             return Answer.RAISES
         if ways <= {Answer.GIVES, Answer.GOES_ON}:  # at its end it returns None
             return Answer.GIVES
         return Answer.REFUSES if self._refuses else Answer.UNDECIDED
 
-    def _block(
+    def _ways(
         self, body: Sequence[ast.stmt], scope: NameScope, names: dict[str, str]
-    ) -> frozenset[Answer]:
+    ) -> set[Answer]:
+        """The ways through these statements."""
         ways: set[Answer] = set()
-        for statement in body:
-            step = self._statement(statement, scope, names)
-            ways |= step - _ON
+        for node in body:
+            match node:
+                case ast.If() | ast.Try():
+                    step = self._branches(node, scope, names)
+                case ast.Raise():
+                    called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+                    is_absence = called is not None and last_word(called) == "AttributeError"
+                    step = {Answer.RAISES if is_absence else Answer.UNDECIDED}
+                case ast.Return():
+                    step = {self._returned(node.value, scope, names)}
+                case ast.With():
+                    step = self._ways(node.body, scope, names)
+                case _:
+                    # A warning, a message, the import of what is returned say nothing.
+                    open_ = () if isinstance(node, _QUIET) else (Answer.UNDECIDED,)
+                    step = {Answer.GOES_ON, *open_}
+            ways |= step - {Answer.GOES_ON}
             if Answer.GOES_ON not in step:
-                return frozenset(ways)
-        return frozenset({*ways, Answer.GOES_ON})
+                return ways
+        return {*ways, Answer.GOES_ON}
 
-    def _statement(  # noqa: PLR0911 - a case per form
-        self, node: ast.stmt, scope: NameScope, names: dict[str, str]
-    ) -> frozenset[Answer]:
-        match node:
-            case ast.If():
-                return self._if(node, scope, names)
-            case ast.Raise():
-                called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-                is_absence = called is not None and last_word(called) == "AttributeError"
-                return frozenset({Answer.RAISES if is_absence else Answer.UNDECIDED})
-            case ast.Return():
-                return frozenset({self._returned(node.value, scope, names)})
-            case ast.Try():
-                return self._try(node, scope, names)
-            case ast.With():
-                return self._block(node.body, scope, names)
-            case ast.Assign() | ast.AnnAssign() | ast.Expr() | ast.Import() | ast.ImportFrom():
-                # A warning, a message, the import of what is returned.
-                return _ON
-            case ast.Pass() | ast.Global():
-                return _ON
-            case _:
-                return frozenset({Answer.UNDECIDED, Answer.GOES_ON})
-
-    def _try(self, node: ast.Try, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        """`try: value = TABLE[name]`, and any other."""
-        first = node.body[0]
-        value = first.value if isinstance(first, ast.Assign | ast.Return) else None
-        held: bool | None = None
-        if isinstance(value, ast.Subscript):
-            with contextlib.suppress(UndecidedError):
-                held = self._folding.contains(value.slice, value.value, scope, names)
-        ways: set[Answer] = set()
-        if held is not False:
-            ways |= self._block([*node.body, *node.orelse], scope, names)
-        if held is not True:
-            ways = ways.union(*(self._block(each.body, scope, names) for each in node.handlers))
-        return _ways(held, ways)
-
-    def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        decided = self._decisions.decide(node.test, scope, names)
-        ways: set[Answer] = set()
-        if decided is not False:
-            ways |= self._block(node.body, scope, names)
+    def _branches(
+        self, node: ast.If | ast.Try, scope: NameScope, names: dict[str, str]
+    ) -> set[Answer]:
+        """The ways through an `if`, or `try: value = TABLE[name]` and its like."""
+        if isinstance(node, ast.If):
+            decided = self._evaluation.decide(node.test, scope, names)
+            yes, no = node.body, [node.orelse]
+        else:
+            value = getattr(node.body[0], "value", None)
+            is_part = isinstance(node.body[0], ast.Assign | ast.Return)
+            decided = None
+            if is_part and isinstance(value, ast.Subscript):
+                decided = self._evaluation.contains(value.slice, value.value, scope, names)
+            yes, no = [*node.body, *node.orelse], [each.body for each in node.handlers]
+        ways: set[Answer] = set() if decided is False else self._ways(yes, scope, names)
         # A table of names that are gone holds it.
-        self._refuses = self._refuses or (decided is True and Answer.RAISES in ways)
-        if decided is not True:
-            ways |= self._block(node.orelse, scope, names)
-        return _ways(decided, ways)
+        is_refused = isinstance(node, ast.If) and decided is True and Answer.RAISES in ways
+        self._refuses = self._refuses or is_refused
+        for branch in () if decided is True else no:
+            ways |= self._ways(branch, scope, names)
+        # One that gives a value is open if nobody knows which branch runs.
+        if decided is None and Answer.GIVES in ways:
+            return ways - {Answer.GIVES} | {Answer.UNDECIDED}
+        return ways
 
     def _returned(self, value: ast.expr | None, scope: NameScope, names: dict[str, str]) -> Answer:
-        if not isinstance(value, ast.Call) or last_word(value.func) != "getattr":
-            return Answer.GIVES if not isinstance(value, ast.Call) else Answer.UNDECIDED
-        if len(value.args) != 2:
-            return Answer.UNDECIDED
-        owner = self._evaluation.value(value.args[0], scope)
-        try:
-            name = self._folding.value(value.args[1], scope, names)
-        except UndecidedError:
-            return Answer.UNDECIDED
-        if not isinstance(owner, ModuleRef) or not isinstance(name, str):
-            return Answer.UNDECIDED
-        is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
-        return Answer.RAISES if is_absent else Answer.UNDECIDED
+        if not isinstance(value, ast.Call):
+            return Answer.GIVES
+        if last_word(value.func) == "getattr" and len(value.args) == 2:
+            owner = self._evaluation.value(value.args[0], scope)
+            name = self._evaluation.value(value.args[1], scope, names)
+            if isinstance(owner, ModuleRef) and isinstance(name, ConstantRef):
+                member = self._member(owner.name, str(name.value))
+                return Answer.RAISES if isinstance(member, AbsentRef) else Answer.UNDECIDED
+        return Answer.UNDECIDED
 
 
-def _ways(decided: bool | None, ways: set[Answer]) -> frozenset[Answer]:
-    """The ways through a statement with branches: one that gives a value is open if nobody knows which runs."""
-    if decided is None and Answer.GIVES in ways:
-        return frozenset(ways - {Answer.GIVES} | _OPEN)
-    return frozenset(ways)
+_QUIET: Final = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+)
 
 
 # What the import system gives every module.
@@ -168,13 +153,14 @@ _OWN_NAMES: Final = frozenset(
 class ModuleMembers:
     """Looks names up in modules."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: Asks, conditions: Conditions) -> None:
         self._evaluation = evaluation
+        self._conditions = conditions
         self._world = evaluation.world
         self._looking: set[tuple[str, str]] = set()
         self._known: dict[tuple[str, str], Ref] = {}
         self._looking_at_stubs: set[tuple[str, str]] = set()
-        self._getattr = ModuleGetattr(evaluation)
+        self._getattr = ModuleGetattr(evaluation, self.member)
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
@@ -193,10 +179,8 @@ class ModuleMembers:
             above = ".".join(parts[: length - 1])
             if self._world.file(part) is not None:
                 continue
-            if self._world.may_be_built(part):
-                return UnknownRef(Ignorance.BUILD, part)
-            if self._is_compiled_or_dynamic(above):
-                return UnknownRef(Ignorance.NO_SOURCE, part)
+            if self._world.may_be_built(part) or self._is_compiled_or_dynamic(above):
+                return UNKNOWN
             return AbsentRef(above, part, is_module=True)
         return ModuleRef(name)
 
@@ -204,7 +188,7 @@ class ModuleMembers:
         """What `from target import name` binds."""
         name = self.absolute(binding, scope)
         if name is None:
-            return UnknownRef(Ignorance.EXPRESSION)
+            return UNKNOWN
         if self._world.side(name) is None:
             return OutsideRef(f"{name}.{binding.name}")
         state = self.module(name)
@@ -230,14 +214,14 @@ class ModuleMembers:
     def _own_fault(self, ref: Ref, scope: NameScope) -> Ref:
         """What is missing inside a callee is the callee's own affair, and no proof for the caller."""
         if isinstance(ref, AbsentRef) and self._world.is_callee(scope.module):
-            return UnknownRef(Ignorance.LAZY, ref.name)
+            return UNKNOWN
         return ref
 
     def member(self, module: str, name: str) -> Ref:
         """What a name of a module stands for."""
         key = (module, name)
         if key in self._looking:
-            return UnknownRef(Ignorance.LAZY, module)
+            return UNKNOWN
         if key not in self._known:
             self._looking.add(key)
             try:
@@ -269,32 +253,32 @@ class ModuleMembers:
         if self._world.file(f"{module}.{name}") is not None or self._stub_lacks(module, name):
             return None
         # A star of what nobody can read may bring it; the types of the module say whether.
-        return _there(module) if self._is_stubbed(module, name) else star
+        return THERE if self._is_stubbed(module, name) else star
 
     def _certain(self, ref: Ref, name: str, read: ReadModule) -> Ref:
         """`ref`, marked as being there if a statement surely binds the name, whatever it gives it."""
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.runs(each.guards, read.scope) for each in read.scope.bindings[name]
+            self._conditions.runs(each.guards, read.scope) for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:
-            return UnknownRef(ref.why, ref.detail, is_there=True)
+            return structs.replace(ref, is_there=True)
         return ref
 
     def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:
         if name in _OWN_NAMES or self._is_stubbed(module, name):
-            return _there(module)
+            return THERE
         if self._world.may_be_built(f"{module}.{name}"):
-            return UnknownRef(Ignorance.BUILD, f"{module}.{name}")
+            return UNKNOWN
         if read is None:
             return self._without_source(module, name)
         if "__getattr__" in read.scope.bindings or read.scope.is_dynamic:
             return self._lazy(module, name, read)
         if self._any_binding(read.scope, name):
             # In a branch that does not run here.
-            return UnknownRef(Ignorance.CONDITION, name)
+            return UNKNOWN
         return AbsentRef(module, name)
 
     def _without_source(self, module: str, name: str) -> Ref:
@@ -302,7 +286,7 @@ class ModuleMembers:
         if file is not None and file.compiled is None and file.is_package:
             return AbsentRef(module, name)  # a namespace package holds modules and nothing else
         is_there = self._world.is_in_compiled(module, name)
-        return UnknownRef(Ignorance.NO_SOURCE, module, is_there=is_there)
+        return THERE if is_there else UNKNOWN
 
     def _lazy(self, module: str, name: str, read: ReadModule) -> Ref:
         """A name that the module makes at run time: where it says it is from, or whether it makes it."""
@@ -312,11 +296,11 @@ class ModuleMembers:
         # A table of lazy names is text.
         is_quoted = any(f'"{name}"' in line or f"'{name}'" in line for line in read.lines)
         if isinstance(ref, UnknownRef) and not ref.is_there:
-            return UnknownRef(ref.why, ref.detail, is_there=is_quoted)
+            return THERE if is_quoted else UNKNOWN
         if ref is not None and not isinstance(ref, AbsentRef):
             return ref
         if name in (exported_names(read) or ()):
-            return _there(module)
+            return THERE
         return self._made(module, name, read, is_quoted=is_quoted)
 
     def _made(self, module: str, name: str, read: ReadModule, *, is_quoted: bool) -> Ref:
@@ -329,7 +313,7 @@ class ModuleMembers:
         if answer is Answer.RAISES:
             return AbsentRef(module, name)
         is_there = answer is Answer.GIVES or (is_quoted and answer is not Answer.REFUSES)
-        return UnknownRef(Ignorance.LAZY, module, is_there=is_there)
+        return THERE if is_there else UNKNOWN
 
     def _stub_lacks(self, module: str, name: str) -> bool:
         """Whether the module has types that name all it has, and not this name."""
@@ -363,7 +347,7 @@ class ModuleMembers:
         for binding in scope.stars:
             target = self.absolute(binding, scope)
             if target is None or self._world.side(target) is None:
-                vague = UnknownRef(Ignorance.OUTSIDE, target or "")
+                vague = UNKNOWN
                 continue
             if not self._world.may_export(target, name):
                 continue
@@ -379,7 +363,7 @@ class ModuleMembers:
         read = self._world.module(target)
         if read is None:
             is_there = self._is_stubbed(target, name)
-            return UnknownRef(Ignorance.NO_SOURCE, target, is_there=is_there)
+            return THERE if is_there else UNKNOWN
         exported = exported_names(read)
         if exported is None:
             if name.startswith("_"):
@@ -418,11 +402,6 @@ def _is_of_version(module: str, name: str) -> bool:
     if name == "__version__":
         return last in {"", "version", "_version", "__about__", "about"}
     return last in {"version", "_version"} and name in {"version", "short_version", "full_version"}
-
-
-def _there(module: str) -> UnknownRef:
-    """A name of the module that exists, whatever it is."""
-    return UnknownRef(Ignorance.LAZY, module, is_there=True)
 
 
 def exported_names(read: ReadModule) -> frozenset[str] | None:

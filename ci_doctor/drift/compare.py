@@ -221,14 +221,14 @@ def _package_change(
     """How a package differs: its version, its origin, or the files of one version."""
     old = None if before is None else before.words
     new = None if after is None else after.words
-    more: dict[str, Any] = {"address": after.address if after is not None else None}
+    more: dict[str, Any] = {}
     if before is not None and after is not None and old != new:
         more["went_back"] = _went_back(before.version, after.version)
     elif before is not None and after is not None:
         files = _file_changes(before, after)
         if not files:
             return None
-        more |= {"kind": ChangeKind.BYTES, "files": files}
+        more = {"kind": ChangeKind.BYTES, "files": files}
     return _change(ChangeArea.PACKAGES, name, of_package(name), (old, new), interpreter, **more)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from ci_doctor.drift.compare import compare
-from ci_doctor.drift.outcome import SHOWN, change_rows, one_sided_row, short_phrase
+from ci_doctor.drift.outcome import SHOWN, change_rows, one_sided_row, sentence
 from ci_doctor.drift.snapshot import Snapshot
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, read_snapshot
 from ci_doctor.errors import CiDoctorError, UsageError
@@ -213,7 +213,7 @@ def _phrase(drift: Drift) -> str:
             return f"no difference is known, and {len(unknown)} facts are known to one side only"
         count = len(drift.changes)
         return f"only {count} informational differences" if count else "no difference"
-    phrases = [short_phrase(each) for each in relevant[:_IN_A_SENTENCE]]
+    phrases = [sentence(each) for each in relevant[:_IN_A_SENTENCE]]
     rest = len(relevant) - len(phrases)
     if rest:
         phrases.append(f"and {rest} more")

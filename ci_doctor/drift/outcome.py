@@ -167,32 +167,9 @@ def _summary(drift: Drift) -> str:
 
 
 def sentence(change: EnvironmentChange) -> str:
-    """`transformers 5.4.0 -> 5.5.0`, and the address of its changes."""
+    """`transformers 5.4.0 -> 5.5.0`."""
     text = _described(change)
-    if change.interpreter is not None:
-        text += f" ({change.interpreter})"
-    if change.address is not None and change.kind is not ChangeKind.REMOVED:
-        text += f" {change.address}"
-    return text
-
-
-def short_phrase(change: EnvironmentChange) -> str:
-    """`transformers 5.4 to 5.5`: for a sentence that names several."""
-    match change.kind:
-        case ChangeKind.CHANGED:
-            before = _short(change.before)
-            after = _short(change.after)
-            if before == after:
-                before, after = _cut(change.before), _cut(change.after)
-            return f"{change.subject} {before} to {after}"
-        case ChangeKind.ADDED:
-            return f"{change.subject} {_short(change.after)} added".replace("  ", " ")
-        case ChangeKind.REMOVED:
-            return f"{change.subject} removed"
-        case ChangeKind.BYTES:
-            return f"other bytes in {change.subject} {_short(change.after)}"
-        case _ as never:
-            assert_never(never)
+    return text if change.interpreter is None else f"{text} ({change.interpreter})"
 
 
 def _described(change: EnvironmentChange) -> str:
@@ -217,15 +194,6 @@ def _bytes_sentence(change: EnvironmentChange) -> str:
     if more > 0:
         names += f" and {more} more"
     return f"{change.subject} {change.after or ''}: the same version, other bytes: {names}"
-
-
-def _short(value: str | None) -> str:
-    """A version without the zeros at its end: `5.4` for `5.4.0`."""
-    parts = _cut(value).split(".")
-    if all(part.isdigit() for part in parts):
-        while len(parts) > 2 and parts[-1] == "0":
-            parts.pop()
-    return ".".join(parts)
 
 
 def _cut(value: str | None) -> str:

@@ -8,7 +8,6 @@ program: they are unknown.
 import base64
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,16 +16,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot, digest_of
+from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot
 from ci_doctor.identity.libraries import commit_of
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
 from ci_doctor.system.processes.limited_runs import run_limited
-
-_PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
-# https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
-_CHANGES: Final = ("changelog", "changes", "releasenotes", "whatsnew", "history")
-_HOMES: Final = ("source", "repository", "sourcecode", "github", "documentation", "docs")
-_NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9]+")
 
 
 def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, PackageSnapshot]:
@@ -64,39 +57,13 @@ def _snapshot(package: Package, *, contents: bool) -> PackageSnapshot:
         actual = _content_hashes(package.site, files) if contents else {}
         if not files:
             unknown["files"] = "there is no RECORD with hashes"
-    installer = package.installer
-    modified = tuple(path for path, digest in actual.items() if digest != files[path])
-    files = {**files, **actual}
     return PackageSnapshot(
         version=package.version or None,
-        installer=installer if _PROGRAM.fullmatch(installer) else None,
-        url=origin.url,
         commit=commit,
         is_editable=origin.is_editable,
-        record=digest_of(files) if files else None,
-        address=address_of(package),
-        modified=modified,
         unknown=unknown,
-        files=files,
+        files={**files, **actual},
     )
-
-
-def address_of(package: Package) -> str | None:
-    """Where the changes of a package are listed: its changelog, else the project's own page.
-
-    Labels count without case, blanks and punctuation: `What's New` is `whatsnew`.
-    """
-    addresses: dict[str, str] = {}
-    for line in package.project_urls:
-        label, _, address = line.partition(",")
-        addresses.setdefault(_NOT_IN_A_LABEL.sub("", label.lower()), address.strip())
-    candidates = (
-        *(addresses.get(label, "") for label in (*_CHANGES, "homepage")),
-        package.home_page or "",
-        *(addresses.get(label, "") for label in _HOMES),
-    )
-    # `UNKNOWN` was setuptools' word for a field without a value.
-    return next((each for each in candidates if each.startswith(("https://", "http://"))), None)
 
 
 def recorded_files(folder: Path) -> dict[str, str]:

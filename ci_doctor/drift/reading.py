@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.machine import read_machine
 from ci_doctor.drift.packages import content_hash, databases, read_packages, read_system_packages
-from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
+from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot, by_folder
 from ci_doctor.drift.snapshot_file import stamps_of
-from ci_doctor.drift.variables import kept_variables, placed, plain_address
+from ci_doctor.drift.variables import kept_variables, placed
 from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.model.about import About
 from ci_doctor.system import clock
@@ -110,25 +110,12 @@ def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
 
 
 def _redacted(interpreter: InterpreterSnapshot, redactor: Redactor) -> InterpreterSnapshot:
-    """Without secrets where one may stand: an address of an origin, a path."""
+    """Without secrets where one may stand: in a path."""
     return replace(
         interpreter,
         python=redactor.text(interpreter.python),
-        packages={
-            name: _redacted_package(package, redactor)
-            for name, package in interpreter.packages.items()
-        },
         unknown={name: redactor.text(text) for name, text in interpreter.unknown.items()},
     )
-
-
-def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSnapshot:
-    # Most come from an index: the time of a snapshot is spent here otherwise.
-    if package.url is None and package.address is None:
-        return package
-    url = redactor.text(plain_address(package.url or "")) or None
-    address = redactor.text(plain_address(package.address or "")) or None
-    return replace(package, url=url, address=address)
 
 
 # A Python without its site packages starts in some ten milliseconds.

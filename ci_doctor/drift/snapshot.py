@@ -23,25 +23,18 @@ HASH_KEPT: Final = 16
 class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One installed distribution.
 
-    `version` is None if nothing names it. `installer` is the program that installed it. `url` and
-    `commit` are the origin of an installation that is not from an index (PEP 610). `record` is a
-    digest over the files that RECORD lists with their hashes; `files` maps each of them to the first
-    characters of its hash, in the form of RECORD. The snapshot of a run has `folders` in place of
-    them: a hash for each file and folder at the first two levels. `modified` are the files whose content is not the
-    one that RECORD names, if contents were read. `address` is where the changes are described.
+    `version` is None if nothing names it. `commit` is the origin of an installation that is not from
+    an index (PEP 610). `files` maps each file that RECORD lists with a hash to the first characters of
+    its hash, in the form of RECORD; of its content, if contents were read. The snapshot of a run has
+    `folders` in place of them: a hash for each file and folder at the first two levels.
     `further_versions` are those of other distributions of the same name, behind this one on
     `sys.path`.
     """
 
     version: str | None = None
-    installer: str | None = None
-    url: str | None = None
     commit: str | None = None
     is_editable: bool = False
-    record: str | None = None
-    address: str | None = None
     further_versions: tuple[str, ...] = ()
-    modified: tuple[str, ...] = ()
     unknown: dict[str, str] = {}
     files: dict[str, str] = {}
     folders: dict[str, str] = {}

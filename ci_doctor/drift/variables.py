@@ -156,26 +156,6 @@ def may_be_secret(name: str, value: str) -> bool:
     return any(_is_random(run) for run in _RUN.findall(rest))
 
 
-def plain_address(address: str) -> str:
-    """`address` without user, password, query and fragment: each may be a credential.
-
-    What is no address with a scheme is empty.
-    """
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname or ""
-        port = parts.port
-    except ValueError:
-        return ""
-    if not parts.scheme:
-        return ""
-    if ":" in host:
-        host = f"[{host}]"
-    if port is not None:
-        host = f"{host}:{port}"
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
 def _is_random(run: str) -> bool:
     """Whether a run of letters and digits looks like no word: `float8e4m3fnuz` is one."""
     digits = sum(character.isdigit() for character in run)

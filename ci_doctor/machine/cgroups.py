@@ -28,7 +28,6 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
     """The limits and the use of one cgroup, in bytes; a limit is None if there is none.
 
     `used` leaves out what the kernel would take back first (inactive files), as the kubelet does.
-    `swap` is the limit of swap beside the memory. `kills` counts processes killed for lack of memory.
     """
 
     directory: Path
@@ -36,8 +35,6 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
     limit: int | None
     high: int | None
     used: int
-    swap: int | None
-    kills: int
 
     @property
     def left(self) -> int | None:
@@ -46,15 +43,10 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
 
 
 class CpuQuota(Struct, frozen=True, kw_only=True):
-    """The smallest quota in view, in CPUs, and its file.
-
-    The cgroup was stopped in `throttled` of so many `periods`.
-    """
+    """The smallest quota in view, in CPUs, and its file."""
 
     file: Path
     cpus: float
-    throttled: int
-    periods: int
 
 
 def read_cgroups(controller: str, root: Path = ROOT) -> CgroupLevels:
@@ -114,8 +106,6 @@ def _read_v2(directory: Path) -> MemoryLevel | None:
         limit=limit_of(limit_file),
         high=limit_of(directory / "memory.high"),
         used=max(0, current - inactive),
-        swap=limit_of(directory / "memory.swap.max"),
-        kills=numbers_of(directory / "memory.events").get("oom_kill", 0),
     )
 
 
@@ -125,16 +115,12 @@ def _read_v1(directory: Path) -> MemoryLevel | None:
     if current is None:
         return None
     inactive = numbers_of(directory / "memory.stat").get("total_inactive_file", 0)
-    limit = limit_of(limit_file)
-    both = limit_of(directory / "memory.memsw.limit_in_bytes")
     return MemoryLevel(
         directory=directory,
         limit_file=limit_file,
-        limit=limit,
+        limit=limit_of(limit_file),
         high=None,
         used=max(0, current - inactive),
-        swap=None if limit is None or both is None else both - limit,
-        kills=numbers_of(directory / "memory.oom_control").get("oom_kill", 0),
     )
 
 
@@ -169,11 +155,5 @@ def smallest_quota(cgroups: CgroupLevels) -> CpuQuota | None:
             continue
         cpus = round(quota / period, 2)
         if smallest is None or cpus < smallest.cpus:
-            counters = numbers_of(directory / "cpu.stat")
-            smallest = CpuQuota(
-                file=file,
-                cpus=cpus,
-                throttled=counters.get("nr_throttled", 0),
-                periods=counters.get("nr_periods", 0),
-            )
+            smallest = CpuQuota(file=file, cpus=cpus)
     return smallest

@@ -15,17 +15,6 @@ _DOCKER = ".dockerenv"
 _PODMAN = "run/.containerenv"
 _KUBERNETES = "KUBERNETES_SERVICE_HOST"
 
-_CATEGORIES = (
-    "LC_CTYPE",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LC_COLLATE",
-    "LC_MONETARY",
-    "LC_MESSAGES",
-)
-# langinfo.h and locale.h of glibc
-_CODESET = 14
-_ALL_MASK = 0x1FBF
 
 # By the names of limits.conf(5).
 _LIMITS: Mapping[str, int] = {
@@ -35,8 +24,6 @@ _LIMITS: Mapping[str, int] = {
     "stack": resource.RLIMIT_STACK,
     "core": resource.RLIMIT_CORE,
     "as": resource.RLIMIT_AS,
-    "data": resource.RLIMIT_DATA,
-    "fsize": resource.RLIMIT_FSIZE,
 }
 
 
@@ -153,63 +140,9 @@ def resource_limits() -> dict[str, ResourceLimit]:
     return limits
 
 
-def named_locales(environ: Mapping[str, str]) -> dict[str, str]:
-    """The locales that count, by the first variable that names each (locale(7))."""
-    if environ.get("LC_ALL"):
-        return {"LC_ALL": environ["LC_ALL"]}
-    names: dict[str, str] = {}
-    for variable in (*_CATEGORIES, "LANG"):
-        name = environ.get(variable)
-        if name and name not in names.values():
-            names[variable] = name
-    return names
-
-
 def effective_locale(environ: Mapping[str, str]) -> str:
     """The locale of characters: LC_ALL, else LC_CTYPE, else LANG; empty if none is set."""
     return environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
-
-
-def python_encoding(environ: Mapping[str, str], codeset: str | None) -> str:
-    """The encoding of text files in Python 3.11 to 3.14, if a program names none.
-
-    `codeset` is that of the locale; None for C, POSIX, and for one that is not installed.
-    """
-    mode = environ.get("PYTHONUTF8")
-    if mode == "1":
-        return "UTF-8"
-    if codeset is not None:
-        return codeset
-    # PEP 540 turns the UTF-8 mode on in the C locale; PYTHONUTF8=0 forbids that.
-    if mode != "0":
-        return "UTF-8"
-    # PEP 538 puts C.UTF-8 in place of C, unless LC_ALL is set.
-    if environ.get("LC_ALL") or environ.get("PYTHONCOERCECLOCALE") == "0":
-        return "ASCII"
-    return "UTF-8"
-
-
-def codeset_of(name: str) -> str | None:
-    """The encoding of the locale `name`; None if it is not installed.
-
-    It is loaded beside the current one, which all threads share: newlocale(3).
-    """
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    libc.newlocale.restype = ctypes.c_void_p
-    libc.newlocale.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p]
-    libc.nl_langinfo_l.restype = ctypes.c_char_p
-    libc.nl_langinfo_l.argtypes = [ctypes.c_int, ctypes.c_void_p]
-    libc.freelocale.argtypes = [ctypes.c_void_p]
-    locale = libc.newlocale(_ALL_MASK, name.encode(errors="surrogateescape"), None)
-    if not locale:
-        return None
-    try:
-        codeset: bytes = libc.nl_langinfo_l(_CODESET, locale)
-        return codeset.decode("ascii", "replace")
-    finally:
-        libc.freelocale(locale)
 
 
 def container_image(environ: Mapping[str, str], root: Path = ROOT) -> ContainerImage:

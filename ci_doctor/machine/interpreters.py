@@ -106,11 +106,7 @@ class PythonState(Struct, frozen=True, kw_only=True):
     user_dir: str | None
     suffixes: list[str]
     glibc: str
-    system: str
-    release: str
-    system_version: str
     machine: str
-    platform: str
     hideable: list[str]
 
     @property

@@ -107,8 +107,7 @@ class GpuMemoryErrors(Struct, frozen=True, kw_only=True):
 class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU.
 
-    `index` is nvidia-smi's. `lost` is the driver's word if it cannot reach the GPU. `slowdowns` are
-    the reasons why its clocks are low now, without the prefix of the element. `recovery` is what
+    `index` is nvidia-smi's. `lost` is the driver's word if it cannot reach the GPU. `recovery` is what
     the driver wants done (`None`, `Reset`, `Reboot`, …). `processes` is None if the driver does not
     list them. `capability` (`9.0`) and `cores` are not in the XML. `former_uuid`: the name of a MIG
     device before driver 470, `MIG-GPU-UUID/GPU instance/compute instance`.
@@ -125,7 +124,6 @@ class Gpu(Struct, frozen=True, kw_only=True):
     parts: tuple[MigDevice, ...] = ()
     memory: FrameBuffer = FrameBuffer()
     errors: GpuMemoryErrors = GpuMemoryErrors()
-    slowdowns: tuple[str, ...] | None = None
     recovery: str | None = None
     processes: tuple[GpuProcess, ...] | None = None
     capability: str | None = None
@@ -246,7 +244,6 @@ def _gpu(index: int, element: "Element") -> Gpu:
         parts=tuple(_part(part) for part in element.findall("mig_devices/mig_device")),
         memory=_memory(element),
         errors=_errors(element),
-        slowdowns=_slowdowns(element),
         recovery=_recovery(element),
         processes=_processes(element),
     )
@@ -316,16 +313,6 @@ def _uncorrected(element: "Element") -> int | None:
     counts.append(_count(volatile, "double_bit/total"))
     known = [each for each in counts if each is not None]
     return None if not known else sum(known)
-
-
-def _slowdowns(element: "Element") -> tuple[str, ...] | None:
-    for kind in ("event", "throttle"):
-        reasons = element.find(f"clocks_{kind}_reasons")
-        if reasons is None or not len(reasons):
-            continue
-        active = [child.tag for child in reasons if (child.text or "").strip() == "Active"]
-        return tuple(tag.removeprefix(f"clocks_{kind}_reason_") for tag in active)
-    return None
 
 
 def _processes(element: "Element") -> tuple[GpuProcess, ...] | None:

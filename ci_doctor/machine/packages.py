@@ -47,10 +47,6 @@ class Package(Struct, frozen=True, kw_only=True):
     version: str
     folder: Path
     has_metadata: bool = True
-    requires: tuple[str, ...] = ()
-    requires_python: str | None = None
-    project_urls: tuple[str, ...] = ()
-    home_page: str | None = None
 
     @property
     def site(self) -> Path:
@@ -215,10 +211,6 @@ def read_package(folder: Path) -> Package:
         version=(version or rest.partition("-")[0]).strip(),
         folder=folder,
         has_metadata=bool(named and version),
-        requires=tuple(headers.get_all("Requires-Dist") or ()),
-        requires_python=headers.get("Requires-Python"),
-        project_urls=tuple(headers.get_all("Project-URL") or ()),
-        home_page=headers.get("Home-page"),
     )
 
 

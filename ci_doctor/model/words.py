@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Words for people: shortened texts, near names, command lines that fit, and how exports are evaluated."""
+"""Pure. Words for people: shortened texts, near names, and how exports are evaluated."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -76,46 +75,6 @@ def letters_apart(one: str, other: str) -> int:
             line.append(cost)
         before, above = above, line
     return above[-1]
-
-
-# A word as a person wrote it, with its quotes.
-_WORD: Final = r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+"""
-_REST: Final = "  "
-_BREAK: Final = " \\"
-
-
-def broken_line(line: str, width: int) -> list[str]:
-    """Return `line` in pieces of at most `width` cells, if its words allow that.
-
-    A piece that is not the last ends with a backslash, so that the pieces together are the same command.
-    An option and its value stay together if they fit.
-    """
-    if len(line) <= width:
-        return [line]
-    pieces: list[str] = []
-    current = ""
-    for part in _parts(re.findall(_WORD, line), width):
-        joined = f"{current} {part}" if current else part
-        if current and len(joined) + len(_BREAK) > width:
-            pieces.append(current + _BREAK)
-            joined = _REST + part
-        current = joined
-    return [*pieces, current]
-
-
-def _parts(words: list[str], width: int) -> list[str]:
-    """Words, but an option with its value is one, if that fits."""
-    parts: list[str] = []
-    for word in words:
-        before = parts[-1] if parts else ""
-        is_value = before.startswith("--") and " " not in before and before != "--"
-        together = f"{before} {word}"
-        fits = len(together) + len(_REST) + len(_BREAK) <= width
-        if is_value and not word.startswith("-") and fits:
-            parts[-1] = together
-        else:
-            parts.append(word)
-    return parts
 
 
 # Always exported, and last: it says that `setup-env` ran for this job. Without it an empty text

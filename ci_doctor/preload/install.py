@@ -10,7 +10,7 @@ import fcntl
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ from ci_doctor.preload.interpreter import (
     Refused,
     Target,
     find_interpreters,
-    former_targets,
     inspect_interpreter,
     worst,
 )
@@ -101,17 +100,6 @@ _WHY: Final = {
     PATH_FILE: "arms the shim at every start of this interpreter",
 }
 _CUT_OFF: Final = "is the remainder of a write that was cut off"
-# The bytecode comes back over stdout, in hexadecimal, so that only ci-doctor ever writes into the
-# site directory. The header is that of PEP 552: no flags, then the source's time and size.
-_COMPILE: Final = """
-import importlib.util, marshal, os, struct, sys
-path = sys.argv[1]
-about = os.stat(path)
-with open(path, "rb") as file:
-    code = compile(file.read(), path, "exec", 0, True)
-header = struct.pack("<III", 0, int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
-print((importlib.util.MAGIC_NUMBER + header + marshal.dumps(code)).hex())
-"""
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -168,17 +156,8 @@ def install_each(
 def remove_each(
     pythons: Sequence[Path | Refused], *, dry_run: bool, trigger: str | None = None
 ) -> tuple[Result, ...]:
-    """Remove the shim, or the rule of `trigger`, from each of `pythons`: as `install_each`.
-
-    A virtual environment that was upgraded to another minor version has site directories that its
-    interpreter no longer reads; a shim in one of them is a result of its own.
-    """
-    return _each(
-        pythons,
-        lambda target: plan_remove(target, trigger),
-        dry_run=dry_run,
-        with_former=trigger is None,
-    )
+    """Remove the shim, or the rule of `trigger`, from each of `pythons`: as `install_each`."""
+    return _each(pythons, lambda target: plan_remove(target, trigger), dry_run=dry_run)
 
 
 def install_shims(
@@ -198,13 +177,6 @@ def install_shims(
             raise result.error
         installations.append(result)
     return tuple(installations)
-
-
-def former_shims(target: Target) -> Iterator[Target]:
-    """The site directories of former minor versions that hold something of a shim, as targets."""
-    for former in former_targets(target):
-        if not read_site(former.site_dir).is_empty:
-            yield former
 
 
 def plan_install(
@@ -229,9 +201,8 @@ def plan_install(
             change = FileState.UNCHANGED
         path = str(target.site_dir / name)
         writes.append(ShimAction(path=path, state=change, why=_WHY[name]))
-    *sources, path_file = writes
     rest = [_remove_action(path, _CUT_OFF) for path in state.cut_off]
-    actions = [*rest, *sources, *_compile(target, sources), path_file]
+    actions = [*rest, *writes]
     if any(action.state is not FileState.UNCHANGED for action in writes):
         _refuse_unwritable(target)
     elif target.externally_managed or not target.writable:
@@ -283,23 +254,6 @@ def _remove_action(path: Path, why: str) -> ShimAction:
     return ShimAction(path=str(path), state=FileState.REMOVE, why=why)
 
 
-def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimAction]:
-    """The bytecode of the modules, if the target can have it."""
-    cache = target.site_dir / CACHE
-    # A link may lead to another environment's bytecode.
-    is_usable = cache.is_dir() and os.access(cache, os.W_OK | os.X_OK) and not cache.is_symlink()
-    if target.cache_tag is None or not (is_usable or not cache.exists()):
-        return
-    for source in sources:
-        path = cache / f"{Path(source.path).stem}.{target.cache_tag}.pyc"
-        change = FileState.REPLACE if path.exists() else FileState.CREATE
-        if path.exists() and source.state is FileState.UNCHANGED:
-            change = FileState.UNCHANGED
-        yield ShimAction(
-            path=str(path), state=change, why="saves every start the time to compile it"
-        )
-
-
 def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
     refused = [
         (target.site_dir / name, *_REFUSED[condition])
@@ -348,9 +302,8 @@ def _each(
     plan: Callable[[Target], Installation],
     *,
     dry_run: bool,
-    with_former: bool = False,
 ) -> tuple[Result, ...]:
-    candidates = _targets(pythons, with_former=with_former)
+    candidates = _targets(pythons)
     sites = [os.path.realpath(each.site_dir) for each in candidates if isinstance(each, Target)]
     with contextlib.ExitStack() as locks:
         # One ci-doctor must not overwrite another's rules. The lock is on the directory itself, so
@@ -376,7 +329,7 @@ def _each(
         return tuple(results)
 
 
-def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Target | Refused]:
+def _targets(pythons: Sequence[Path | Refused]) -> list[Target | Refused]:
     """In the order of `pythons`, each site directory once."""
     candidates: dict[str, Target | Refused] = {}
     for python in pythons:
@@ -388,9 +341,7 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
         except CiDoctorError as error:
             candidates.setdefault(str(python), Refused(python=python, error=error))
             continue
-        former = former_shims(target) if with_former else ()
-        for each in (target, *former):
-            candidates.setdefault(os.path.realpath(each.site_dir), each)
+        candidates.setdefault(os.path.realpath(target.site_dir), target)
     return list(candidates.values())
 
 
@@ -405,6 +356,8 @@ def _apply(planned: Installation) -> Installation:
     clean = observe_start(target, "-I") if arms else None
     for action in planned.change.actions:
         _carry_out(action, planned.contents.get(action.path, b""), target)
+    if planned.contents and target.writable and not target.externally_managed:
+        _compile(target)
     if clean is not None:
         try:
             prove_start(target, clean)
@@ -420,13 +373,6 @@ def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
     path = Path(action.path)
     if action.state is FileState.REMOVE:
         _remove(path)
-    elif path.parent.name == CACHE:
-        # Also where nothing changes: it may be damaged. Without it, every start by a user who may
-        # not write there pays 1.5 ms, which is no reason to stop.
-        with contextlib.suppress(UsageError, OSError):
-            bytecode = _bytecode(target, f"{path.name.partition('.')[0]}.py")
-            if bytecode is not None and not (path.is_file() and path.read_bytes() == bytecode):
-                write_atomically(path, bytecode)
     elif action.state is not FileState.UNCHANGED:
         if path.name in MODULES:
             # An interpreter accepts bytecode if its source has the same second and size; the new
@@ -437,18 +383,24 @@ def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
         write_atomically(path, content)
 
 
-def _bytecode(target: Target, name: str) -> bytes | None:
-    """What `target` makes of its module file `name`; None if it fails: that is slower, not wrong."""
-    words = ("-I", "-B", "-c", _COMPILE, str(target.site_dir / name))
-    answer = ask(
-        target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=clean_environment(os.environ)
+def _compile(target: Target) -> None:
+    """Make the bytecode of the modules, where that is possible.
+
+    Without it, each start by a user who may not write there takes 1.5 ms longer.
+    """
+    environment = clean_environment(os.environ)
+    # Where nothing changes it stays, unless it is damaged.
+    imports = "; ".join(f"import {Path(name).stem}" for name in MODULES)
+    cache = target.site_dir / CACHE
+    is_there = all(any(cache.glob(f"{Path(name).stem}.*")) for name in MODULES)
+    ran = ask(
+        target.python, "-I", "-B", "-c", imports, timeout_s=PROBE_TIMEOUT_S, environment=environment
     )
-    if answer.exit_code != 0:
-        return None
-    try:
-        return bytes.fromhex(answer.stdout.strip().rpartition("\n")[2])
-    except ValueError:
-        return None
+    # A link may lead to another environment's bytecode.
+    if (ran.exit_code or not is_there) and not cache.is_symlink():
+        files = (str(target.site_dir / name) for name in MODULES)
+        words = ("-I", "-B", "-m", "py_compile", *files)
+        ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
 
 
 def _remove(path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
@@ -38,7 +37,6 @@ print(json.dumps({
     "externally_managed": os.path.isfile(
         os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
     ),
-    "cache_tag": sys.implementation.cache_tag,
 }))
 """
 
@@ -65,19 +63,13 @@ def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """An interpreter and the site directory that its shim belongs in.
-
-    `cache_tag`: how it names its bytecode. `prefix` is the root of a virtual environment, None for
-    any other interpreter.
-    """
+    """An interpreter and the site directory that its shim belongs in."""
 
     python: Path
     version: tuple[int, int, int]
     site_dir: Path
     externally_managed: bool
     writable: bool
-    cache_tag: str | None = None
-    prefix: Path | None = None
 
     @property
     def version_text(self) -> str:
@@ -97,7 +89,6 @@ class _Probe(Struct, frozen=True, kw_only=True):
     site_dirs: tuple[str, ...]
     sys_path: tuple[str, ...]
     externally_managed: bool
-    cache_tag: str | None
 
 
 def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> Target:
@@ -147,8 +138,6 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
         # affected.
         externally_managed=probe.externally_managed and not is_venv,
         writable=_is_writable(site_dir),
-        cache_tag=probe.cache_tag,
-        prefix=Path(probe.prefix) if is_venv else None,
     )
 
 
@@ -164,22 +153,6 @@ def choose_site_dir(
     usable = set(map(os.path.realpath, site_dirs)) & set(map(os.path.realpath, sys_path))
     entries = (*preferred, *site_dirs)
     return next((entry for entry in entries if os.path.realpath(entry) in usable), None)
-
-
-def former_targets(target: Target) -> tuple[Target, ...]:
-    """The site directories of a virtual environment under other minor versions, as targets."""
-    if target.prefix is None:
-        return ()
-    # lib64 is often a link to lib: of two names for one directory the last one counts.
-    distinct: dict[str, Path] = {}
-    for lib in ("lib64", "lib"):
-        for path in sorted(target.prefix.glob(f"{lib}/python3.*/site-packages")):
-            distinct[os.path.realpath(path)] = path
-    distinct.pop(os.path.realpath(target.site_dir), None)
-    return tuple(
-        replace(target, site_dir=path, writable=_is_writable(str(path)), cache_tag=None)
-        for path in distinct.values()
-    )
 
 
 def _is_writable(site_dir: str) -> bool:

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: rules by name, and whether they are for what an interpreter has installed."""
+"""Reads site directories: rules by name, and whether they are for what an interpreter has installed."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.machine.interpreters import ask, clean_environment
+from ci_doctor.errors import UsageError
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.packages import find_package
 from ci_doctor.model.facts.preload import PresetFit, PresetState
 from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.words import did_you_mean
-from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
+from ci_doctor.preload.interpreter import Target
 from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, parse_rule
 
 
@@ -66,21 +69,6 @@ PRESET_UNKNOWN_VERSION: Final = Rule(
 )
 RULES: Final = (PRESET_DOES_NOT_HOLD, PRESET_UNKNOWN_VERSION)
 
-# Prints the version of each distribution that is named, or null, as the last line.
-_QUERY = """
-import json, sys
-from importlib import metadata
-sys.path[:] = [entry for entry in sys.path if entry]
-versions = []
-for name in sys.argv[1:]:
-    try:
-        versions.append(metadata.version(name) or "")
-    except metadata.PackageNotFoundError:
-        versions.append(None)
-print()
-print(json.dumps(versions))
-"""
-
 
 def split_texts(texts: Iterable[str]) -> tuple[tuple[PreloadRule, ...], tuple[str, ...]]:
     """The rules that are written out (with a `=`), united by trigger, and the names of presets.
@@ -114,22 +102,17 @@ def rules_of(texts: Iterable[str]) -> tuple[PreloadRule, ...]:
 
 
 def preset_states(target: Target, names: Sequence[str]) -> tuple[PresetState, ...]:
-    """How each preset fits `target`. Raises InfraError if the interpreter does not answer."""
-    if not names:
-        return ()
-    environment = clean_environment(os.environ, keep=("PYTHONPATH",)) | {"CI_DOCTOR_PRELOAD": "0"}
-    words = ("-B", "-c", _QUERY, *(PRESETS[name].distribution for name in names))
-    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
-    versions = read_answer(answer, list[str | None])
-    if versions is None:
-        raise InfraError(
-            f"{target.python} does not tell what it has installed: {answer.last_words}",
-            hint=f"run `{target.python} -m pip list`",
-        )
-    return tuple(
-        PresetState(name=name, fit=fit_of(PRESETS[name], version), version=version)
-        for name, version in zip(names, versions, strict=True)
-    )
+    """How each preset fits what is installed for `target`."""
+    directories: Sequence[Path] = (target.site_dir,)
+    # A Python that no file names, such as a script of pyenv's: its own directory decides.
+    with contextlib.suppress(UnknownInterpreterError):
+        directories = interpreter_of([str(target.python)], os.environ, Path.cwd()).directories
+    states = []
+    for name in names:
+        package = find_package(PRESETS[name].distribution, directories)
+        version = None if package is None else package.version
+        states.append(PresetState(name=name, fit=fit_of(PRESETS[name], version), version=version))
+    return tuple(states)
 
 
 def fit_of(preset: Preset, version: str | None) -> PresetFit:

@@ -2,15 +2,15 @@
 """Acts on processes, reads files: `preload status`, from a request to an outcome."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from ci_doctor.machine.start_files import watch_start
 from ci_doctor.model.facts.preload import Shim, StartFile, StatusFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, seconds
-from ci_doctor.preload.install import former_shims
 from ci_doctor.preload.interpreter import (
     Interpreters,
     Target,
@@ -19,14 +19,7 @@ from ci_doctor.preload.interpreter import (
     worst,
 )
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.start_files import (
-    PATH_FILE,
-    Inventory,
-    in_words,
-    inventory,
-    read_site,
-    shim_files,
-)
+from ci_doctor.preload.start_files import PATH_FILE, read_site, shim_files
 
 # Characters of a `.pth` line that are shown.
 _WIDTH = 60
@@ -37,18 +30,16 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
 
     Nothing is judged. Raises UsageError if there is no interpreter.
     """
-    starts: list[Inventory] = []
     tables: list[Table] = []
     shims: list[Shim] = []
 
     def look(python: Path) -> None:
         target = inspect_interpreter(python)
-        shim, *former = shims_of(target)
-        start = inventory(target, environ=environ)
-        starts.append(start)
-        shims.append(replace(shim, start_up=(start.files, start.never)))
-        shims.extend(former)
-        tables.extend([_shim_table(shim), start_up_table(target, start), *map(_shim_table, former)])
+        shim = shim_of(target)
+        files = watch_start(python).files
+        shims.append(replace(shim, start_up=files))
+        start_up = _start_up_table(python, files, target.site_dir)
+        tables.extend([_shim_table(shim), start_up])
 
     _, refused = each_interpreter(interpreters, environ, look)
     for each in refused:
@@ -67,18 +58,13 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
         verdict=verdict,
         error=error,
         summary=f"a shim is installed in {installed} of {len(shims)} interpreters",
-        findings=tuple(finding for start in starts for finding in start.findings),
         tables=tuple(tables),
         facts=StatusFacts(shims=tuple(shims)),
     )
 
 
-def shims_of(target: Target) -> tuple[Shim, ...]:
-    """The shim of `target`, then those left under former minor versions of the environment."""
-    return (_shim(target), *(replace(_shim(each), state="former") for each in former_shims(target)))
-
-
-def _shim(target: Target) -> Shim:
+def shim_of(target: Target) -> Shim:
+    """The shim of `target`, as it lies in its site directory."""
     state = read_site(target.site_dir)
     return Shim(
         python=str(target.python),
@@ -94,13 +80,6 @@ def _shim(target: Target) -> Shim:
 
 def _shim_table(shim: Shim) -> Table:
     rows = [row("site directory", shim.site_dir)]
-    if shim.state == "former":
-        rows.append(
-            row(
-                "of an earlier minor version",
-                "this interpreter does not read it; `ci-doctor preload remove` clears it",
-            )
-        )
     rows += [row("rule", text) for text in shim.rules]
     if not shim.rules:
         rows.append(row("no rule"))
@@ -117,29 +96,18 @@ def _shim_table(shim: Shim) -> Table:
     return Table(title=shim.python, rows=tuple(rows))
 
 
-def start_up_table(target: Target, start: Inventory) -> Table:
-    """What runs at every start with its cost, and what never runs."""
+def _start_up_table(python: Path, files: Sequence[StartFile], site_dir: Path) -> Table:
+    """What runs at every start, and the time that it takes."""
     rows: list[Row] = []
-    if not start.files:
-        rows.append(row("nothing runs at every start"))
-    for file in start.files:
-        rows += _file_rows(file, target.site_dir)
-    rows += [row(f"never run: {each.path}", each.reason) for each in start.never]
-    rows += [
-        row(f"with this PYTHONPATH, {name} is {path}") for name, path in start.of_the_job.items()
-    ]
-    return Table(title=f"Start-up files of {target.python}", rows=tuple(rows))
-
-
-def _file_rows(file: StartFile, site_dir: Path) -> Iterator[Row]:
-    path = Path(file.path)
-    name = path.name if path.parent == site_dir else file.path
-    notes = ["this shim"] if path.name == PATH_FILE else []
-    if not file.everywhere:
-        notes.append("not under -I")
-    yield row(name, seconds(file.cost_us / 1e6), ", ".join(notes))
-    for line in file.lines:
+    for file in files:
+        path = Path(file.path)
+        name = path.name if path.parent == site_dir else file.path
+        note = "this shim" if path.name == PATH_FILE else ""
+        rows.append(row(name, seconds(file.cost_us / 1e6), note))
         # A `.pth` line may hold a whole program.
-        yield row("", "runs", line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…")
-    if file.imports:
-        yield row("", "imports", in_words(file.imports))
+        shown = (line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in file.lines)
+        rows += [row("", "runs", line) for line in shown]
+    return Table(
+        title=f"Start-up files of {python}",
+        rows=tuple(rows) or (row("nothing runs at every start"),),
+    )

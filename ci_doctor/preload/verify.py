@@ -36,7 +36,6 @@ from ci_doctor.preload.trial import (
     RaceRun,
     observe_start,
     play,
-    self_replacement_race,
     try_preloads,
 )
 
@@ -284,10 +283,7 @@ def race_check(
             remedy=finding.remedy,
         )
     played = play(target, rule, index, runs=runs, tell=tell)
-    # Whether this interpreter can lose the race is asked only where that decides.
-    is_open = not played[-1].lost and played[0].control[0].replaced
-    exposed = self_replacement_race(target.python) if is_open else True
-    return judge_race(target.python, rule, preload, played, exposed=exposed)
+    return judge_race(target.python, rule, preload, played)
 
 
 def _name(rule: PreloadRule, preload: Preload) -> str:
@@ -295,12 +291,9 @@ def _name(rule: PreloadRule, preload: Preload) -> str:
 
 
 def judge_race(
-    python: Path, rule: PreloadRule, preload: Preload, played: Sequence[Played], *, exposed: bool
+    python: Path, rule: PreloadRule, preload: Preload, played: Sequence[Played]
 ) -> ShimCheck:
-    """What the races of one module prove; the last of `played` is the lost one, if one was.
-
-    `exposed`: whether this interpreter can lose the race of a module that replaces itself.
-    """
+    """What the races of one module prove; the last of `played` is the lost one, if one was."""
     module, trigger = preload.module, rule.trigger
     with_shim = [run for each in played for run in each.with_shim]
     control = [run for each in played for run in each.control]
@@ -334,7 +327,7 @@ def judge_race(
         evidence = "\n".join(filter(None, (bad[0].traceback.strip(), bad[0].trace.strip())))
     elif not played[-1].lost:
         outcome, reason = CheckOutcome.NOT_NEEDED, NOT_NEEDED
-        why = _why_not_lost(rule, preload, played[0].control, exposed=exposed)
+        why = _why_not_lost(rule, preload, played[0].control)
         runs = f"0 of {len(control)} runs"
         sentence = f"{module}: the race is not lost without the shim either ({runs}): {why}"
         remedy = f"remove the shim: ci-doctor preload remove --python {shlex.quote(str(python))}"
@@ -367,9 +360,7 @@ def _proven(race: Played) -> tuple[str, str]:
     return sentence, next(run.error for run in race.control if run.error)
 
 
-def _why_not_lost(
-    rule: PreloadRule, preload: Preload, control: Sequence[RaceRun], *, exposed: bool
-) -> str:
+def _why_not_lost(rule: PreloadRule, preload: Preload, control: Sequence[RaceRun]) -> str:
     module = preload.module
     if all(run.loaded_before for run in control):
         return f"it is loaded already when {rule.trigger} runs"
@@ -378,9 +369,10 @@ def _why_not_lost(
         if preload.attributes:
             return reason
         return f"{reason}, and the rule names no attributes whose own imports could race"
-    if not exposed:
-        return "this interpreter looks again after waiting (gh-143650)"
-    return "the replacement is not missed: the rule's attributes are found in what was there before"
+    return (
+        "this interpreter looks again after waiting (gh-143650), or the rule's attributes are found "
+        "in what was there before"
+    )
 
 
 def _summary(checks: Sequence[ShimCheck]) -> str:

@@ -25,7 +25,7 @@ from ci_doctor.model.verdict import (
 )
 from ci_doctor.render.formatting import amount, duration, listed, short_line
 from ci_doctor.render.headline import headline, job_headline, links
-from ci_doctor.render.markup import fitted, is_plain_path, table_line
+from ci_doctor.render.markup import bullets, fitted, is_plain_path, table_line
 from ci_doctor.render.safe_text import cleaned
 
 _MOST_OF_A_NAME = 100
@@ -55,8 +55,7 @@ def is_fine(step: StepFacts) -> bool:
 def counted(steps: Iterable[StepFacts]) -> tuple[tuple[str, int], ...]:
     """Each ending of `steps`, the worst first, and how many steps have it."""
     counts = Counter(map(step_ending, steps))
-    pairs = [(word, counts[word]) for word in ordered(counts)]
-    return tuple(pairs)
+    return tuple((word, counts[word]) for word in ordered(counts))
 
 
 def another_run(cause: CauseFacts) -> str:
@@ -80,11 +79,15 @@ def first_action(facts: BuildFacts) -> str:
     judged = [step for step in failed if step_ending(step) not in {MISSING, CANCELLED}]
     lasting = _first(facts.causes, judged, may_be_retried=False)
     if lasting is not None:
-        return f"Start with {_cost(lasting)}. {_advice(lasting)}"
-    unexplained = _without_cause(judged)
-    if unexplained is not None:
-        name = _name(unexplained.name)
-        return f"Start with the log of {name}: it ended as {unexplained.verdict}, and no cause is known."
+        is_unknown = another_run(lasting) == "unknown"
+        advice = "Read the log of one of them." if is_unknown else "Another run does not help."
+        return f"Start with {_cost(lasting)}. {advice}"
+    for step in judged:
+        if not step.attempts or step.attempts[-1].cause is None:
+            name = _name(step.name)
+            return (
+                f"Start with the log of {name}: it ended as {step.verdict}, and no cause is known."
+            )
     cancelled = [step.name for step in failed if step_ending(step) == CANCELLED]
     missing = [name for name in facts.missing if name not in cancelled]
     if missing:
@@ -95,12 +98,6 @@ def first_action(facts: BuildFacts) -> str:
         steps = amount(len(judged), "failed step")
         return f"Run the {steps} again: {_cost(passing)}, outside the change."
     return _among_passes(facts, cancelled)
-
-
-def _advice(cause: CauseFacts) -> str:
-    if another_run(cause) == "unknown":
-        return "Read the log of one of them."
-    return "Another run does not help."
 
 
 def _among_passes(facts: BuildFacts, cancelled: Sequence[str]) -> str:
@@ -136,20 +133,14 @@ def _first(
         if cause is not None:
             worst[cause] = min(worst.get(cause, rank(step.verdict)), rank(step.verdict))
     regression = rank(Verdict.REGRESSION)
-    known = [each for each in causes if each.fingerprint in worst and not each.cancelled]
     of_the_kind = [
         each
-        for each in known
-        if (each.may_be_retried and worst[each.fingerprint] != regression) is may_be_retried
+        for each in causes
+        if each.fingerprint in worst
+        and not each.cancelled
+        and (each.may_be_retried and worst[each.fingerprint] != regression) is may_be_retried
     ]
     return min(of_the_kind, key=lambda each: worst[each.fingerprint], default=None)
-
-
-def _without_cause(steps: Iterable[StepFacts]) -> StepFacts | None:
-    for step in steps:
-        if not step.attempts or step.attempts[-1].cause is None:
-            return step
-    return None
 
 
 def _cost(cause: CauseFacts) -> str:
@@ -198,7 +189,7 @@ def render(report: Report, *, page: str | None = None) -> str:
     blocks = [
         _head(report),
         _places(report, facts, page),
-        *_gaps(report, facts),
+        _gaps(report, facts),
         *_to_do(facts),
         *_causes(facts),
         *_red_steps(facts),
@@ -235,18 +226,13 @@ def _places(report: Report, facts: BuildFacts, page: str | None) -> str:
     return " · ".join(parts)
 
 
-def _gaps(report: Report, facts: BuildFacts) -> Iterator[str]:
+def _gaps(report: Report, facts: BuildFacts) -> str:
     """What is missing or contradictory: a reader must not take the rest for the whole."""
-    errors = [
-        each
-        for each in report.findings
-        if each.severity is Severity.ERROR and each.rule != facts.cause_rule
+    errors = [each for each in report.findings if each.severity is Severity.ERROR]
+    lines = [
+        f"✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors if each.rule != facts.cause_rule
     ]
-    lines = [f"- ✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors[:_GAPS]]
-    if len(errors) > _GAPS:
-        lines.append(f"- and {len(errors) - _GAPS} more on the page")
-    if lines:
-        yield "\n".join(lines)
+    return "\n".join(bullets(lines, _GAPS, "more finding", "on the page"))
 
 
 def _to_do(facts: BuildFacts) -> Iterator[str]:
@@ -255,32 +241,30 @@ def _to_do(facts: BuildFacts) -> Iterator[str]:
         return
     yield f"**First:** {fitted(first_action(facts), _LINE_BYTES)}"
     lines = [
-        f"- {fitted(title, _CELL_BYTES)}: {fitted(remedy, _CELL_BYTES)}"
+        f"{fitted(title, _CELL_BYTES)}: {fitted(remedy, _CELL_BYTES)}"
         for title, remedy in remedies(facts, _CAUSES)
     ]
     if lines:
-        yield "\n".join(["**What to do**", "", *lines])
+        yield "\n".join(["**What to do**", "", *bullets(lines)])
 
 
 def _causes(facts: BuildFacts) -> Iterator[str]:
-    if not facts.causes:
-        return
-    rows = [_cause(each, facts) for each in facts.causes[:_CAUSES]]
-    yield _table(_CAUSE_HEADER, rows)
+    rows = [
+        [
+            fitted(cause.title, _CELL_BYTES),
+            str(cause.jobs),
+            _time(cause.seconds),
+            _time(cause.gpu_seconds),
+            another_run(cause),
+            cause.owner.words,
+            _jobs_of(cause, facts),
+        ]
+        for cause in facts.causes[:_CAUSES]
+    ]
+    if rows:
+        yield _table(_CAUSE_HEADER, rows)
     if len(facts.causes) > _CAUSES:
         yield f"And {amount(len(facts.causes) - _CAUSES, 'more cause')} on the page."
-
-
-def _cause(cause: CauseFacts, facts: BuildFacts) -> list[str]:
-    return [
-        fitted(cause.title, _CELL_BYTES),
-        str(cause.jobs),
-        _time(cause.seconds),
-        _time(cause.gpu_seconds),
-        another_run(cause),
-        cause.owner.words,
-        _jobs_of(cause, facts),
-    ]
 
 
 def _time(seconds: float | None) -> str:
@@ -311,46 +295,45 @@ def _red_steps(facts: BuildFacts) -> Iterator[str]:
     red = [step for step in facts.build_steps if not is_fine(step)]
     soft = [step.name for step in facts.build_steps if step_ending(step) == SOFT_FAILED]
     if soft:
-        names = [fitted(name, _NAME_BYTES) for name in soft]
-        yield f"{amount(len(soft), 'step')} failed softly (`soft_fail`): {listed(names)}."
-    if not red:
-        return
-    yield _table(_STEP_HEADER, [_step(each) for each in red[:_STEPS]])
+        yield f"{amount(len(soft), 'step')} failed softly (`soft_fail`): {_names(soft)}."
+    rows = []
+    for step in red[:_STEPS]:
+        shown = job_headline(step_ending(step))
+        last = step.attempts[-1]
+        rows.append(
+            [
+                f"{shown.symbol} {fitted(shown.word, _CELL_BYTES)}",
+                _job_link(step.name, last),
+                str(len(step.attempts)),
+                fitted(last.summary, _CELL_BYTES),
+            ]
+        )
+    if rows:
+        yield _table(_STEP_HEADER, rows)
     if len(red) > _STEPS:
         yield f"And {amount(len(red) - _STEPS, 'more step')} that did not pass."
 
 
-def _step(step: StepFacts) -> list[str]:
-    shown = job_headline(step_ending(step))
-    last = step.attempts[-1]
-    return [
-        f"{shown.symbol} {fitted(shown.word, _CELL_BYTES)}",
-        _job_link(step.name, last),
-        str(len(step.attempts)),
-        fitted(last.summary, _CELL_BYTES),
-    ]
+def _names(names: Sequence[str]) -> str:
+    return listed([fitted(name, _NAME_BYTES) for name in names])
 
 
 def _retries(facts: BuildFacts) -> Iterator[str]:
     """`3 retries: 1 helped, 2 in vain.`, and the steps in which one hid a failure."""
-    worths: Counter[RetryWorth] = Counter()
-    hidden = []
-    for step in facts.build_steps:
-        judged = [each.retry for each in step.attempts if each.retry is not None]
-        worths.update(judged)
-        if RetryWorth.HID_A_FAILURE in judged:
-            hidden.append(step.name)
-    if not worths:
+    retried = [
+        (step.name, each.retry)
+        for step in facts.build_steps
+        for each in step.attempts
+        if each.retry is not None
+    ]
+    if not retried:
         return
+    worths = Counter(worth for _, worth in retried)
     counts = ", ".join(f"{worths[each]} {each}" for each in RetryWorth if worths[each])
-    yield f"{_retry_count(worths.total())}: {counts}."
+    yield f"{len(retried)} {'retry' if len(retried) == 1 else 'retries'}: {counts}."
+    hidden = dict.fromkeys(name for name, worth in retried if worth is RetryWorth.HID_A_FAILURE)
     if hidden:
-        names = [fitted(name, _NAME_BYTES) for name in hidden]
-        yield f"A retry hid a failure of {listed(names)}."
-
-
-def _retry_count(count: int) -> str:
-    return "1 retry" if count == 1 else f"{count} retries"
+        yield f"A retry hid a failure of {_names(list(hidden))}."
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

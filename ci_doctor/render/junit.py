@@ -9,13 +9,12 @@ https://buildkite.com/docs/test-engine/importing-junit-xml
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple, TypeVar, assert_never
+from typing import assert_never
 from xml.etree import ElementTree as ET
 
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Report
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, place
 from ci_doctor.render.headline import errors, headline
@@ -28,31 +27,31 @@ _DETAIL_CHARACTERS = 20_000
 _UNNAMED = "unnamed"
 
 
-class JunitResult(NamedTuple):
-    """One test case; `kind` is the type of a failure, `note` its `system-out`."""
-
-    classname: str
-    name: str
-    outcome: CaseOutcome
-    duration_s: float
-    message: str = ""
-    kind: str = ""
-    detail: str = ""
-    file: str | None = None
-    line: int | None = None
-    note: str = ""
+JunitResult = tuple[Case, str]  # a test case, and its `system-out`
+# The element of a test case that has not passed.
+_TAGS = {
+    CaseOutcome.FAILED: "failure",
+    CaseOutcome.ERROR: "error",
+    CaseOutcome.SKIPPED: "skipped",
+}
 
 
-_Result = TypeVar("_Result", JunitResult, Case)
-
-
-def document(report: Report, results: Sequence[JunitResult], note: str = "") -> str:
-    """One JUnit file of `results`, with true counts; `note` is about all of them."""
+def _document(report: Report, results: Iterable[ET.Element], note: str = "") -> str:
+    """One JUnit file of test cases, with true counts; `note` is about all of them."""
     root = ET.Element("testsuites")
-    suite = _suite(report, results)
+    suite = ET.SubElement(root, "testsuite", name=one_line(_classname(report)))
+    suite.extend(results)
+    counts = {tag: len(suite.findall(f"testcase/{tag}")) for tag in _TAGS.values()}
+    suite.attrib |= {
+        "tests": str(len(suite)),
+        "failures": str(counts["failure"]),
+        "errors": str(counts["error"]),
+        "skipped": str(counts["skipped"]),
+        "time": f"{report.duration_s:.3f}",
+        "timestamp": report.started_at,
+    }
     if note:
         ET.SubElement(suite, "system-out").text = note
-    root.append(suite)
     # For people who open the file; readers do not need it.
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
@@ -60,27 +59,36 @@ def document(report: Report, results: Sequence[JunitResult], note: str = "") -> 
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def classname(report: Report) -> str:
+def _classname(report: Report) -> str:
     """What the report's own test cases belong to, and what its suite is called."""
     return f"ci-doctor.{report.command}"
 
 
-def case_result(case: Case, note: str = "") -> JunitResult:
-    """`case` as one test case, whatever attempts it had."""
-    return JunitResult(
-        classname=case.group,
-        name=case.name,
-        outcome=case.outcome,
-        duration_s=case.duration_s or 0.0,
-        message=case.message or "",
-        kind=case.outcome,
-        detail=case.detail or "",
-        note=note,
-    )
+def _testcase(case: Case, note: str = "", kind: str = "", **place: str) -> ET.Element:
+    """`case` as one test case, whatever attempts it had.
+
+    kind: the type of a failure, if that is not how it ended. note: its `system-out`.
+    """
+    attributes = {
+        # Test Engine takes in no test case without both.
+        "classname": one_line(case.group) or _UNNAMED,
+        "name": one_line(case.name) or _UNNAMED,
+        "time": f"{case.duration_s or 0.0:.3f}",
+    }
+    element = ET.Element("testcase", attributes | place)
+    # A test case without a child has passed.
+    if case.outcome in _TAGS:
+        message = one_line(case.message or "")
+        about = {"message": message, "type": one_line(kind or case.outcome)}
+        child = ET.SubElement(element, _TAGS[case.outcome], about)
+        child.text = _shortened(case.detail or case.message or "")
+    if note:
+        ET.SubElement(element, "system-out").text = note
+    return element
 
 
-def kept_results(groups: Sequence[Sequence[_Result]], most: int) -> list[_Result]:
-    """At most `most` results or cases in their order; a group of them is kept whole or left out.
+def kept_results(groups: Sequence[Sequence[JunitResult]], most: int) -> list[JunitResult]:
+    """At most `most` results in their order; a group of them is kept whole or left out.
 
     Groups with a failure are kept first, then earlier ones.
     """
@@ -89,79 +97,20 @@ def kept_results(groups: Sequence[Sequence[_Result]], most: int) -> list[_Result
     # The sort is stable: of two that failed the earlier one is kept.
     order = sorted(
         range(len(groups)),
-        key=lambda index: not any(result.outcome in FAILURES for result in groups[index]),
+        key=lambda index: not any(case.outcome in FAILURES for case, _ in groups[index]),
     )
     for index in order:
         if len(groups[index]) <= room:
             room -= len(groups[index])
             chosen.add(index)
-    results: list[_Result] = []
-    for index in sorted(chosen):
-        results += groups[index]
-    return results
-
-
-def _suite(report: Report, results: Sequence[JunitResult]) -> ET.Element:
-    outcomes = [result.outcome for result in results]
-    suite = ET.Element(
-        "testsuite",
-        name=one_line(classname(report)),
-        tests=str(len(results)),
-        failures=str(outcomes.count(CaseOutcome.FAILED)),
-        errors=str(outcomes.count(CaseOutcome.ERROR)),
-        skipped=str(outcomes.count(CaseOutcome.SKIPPED)),
-        time=f"{report.duration_s:.3f}",
-        timestamp=report.started_at,
-    )
-    for result in results:
-        suite.append(_testcase(result))
-    return suite
-
-
-def _testcase(result: JunitResult) -> ET.Element:
-    attributes = {
-        # Test Engine takes in no test case without both.
-        "classname": one_line(result.classname) or _UNNAMED,
-        "name": one_line(result.name) or _UNNAMED,
-        "time": f"{result.duration_s:.3f}",
-    }
-    if result.file is not None:
-        attributes["file"] = one_line(result.file)
-    if result.line is not None:
-        attributes["line"] = str(result.line)
-    element = ET.Element("testcase", attributes)
-    # A test case without a child has passed.
-    tag = _tag(result.outcome)
-    if tag:
-        message = one_line(result.message)
-        kind = one_line(result.kind)
-        child = ET.SubElement(element, tag, {"message": message, "type": kind})
-        child.text = _shortened(result.detail or result.message)
-    if result.note:
-        ET.SubElement(element, "system-out").text = result.note
-    return element
-
-
-def _tag(outcome: CaseOutcome) -> str | None:
-    match outcome:
-        case CaseOutcome.PASSED:
-            return None
-        case CaseOutcome.FAILED:
-            return "failure"
-        case CaseOutcome.ERROR:
-            return "error"
-        case CaseOutcome.SKIPPED:
-            return "skipped"
-        case _ as never:
-            assert_never(never)
+    return [result for index in sorted(chosen) for result in groups[index]]
 
 
 def _shortened(text: str) -> str:
     missing = len(text) - _DETAIL_CHARACTERS
     if missing <= 0:
         return text
-    beginning = text[:_DETAIL_CHARACTERS]
-    return f"{beginning}\n… {amount(missing, 'character')} more in report.json"
+    return f"{text[:_DETAIL_CHARACTERS]}\n… {amount(missing, 'character')} more in report.json"
 
 
 _TEXT_WIDTH = 100  # readers show details in a fixed-width font
@@ -184,19 +133,15 @@ def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     """
     cases = report.cases if form is JunitForm.REQUESTS else ()
     # One place is the verdict's. Before they are cleaned: there may be a hundred thousand.
-    shown = kept_results([[case] for case in cases], MOST_RESULTS - 1)
-    report = cleaned(replace(report, cases=tuple(shown)))
-    kept = [case_result(case) for case in report.cases]
-    is_red = any(result.outcome in FAILURES for result in kept)
-    if not is_red or len(kept) < len(cases):
-        note = "\n".join(_notes(report, len(cases), len(kept)))
-        verdict = _verdict(report, note, measured_s=_total_s(kept))
-        kept.insert(0, verdict)
-    return document(report, kept)
-
-
-def _total_s(results: list[JunitResult]) -> float:
-    return sum(result.duration_s for result in results)
+    shown = kept_results([[(case, "")] for case in cases], MOST_RESULTS - 1)
+    report = cleaned(replace(report, cases=tuple(case for case, _ in shown)))
+    results = [_testcase(case) for case in report.cases]
+    is_red = any(case.outcome in FAILURES for case in report.cases)
+    if not is_red or len(results) < len(cases):
+        note = "\n".join(_notes(report, len(cases), len(results)))
+        measured_s = sum(case.duration_s or 0.0 for case in report.cases)
+        results.insert(0, _verdict(report, note, measured_s=measured_s))
+    return _document(report, results)
 
 
 def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
@@ -208,39 +153,34 @@ def _notes(report: Report, results: int, kept: int) -> Iterator[str]:
         yield f"left out {amount(missing, 'result')} of {results}; see report.json"
 
 
-def _verdict(report: Report, note: str, *, measured_s: float) -> JunitResult:
+def _verdict(report: Report, note: str, *, measured_s: float) -> ET.Element:
     """The verdict as a test case; `measured_s` is the time of the other ones."""
     head = headline(report)
     word = "NOT JUDGED" if errors(report) else "NOTHING JUDGED"
     if head is not None:
         word = head.word
-    sentence = report.summary
-    if report.error is not None:
-        sentence = report.error.message
-    file, line = _place_of(errors(report))
-    return JunitResult(
-        classname=classname(report),
+    sentence = report.summary if report.error is None else report.error.message
+    case = Case(
+        group=_classname(report),
         name="verdict",
         outcome=_outcome(report),
         # Readers add up the times of the test cases: the sum is the command's own time. Cases that
         # ran beside each other add up to more than the command took.
         duration_s=max(0.0, report.duration_s - measured_s),
         message=f"{word}: {sentence}",
-        kind=word.lower(),
         detail="\n".join(_explanation(report)),
-        file=file,
-        line=line,
-        note=note,
     )
+    return _testcase(case, note, word.lower(), **_place(report))
 
 
-def _place_of(findings: Iterable[Finding]) -> tuple[str | None, int | None]:
-    """A test case has one place: the first that a finding is about."""
-    for finding in findings:
+def _place(report: Report) -> dict[str, str]:
+    """A test case has one place: the first that an error is about."""
+    for finding in errors(report):
         for evidence in finding.evidence:
             if evidence.file:
-                return evidence.file, evidence.line
-    return None, None
+                line = {} if evidence.line is None else {"line": str(evidence.line)}
+                return {"file": one_line(evidence.file), **line}
+    return {}
 
 
 def _outcome(report: Report) -> CaseOutcome:
@@ -262,33 +202,20 @@ def _outcome(report: Report) -> CaseOutcome:
 def _explanation(report: Report) -> Iterator[str]:
     error = report.error
     if error is not None:
-        yield from _error(error)
+        yield from filter(None, [error.message, error.hint and f"hint: {error.hint}", error.detail])
     if report.summary and (error is None or report.summary != error.message):
         yield report.summary
     for finding in errors(report):
-        yield from _finding(finding)
+        yield f"\n{finding.rule}: {finding.summary}"
+        for evidence in finding.evidence:
+            yield from filter(None, [place(evidence), evidence.excerpt])
+        if finding.remedy:
+            yield f"try: {finding.remedy}"
     for table in report.tables:
         yield f"\n{table.title}"
         yield from table_lines(table, _TEXT_WIDTH)
     if report.reproduce:
         yield f"\nreproduce: {report.reproduce}"
-
-
-def _error(error: Failure) -> Iterator[str]:
-    yield error.message
-    if error.hint:
-        yield f"hint: {error.hint}"
-    if error.detail:
-        yield error.detail
-
-
-def _finding(finding: Finding) -> Iterator[str]:
-    """A finding as lines of the verdict's text."""
-    yield f"\n{finding.rule}: {finding.summary}"
-    for evidence in finding.evidence:
-        yield from filter(None, [place(evidence), evidence.excerpt])
-    if finding.remedy:
-        yield f"try: {finding.remedy}"
 
 
 def attempts(report: Report) -> str:
@@ -298,40 +225,30 @@ def attempts(report: Report) -> str:
     A case is left out whole, cases that never failed first; the suite's `system-out` counts them.
     """
     report = cleaned(report)
-    group_of_starts = f"{classname(report)}.attempts"
-    groups = [[_start(attempt, group_of_starts)] for attempt in report.attempts]
+    groups = [[_start(attempt, report)] for attempt in report.attempts]
     groups += [_executions(case) for case in report.cases]
     results = kept_results(groups, MOST_RESULTS)
     missing = sum(map(len, groups)) - len(results)
-    note = ""
-    if missing:
-        note = f"left out {amount(missing, 'execution')}; see report.json"
-    return document(report, results, note)
+    note = f"left out {amount(missing, 'execution')}; see report.json" if missing else ""
+    return _document(report, [_testcase(*result) for result in results], note)
 
 
-def _start(attempt: Attempt, group: str) -> JunitResult:
-    outcome = CaseOutcome.PASSED if attempt.ok else CaseOutcome.ERROR
-    note = f"log: {attempt.log}" if attempt.log else ""
-    return JunitResult(
-        classname=group,
+def _start(attempt: Attempt, report: Report) -> JunitResult:
+    case = Case(
+        group=f"{_classname(report)}.attempts",
         name=attempt.name,
-        outcome=outcome,
+        outcome=CaseOutcome.PASSED if attempt.ok else CaseOutcome.ERROR,
         duration_s=attempt.duration_s,
         message=attempt.outcome,
-        kind=outcome,
-        note=note,
     )
+    return case, f"log: {attempt.log}" if attempt.log else ""
 
 
 def _executions(case: Case) -> list[JunitResult]:
     """Each execution of `case`; the case itself if there was one."""
-    if not case.attempts:
-        return [case_result(case)]
     results = []
     for number, attempt in enumerate(case.attempts, start=1):
-        note = f"attempt {number} of {len(case.attempts)}"
-        if attempt.job:
-            note += f", job {attempt.job}"
+        job = f", job {attempt.job}" if attempt.job else ""
         execution = replace(
             case,
             outcome=attempt.outcome,
@@ -339,5 +256,5 @@ def _executions(case: Case) -> list[JunitResult]:
             detail=attempt.detail,
             duration_s=attempt.duration_s,
         )
-        results.append(case_result(execution, note))
-    return results
+        results.append((execution, f"attempt {number} of {len(case.attempts)}{job}"))
+    return results or [(case, "")]

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from ci_doctor.model.table import Cell, Row, Table
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import figure
 from ci_doctor.render.safe_text import one_line
 
 # A command in backticks is one word: a line break inside it would be pasted with it.
+_SENTENCE = 2_000
+_NAME = 500  # a label, a path
 _WORDS = re.compile(r"(?:`[^`\n]*`|[^\s`]|`)+")
 
 
@@ -21,14 +24,12 @@ def wrap(
 
     `first` stands before the first line and `rest` before the others. Each `\n` begins a line
     anew. Spaces inside a line stay, so that columns which fit keep their form. A word wider than a
-    line stays whole, unless `breakable`.
+    line stays whole, unless `breakable`. More than 2,000 characters are cut.
     """
     # What remains of a broken word stands on lines that begin with `rest`.
-    limit = None
-    if breakable:
-        limit = width - cell_len(rest)
+    limit = width - cell_len(rest) if breakable else None
     lines: list[str] = []
-    for paragraph in text.split("\n"):
+    for paragraph in shortened(text, _SENTENCE).split("\n"):
         line = rest if lines else first
         has_words = False
         end = 0
@@ -72,8 +73,7 @@ def _count_fitting(word: str, limit: int) -> int:
 
 def pad(text: str, width: int) -> str:
     """`text` with spaces after it, up to `width` cells."""
-    missing = width - cell_len(text)
-    return text + " " * missing
+    return text + " " * (width - cell_len(text))
 
 
 def widest(texts: list[str]) -> int:
@@ -86,8 +86,7 @@ def clip(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     # One cell is kept for the ellipsis.
-    count = _count_fitting(text, width - 1)
-    return text[:count] + "…"
+    return text[: _count_fitting(text, width - 1)] + "…"
 
 
 class StyledTerminal:
@@ -120,7 +119,7 @@ class StyledTerminal:
 
     def path(self, text: str) -> str:
         """A file, on one line."""
-        return self.paint(one_line(text), "cyan")
+        return self.paint(shortened(one_line(text), _NAME), "cyan")
 
     def indented(self, text: str) -> list[str]:
         """`text` as lines that begin with two spaces."""
@@ -144,11 +143,12 @@ def table_lines(table: Table, width: int) -> list[str]:
     of the last column is broken between words and goes on below itself. So is a label, if columns
     with names had no room beside it. A row without cells is a paragraph.
     """
-    rows = list(table.rows)
-    if table.columns:
-        rows.insert(0, _names(table))
     has_names = bool(table.columns)
-    grid = [_TableLine(row, aligned=has_names) for row in rows]
+    grid = [_TableLine(row, aligned=has_names) for row in table.rows]
+    if has_names:
+        # Labels have no name above them.
+        names = tuple(Cell(value=name) for name in table.columns)
+        grid.insert(0, _TableLine(Row(label="", cells=names), aligned=True))
     columns = _column_widths(grid)
     if has_names:
         columns = _with_room_for_names(columns, table.columns, width)
@@ -158,28 +158,17 @@ def table_lines(table: Table, width: int) -> list[str]:
     return lines
 
 
-def _names(table: Table) -> Row:
-    """The names of the columns as a row; labels have no name above them."""
-    cells = [Cell(value=name) for name in table.columns]
-    return Row(label="", cells=tuple(cells))
-
-
 class _TableLine:
     """One row as texts: the label, then each cell."""
 
     def __init__(self, row: Row, *, aligned: bool) -> None:
-        self.texts = [row.label]
-        self.is_number = [False]
-        for cell in row.cells:
-            self.texts.append(figure(cell))
-            self.is_number.append(aligned and _is_number(cell))
-
-
-def _is_number(cell: Cell) -> bool:
-    # bool is a subclass of int, and is shown as a word.
-    if isinstance(cell.value, bool):
-        return False
-    return isinstance(cell.value, int | float)
+        cells = [shortened(figure(cell), _SENTENCE) for cell in row.cells]
+        self.texts = [shortened(row.label, _NAME if cells else _SENTENCE), *cells]
+        # bool is a subclass of int, and is shown as a word.
+        self.is_number = [False] + [
+            aligned and isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
+            for cell in row.cells
+        ]
 
 
 def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
@@ -193,10 +182,8 @@ def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
         for index, text in enumerate(line.texts):
             if index == len(widths):
                 widths.append(0)
-            if index == last and not line.is_number[index]:
-                continue
-            cells = widest([text])
-            widths[index] = max(widths[index], cells)
+            if index != last or line.is_number[index]:
+                widths[index] = max(widths[index], widest([text]))
     return widths
 
 
@@ -221,26 +208,18 @@ def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]
     rest_of_label = [_INDENT + text for text in below_label]
     start = _INDENT
     for text, cells, is_number in zip(before, columns, line.is_number, strict=False):
-        placed = _placed(text, cells, right=is_number)
-        start += placed + _GAP
+        start += _placed(text, cells, right=is_number) + _GAP
     # A number of the last column stands at its right, as those above and below it.
     if line.is_number[-1]:
-        cells = columns[len(before)]
-        last = _placed(last, cells, right=True)
+        last = _placed(last, columns[len(before)], right=True)
     column = widest([start])
-    is_narrow = width - column < _NARROWEST
-    is_wider = column + widest([last]) > width
     # A short text stays beside its label even there: it needs no second line.
-    if is_narrow and is_wider:
-        below = wrap(last, width, first=_BELOW, rest=_BELOW)
-        return [start.rstrip(), *rest_of_label, *below]
+    if width - column < _NARROWEST and column + widest([last]) > width:
+        return [start.rstrip(), *rest_of_label, *wrap(last, width, first=_BELOW, rest=_BELOW)]
     first, *others = wrap(last, width, first=start, rest=" " * column)
     return [first, *rest_of_label, *others]
 
 
 def _placed(text: str, width: int, *, right: bool) -> str:
-    if right:
-        # Not rjust(), which counts characters: a wide one takes two cells.
-        gap = " " * (width - widest([text]))
-        return gap + text
-    return pad(text, width)
+    # Not rjust(), which counts characters: a wide one takes two cells.
+    return " " * (width - widest([text])) + text if right else pad(text, width)

@@ -18,12 +18,15 @@ from ci_doctor.render.headline import headline, links, symbol, worst_first
 from ci_doctor.render.markup import (
     BLOCK_CHARACTERS,
     CELL_BYTES,
+    EVIDENCE,
     LINE_BYTES,
     PagePiece,
     block,
     code,
+    details,
     escaped_html,
     fenced,
+    finding_line,
     fitted,
     is_plain_path,
     page,
@@ -39,18 +42,6 @@ _ATTEMPTS_HEADER = "\n| | attempt | time | outcome | log |\n|---|---|--:|---|---
 _LINKS = 10  # an annotation has no more of them: https://buildkite.com/docs/platform/limits
 
 
-class _Part(IntEnum):
-    """The parts of a page in the order they are read."""
-
-    DETAIL = 1
-    TABLE = 2
-    FINDING = 3
-    ASIDE = 4
-    ATTEMPT = 5
-    ATTACHMENT = 6
-    REPRODUCE = 7
-
-
 class _Rank(IntEnum):
     """The parts of a page; if not all of it fits, the last ones here are left out first."""
 
@@ -59,7 +50,6 @@ class _Rank(IntEnum):
     ATTEMPT = 3
     ATTACHMENT = 4
     REPRODUCE = 5
-    EVIDENCE = 6
 
 
 def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None = None) -> str:
@@ -117,93 +107,64 @@ def _sentences(report: Report, limit: int) -> Iterator[str]:
 
 
 def _pieces(report: Report, artifacts: str | None) -> Iterator[PagePiece]:
-    """All that may stand below the head; `page` chooses what fits, and puts it in order."""
+    """All that may stand below the head, in its order; `page` chooses what fits."""
     error = report.error
     if error and error.detail:
-        yield _detail(error.detail)
-    yield from _tables(report)
+        # Of the rank of evidence: it may be longer than all the rest.
+        yield PagePiece(EVIDENCE, f"\n{details('Detail', block(error.detail))}", "detail")
+    yield from _tables(report, asides=False)
     for number, finding in enumerate(worst_first(report)):
-        yield from _finding(number, finding)
-    yield from _attempts(report.attempts)
-    linked = [each for each in links(report.about) if each.address is not None]
-    yield from _attachments(report.attachments, artifacts, _LINKS - len(linked))
+        yield _finding(finding, is_open=number == 0 and finding.severity is Severity.ERROR)
+    yield from _tables(report, asides=True)
+    for row, attempt in enumerate(report.attempts):
+        # The header belongs to the first.
+        line = _attempt(attempt)
+        text = line if row else _ATTEMPTS_HEADER + line
+        yield PagePiece(_Rank.ATTEMPT, text, "attempt")
+    most_links = _LINKS - sum(each.address is not None for each in links(report.about))
+    for row, attachment in enumerate(report.attachments):
+        # A part of the first item: a heading alone would announce nothing.
+        heading = "" if row else "\n**Attachments**\n\n"
+        item = _attachment(attachment, artifacts if row < most_links else None)
+        yield PagePiece(_Rank.ATTACHMENT, heading + item, "attachment")
     if report.reproduce:
-        yield _reproduce(report.reproduce)
+        # Never shortened as a block is: half a command is one that nobody may run.
+        shown = fenced(report.reproduce.strip(), "sh")
+        text = f"\n**Reproduce**\n\n{shown}"
+        yield PagePiece(_Rank.REPRODUCE, text, "command to reproduce it")
 
 
-def _reproduce(command: str) -> PagePiece:
-    # Never shortened as a block is: half a command is one that nobody may run.
-    shown = fenced(command.strip(), "sh")
-    text = f"\n**Reproduce**\n\n{shown}"
-    return PagePiece((_Part.REPRODUCE,), _Rank.REPRODUCE, text, noun="command to reproduce it")
+def _tables(report: Report, *, asides: bool) -> Iterator[PagePiece]:
+    for table in report.tables:
+        if table.is_aside is asides:
+            for text, noun in table_texts(table):
+                yield PagePiece(_Rank.TABLE, text, noun)
 
 
-def _detail(detail: str) -> PagePiece:
-    shown = block(detail)
-    text = f"\n<details>\n<summary>Detail</summary>\n\n{shown}\n\n</details>"
-    # First to be read, but of the rank of evidence: it may be longer than all the rest.
-    weight = len(detail.encode())
-    return PagePiece((_Part.DETAIL,), _Rank.EVIDENCE, text, weight=weight)
-
-
-def _tables(report: Report) -> Iterator[PagePiece]:
-    for number, table in enumerate(report.tables):
-        part = _Part.ASIDE if table.is_aside else _Part.TABLE
-        for index, (text, noun) in enumerate(table_texts(table)):
-            where = (part, number, index)
-            yield PagePiece(where, _Rank.TABLE, text, noun=noun)
-
-
-def _finding(number: int, finding: Finding) -> Iterator[PagePiece]:
-    """A finding, and each of its evidence as a piece that may be left out by itself."""
-    where = (_Part.FINDING, number)
+def _finding(finding: Finding, *, is_open: bool) -> PagePiece:
+    """A finding, and each of its evidence; the worst error is open: a reader must not click to learn why."""
     if not finding.evidence and finding.remedy is None:
-        text = _line(finding)
-        yield PagePiece(where, _Rank.FINDING, text, noun="finding")
-        return
-    # The worst error is open: a reader must not click to learn why the build is red.
-    is_open = number == 0 and finding.severity is Severity.ERROR
-    text = _opening(finding, is_open=is_open)
-    remedy = _remedy(finding)
-    tail = f"{remedy}\n</details>"
-    yield PagePiece(where, _Rank.FINDING, text, tail, noun="finding")
-    for row, evidence in enumerate(finding.evidence):
-        below = (*where, row)
-        lines = _evidence(evidence)
-        excerpt = evidence.excerpt or ""
-        # At least one byte: a place without an excerpt is missed too.
-        weight = len(excerpt.encode()) or 1
-        yield PagePiece(below, _Rank.EVIDENCE, lines, weight=weight)
-
-
-def _line(finding: Finding) -> str:
-    """A finding with nothing to open, as a paragraph."""
-    mark = symbol(finding.severity)
-    sentence = fitted(finding.summary, LINE_BYTES)
-    rule = fitted(finding.rule, CELL_BYTES, code)
-    return f"\n{mark} {sentence} {rule}"
-
-
-def _opening(finding: Finding, *, is_open: bool) -> str:
-    """The beginning of a <details> block, up to its evidence."""
+        return PagePiece(_Rank.FINDING, f"\n{finding_line(finding, LINE_BYTES)}", "finding")
     tag = "<details open>" if is_open else "<details>"
-    mark = symbol(finding.severity)
     # In the line of an HTML block no Markdown is read: code is written as a tag.
     sentence = fitted(finding.summary, LINE_BYTES, summary)
     rule = fitted(finding.rule, CELL_BYTES, escaped_html)
-    return f"\n{tag}\n<summary>{mark} {sentence} <code>{rule}</code></summary>"
+    text = f"\n{tag}\n<summary>{symbol(finding.severity)} {sentence} <code>{rule}</code></summary>"
+    # At least one byte: a place without an excerpt is missed too.
+    evidence = tuple(
+        (_evidence(each), len((each.excerpt or "").encode()) or 1) for each in finding.evidence
+    )
+    tail = f"{_remedy(finding)}\n</details>"
+    return PagePiece(_Rank.FINDING, text, "finding", evidence, tail)
 
 
 def _remedy(finding: Finding) -> str:
     """A sentence as a paragraph, a command as a block to copy; empty for none."""
-    remedy = finding.remedy
-    if remedy is None:
+    if finding.remedy is None:
         return ""
     if finding.is_advice:
-        sentence = fitted(remedy, BLOCK_CHARACTERS)
-        return f"\n**Try:** {sentence}\n"
-    shown = block(remedy, "sh")
-    return f"\n**Try:**\n\n{shown}\n"
+        return f"\n**Try:** {fitted(finding.remedy, BLOCK_CHARACTERS)}\n"
+    return f"\n**Try:**\n\n{block(finding.remedy, 'sh')}\n"
 
 
 def _evidence(evidence: Evidence) -> str:
@@ -218,48 +179,19 @@ def _evidence(evidence: Evidence) -> str:
     return "\n".join(f"\n{each}" for each in blocks)
 
 
-def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[PagePiece]:
-    """A line of a table for each attempt; the header belongs to the first."""
-    for row, attempt in enumerate(attempts):
-        mark = "✓" if attempt.ok else "✗"
-        name = fitted(attempt.name, CELL_BYTES)
-        time = duration(attempt.duration_s)
-        outcome = fitted(attempt.outcome, CELL_BYTES)
-        log = fitted(attempt.log or "", CELL_BYTES, code)
-        text = table_line([mark, name, time, outcome, log])
-        if row == 0:
-            text = _ATTEMPTS_HEADER + text
-        where = (_Part.ATTEMPT, row)
-        yield PagePiece(where, _Rank.ATTEMPT, text, noun="attempt")
+def _attempt(attempt: Attempt) -> str:
+    """A line of a table."""
+    mark = "✓" if attempt.ok else "✗"
+    name, outcome = fitted(attempt.name, CELL_BYTES), fitted(attempt.outcome, CELL_BYTES)
+    log = fitted(attempt.log or "", CELL_BYTES, code)
+    return table_line([mark, name, duration(attempt.duration_s), outcome, log])
 
 
-def _attachments(
-    attachments: tuple[Attachment, ...], artifacts: str | None, most_links: int
-) -> Iterator[PagePiece]:
-    """An item of a list for each file; the first `most_links` are links."""
-    for row, attachment in enumerate(attachments):
-        title = fitted(attachment.title, CELL_BYTES)
-        link = _address(attachment.path, artifacts)
-        if link and row < most_links:
-            title = f'<a href="{link}">{title}</a>'
-        # The path as well: the title alone is not the name in the Artifacts tab.
-        path = fitted(attachment.path, CELL_BYTES, code)
-        text = f"- {title} {path}"
-        # A part of the first item: a heading alone would announce nothing.
-        if row == 0:
-            text = f"\n**Attachments**\n\n{text}"
-        where = (_Part.ATTACHMENT, row)
-        yield PagePiece(where, _Rank.ATTACHMENT, text, noun="attachment")
-
-
-def _address(path: str, artifacts: str | None) -> str | None:
-    """`artifact://path` for a file below the report's directory.
-
-    None for any other, and for one whose URL would need escapes.
-    """
-    if artifacts is None:
-        return None
-    whole = str(PurePosixPath(artifacts) / path)
-    if not is_plain_path(whole):
-        return None
-    return f"artifact://{whole}"
+def _attachment(attachment: Attachment, artifacts: str | None) -> str:
+    """An item of a list; a link to `artifact://path` for a file below the report's directory."""
+    title = fitted(attachment.title, CELL_BYTES)
+    whole = str(PurePosixPath(artifacts or "") / attachment.path)
+    if artifacts is not None and is_plain_path(whole):
+        title = f'<a href="artifact://{whole}">{title}</a>'
+    # The path as well: the title alone is not the name in the Artifacts tab.
+    return f"- {title} {fitted(attachment.path, CELL_BYTES, code)}"

@@ -4,99 +4,110 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table
 from ci_doctor.render.formatting import amount, figure, size
+from ci_doctor.render.headline import symbol
 from ci_doctor.render.safe_text import one_line
 
-_LAST = 1 << 30  # a place after all that are below the same piece
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
+EVIDENCE = 99  # the rank of what goes in last
 
 
 class PagePiece(NamedTuple):
-    """Some lines of a page.
+    """Some lines of a page, which are there as a whole or not at all.
 
-    `place` is the order in which they are read: (2, 5) before (2, 5, 0) before (2, 6). `rank` says
-    what goes in first if not everything fits. `tail` closes `text` after everything at a place
-    below its own. `noun` is what a reader misses without the piece, `weight` how many bytes of
-    evidence.
+    `rank` says what goes in first if not everything fits. `noun` is what a reader misses without the
+    piece. `evidence` are further lines, each left out by itself, and their bytes; `tail` closes what
+    `text` has opened.
     """
 
-    place: tuple[int, ...]
     rank: int
     text: str
-    tail: str = ""
     noun: str = ""
-    weight: int = 0
-
-    def size(self) -> int:
-        """Bytes on the page, line ends included."""
-        count = len(self.text.encode()) + 1
-        if self.tail:
-            count += len(self.tail.encode()) + 1
-        return count
+    evidence: tuple[tuple[str, int], ...] = ()
+    tail: str = ""
 
 
 def page(head: str, pieces: Iterable[PagePiece], max_bytes: int) -> str:
-    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in reading order.
+    """`head` and as many of `pieces` as fit in `max_bytes` bytes of UTF-8, in their order.
 
     Left out are the pieces of the highest ranks, within a rank the last ones; a line at the end
     counts them. `head` and that line (at most 220 bytes) are there always. Ends with a newline.
     """
-    ranked = sorted(pieces, key=attrgetter("rank"))
-    # sorted() is stable: within a rank the pieces keep their order.
+    # Each part with its place: a piece, and its own pieces of evidence.
+    parts: list[tuple[int, int, int, str, PagePiece]] = []
+    for number, piece in enumerate(pieces):
+        own = f"{piece.text}\n{piece.tail}" if piece.tail else piece.text
+        parts.append((piece.rank, number, -1, own, piece))
+        parts += [
+            (EVIDENCE, number, row, text, piece) for row, (text, _) in enumerate(piece.evidence)
+        ]
+    parts.sort()
     room = max_bytes - len(head.encode()) - 1
-    kept = _fitting(ranked, room)
-    if len(kept) < len(ranked):
+    count = _fitting(parts, room)
+    if count < len(parts):
         # The note is needed only if pieces are left out, and it takes room itself.
-        kept = _fitting(ranked, room - _NOTE_BYTES)
-    parts = [head, *_in_reading_order(kept)]
-    missing = ranked[len(kept) :]
-    if missing:
-        parts.append(_note(missing))
-    return "\n".join(parts) + "\n"
+        count = _fitting(parts, room - _NOTE_BYTES)
+    lines = [head]
+    tail = ""
+    for _, _, row, text, piece in sorted(parts[:count], key=lambda part: part[1:3]):
+        if row < 0:
+            lines += [tail] if tail else []
+            tail = piece.tail
+        lines.append(piece.text if row < 0 else text)
+    lines += [tail] if tail else []
+    if count < len(parts):
+        lines.append(_note([(row, piece) for _, _, row, _, piece in parts[count:]]))
+    return "\n".join(lines) + "\n"
 
 
-def _fitting(ranked: list[PagePiece], room: int) -> list[PagePiece]:
+def _fitting(parts: Sequence[tuple[int, int, int, str, PagePiece]], room: int) -> int:
     # The first that does not fit ends it: a later, smaller one would stand without those before it.
-    for count, piece in enumerate(ranked):
-        room -= piece.size()
+    for count, part in enumerate(parts):
+        room -= len(part[3].encode()) + 1
         if room < 0:
-            return ranked[:count]
-    return ranked
+            return count
+    return len(parts)
 
 
-def _in_reading_order(pieces: list[PagePiece]) -> list[str]:
-    placed = []
-    for piece in pieces:
-        placed.append((piece.place, piece.text))
-        if piece.tail:
-            end = (*piece.place, _LAST)
-            placed.append((end, piece.tail))
-    placed.sort()
-    return [text for _, text in placed]
-
-
-def _note(missing: list[PagePiece]) -> str:
+def _note(missing: Sequence[tuple[int, PagePiece]]) -> str:
     """A line that counts what a reader misses, by its nouns in the order of the ranks."""
-    counts: Counter[str] = Counter()
-    weight = 0
-    for piece in missing:
-        weight += piece.weight
-        # A piece of evidence has no noun: it counts by its bytes.
-        if piece.noun:
-            counts[piece.noun] += 1
+    counts = Counter(piece.noun for row, piece in missing if row < 0 and piece.noun)
+    # A piece of evidence has no noun: it counts by its bytes.
+    weight = sum(piece.evidence[row][1] for row, piece in missing if row >= 0)
     phrases = [amount(count, noun) for noun, count in counts.items()]
     if weight:
         phrases.append(f"{size(weight)} of evidence")
-    listed = ", ".join(phrases)
-    return f"\n*Left out: {listed}; see report.json*"
+    return f"\n*Left out: {', '.join(phrases)}; see report.json*"
 
 
+def bullets(lines: Iterable[str], most: int = 99, noun: str = "", see: str = "") -> list[str]:
+    """The first `most` of `lines`, which are Markdown, as a list, and where the others are."""
+    every = list(lines)
+    shown = [f"- {line}" for line in every[:most]]
+    if len(every) > most:
+        shown.append(f"- {amount(len(every) - most, noun)}: {see}")
+    return shown
+
+
+def details(title: str, inside: str) -> str:
+    """`inside` folded below `title`; both are Markdown or HTML already."""
+    # Without an empty line before it, Markdown inside HTML is not read as Markdown.
+    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>"
+
+
+def finding_line(finding: Finding, most: int) -> str:
+    """A finding in a line: its mark, its sentence in at most `most` bytes, its rule."""
+    rule = fitted(finding.rule, _RULE_BYTES, code)
+    return f"{symbol(finding.severity)} {fitted(finding.summary, most)} {rule}"
+
+
+_RULE_BYTES = 100
 BLOCK_CHARACTERS = 4000  # of one excerpt or remedy; the whole is in report.json
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 # `:` before // and `.` after www begin a link by themselves (GFM, "autolinks").
@@ -115,18 +126,14 @@ def inline(text: str) -> str:
     What it has in backticks becomes code; web addresses do not become links. Safe in a paragraph,
     a list item and a GFM table cell.
     """
-    line = one_line(text)
-    parts: list[str] = []
-    end = 0
-    for match in _CODE.finditer(line):
-        before = line[end : match.start()]
-        parts.append(_escaped(before))
-        parts.append(code(match.group(1)))
-        end = match.end()
-    rest = line[end:]
-    parts.append(_escaped(rest))
     # Last, because the escapes before it may already have taken the line's first character.
-    return _OPENING.sub(r"\1\\\2", "".join(parts))
+    return _OPENING.sub(r"\1\\\2", _with_code(text, _escaped, code))
+
+
+def _with_code(text: str, plain: Callable[[str], str], in_backticks: Callable[[str], str]) -> str:
+    # split() with a group returns what is between the matches and the groups in turn.
+    parts = enumerate(_CODE.split(one_line(text)))
+    return "".join(in_backticks(part) if at % 2 else plain(part) for at, part in parts)
 
 
 def _escaped(text: str) -> str:
@@ -154,26 +161,12 @@ def code(text: str) -> str:
 def _entities(text: str) -> str:
     """HTML text in which no Markdown is left either."""
     # HTML first: `#` and `&` of the entities that are put in here must not be escaped again.
-    escaped = html.escape(text)
-    return _MARKDOWN.sub(_entity, escaped)
-
-
-def _entity(match: re.Match[str]) -> str:
-    number = ord(match.group())
-    return f"&#{number};"
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", html.escape(text))
 
 
 def summary(text: str) -> str:
     """`text` as the content of an HTML block's line; what it has in backticks becomes code."""
-    line = one_line(text)
-    parts: list[str] = []
-    end = 0
-    for match in _CODE.finditer(line):
-        parts.append(_plain_html(line[end : match.start()]))
-        parts.append(f"<code>{html.escape(match.group(1))}</code>")
-        end = match.end()
-    parts.append(_plain_html(line[end:]))
-    return "".join(parts)
+    return _with_code(text, _plain_html, lambda code: f"<code>{html.escape(code)}</code>")
 
 
 def escaped_html(text: str) -> str:
@@ -216,30 +209,23 @@ def fitted(text: str, limit: int, escape: Callable[[str], str] = inline) -> str:
     whole = escape(text)
     if len(whole.encode()) <= limit:
         return whole
-    # A search by halves: how much an escape adds depends on the text.
-    low = 0
-    high = len(text)
+    # How much an escape adds depends on the text: what it needs is found by trying.
+    low, high = 0, len(text)
     while low < high:
         # Rounded up, or `low = middle` would not end a range of two.
         middle = (low + high + 1) // 2
-        beginning = _beginning(text, middle, escape)
-        if len(beginning.encode()) <= limit:
+        if len(escape(f"{text[:middle].rstrip()}…").encode()) <= limit:
             low = middle
         else:
             high = middle - 1
-    return _beginning(text, low, escape)
-
-
-def _beginning(text: str, count: int, escape: Callable[[str], str]) -> str:
-    return escape(text[:count].rstrip() + "…")
+    return escape(f"{text[:low].rstrip()}…")
 
 
 def is_plain_path(path: str) -> bool:
     """True for a path inside a report's directory that needs no escapes in a URL."""
     parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        return False
-    return _PLAIN_PATH.fullmatch(path) is not None
+    is_outside = parts.is_absolute() or ".." in parts.parts
+    return not is_outside and _PLAIN_PATH.fullmatch(path) is not None
 
 
 LINE_BYTES = 1000
@@ -251,9 +237,9 @@ def table_texts(table: Table) -> Iterator[tuple[str, str]]:
 
     The title and the header belong to the first line.
     """
-    columns = max((len(row.cells) for row in table.rows), default=0)
-    columns = max(columns, len(table.columns))
-    if not columns and _is_laid_out(table):
+    columns = max(len(table.columns), *(len(row.cells) for row in table.rows), 0)
+    # Lines that hold columns of their own, which only a fixed width keeps.
+    if not columns and any("  " in row.label.strip() for row in table.rows):
         yield _heading(table, 0) + block("\n".join(row.label for row in table.rows)), "table"
         return
     for index, row in enumerate(table.rows):
@@ -266,13 +252,7 @@ def table_texts(table: Table) -> Iterator[tuple[str, str]]:
 
 def table_line(cells: list[str]) -> str:
     """A row of a GFM table; each cell is Markdown already."""
-    joined = " | ".join(cells)
-    return f"| {joined} |"
-
-
-def _is_laid_out(table: Table) -> bool:
-    """Whether the lines hold columns of their own, which only a fixed width keeps."""
-    return any("  " in row.label.strip() for row in table.rows)
+    return f"| {' | '.join(cells)} |"
 
 
 def _heading(table: Table, columns: int) -> str:

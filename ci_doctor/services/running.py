@@ -4,12 +4,12 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
@@ -59,7 +59,7 @@ class RunningGroup:
         self.failures: list[ServiceFailure] = []
         self.instances: dict[str, Instance] = {}
         self.starter: Callable[[str], Awaitable[None]] | None = None
-        self._names = tuple(names)
+        self.names = tuple(names)
         self._on_event = on_event
         self._ended_starts: list[Instance] = []
         self._before: dict[str, tuple[Kin, ...]] = {}
@@ -72,6 +72,8 @@ class RunningGroup:
         self.ledger = LeakLedger({})
         self._ports: dict[str, ReservedPort] = {}
         self._guardian = Guardian.start()
+        # What runs a command in the group's tree: it ends with the group at the latest.
+        self.launch = self._guardian.spawn
         try:
             self.tree = OwnTree(self._guardian)
             # All before the first start: a command may hold the port of any other service.
@@ -87,39 +89,12 @@ class RunningGroup:
     @property
     def endpoint(self) -> RunningService:
         """The service named last: the one that answers requests."""
-        return self.services[self._names[-1]]
+        return self.services[self.names[-1]]
 
     @property
     def ports(self) -> dict[str, int]:
         """The reserved ports: of each service by its name, further ones as `port_names` has them."""
         return {name: port.number for name, port in self._ports.items()}
-
-    def launch(  # noqa: PLR0913 - what a process has
-        self,
-        words: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        directory: Path,
-        output: int,
-        error: int | None = None,
-        input: int | None = None,  # noqa: A002 - as subprocess has it
-        foreground: bool = False,
-        stop_words: Sequence[str] | None = None,
-    ) -> Child:
-        """Run a command in the group's tree: it ends with the group at the latest.
-
-        Raises OSError as `Guardian.spawn`.
-        """
-        return self._guardian.spawn(
-            words,
-            environment=environment,
-            directory=directory,
-            output=output,
-            error=error,
-            input=input,
-            foreground=foreground,
-            stop_words=stop_words,
-        )
 
     def add(self, instance: Instance) -> None:
         """Take a service that was just started into the group, and watch it."""
@@ -130,7 +105,7 @@ class RunningGroup:
         self.instances[instance.name] = instance
         # Made anew, because services become ready in any order and are listed in start order.
         self.services = {}
-        for name in self._names:
+        for name in self.names:
             if name in self.instances:
                 self.services[name] = self.instances[name].service
         self.report(instance.event(EventKind.STARTED, clock.now()))
@@ -337,14 +312,14 @@ class RunningGroup:
             try:
                 # What it writes belongs beside what its service wrote.
                 with instance.service.log.open("ab") as output:
-                    yield self._guardian.spawn(
+                    yield self.launch(
                         filled.stop_words,
                         environment=filled.env,
                         directory=filled.cwd,
                         output=output.fileno(),
                     )
-            except OSError as error:
-                why = error.strerror or error
+            except (OSError, InfraError) as error:
+                why = getattr(error, "strerror", None) or error
                 self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
 
     def _report_killed(self, result: StopResult) -> None:
@@ -390,7 +365,7 @@ class RunningGroup:
 
     def _witness(self, instance: Instance) -> None:
         """Note what the processes of a service hold now."""
-        pid, alone = instance.process.pid, len(self._names) == 1
+        pid, alone = instance.process.pid, len(self.names) == 1
         self.ledger.witness(instance.name, lambda: self._watch.processes_of(pid, alone=alone))
 
     def _give_back(self) -> None:

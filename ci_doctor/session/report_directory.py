@@ -13,99 +13,20 @@ from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.render import report_files
 from ci_doctor.system.files.writing import make_directory, write_atomically
 
-LOCK_FILE = ".ci-doctor.lock"
-# flock(2) of a directory: a network file system makes it a lock of bytes, which needs a file that
-# is open for writing (EBADF; flock(2), "NFS details"), or knows no locks of directories at all.
-_NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO})
-
-
-class DirectoryLock:
-    """A directory that this run has locked, until `release`.
-
-    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
-    run leaves none held. Where directories cannot be locked it is on a file in it, which stays.
-    Where there are no locks at all this is none.
-    """
-
-    def __init__(self, descriptors: tuple[int, ...]) -> None:
-        # The first one is the directory's.
-        self._descriptors = descriptors
-
-    @classmethod
-    def take(cls, path: Path) -> Self | None:
-        """Lock the directory at `path`; None if another run has locked it. Raises UsageError."""
-        try:
-            # A directory can be opened to read only. With O_CLOEXEC no child process keeps it.
-            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise UsageError(
-                f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
-            ) from error
-        lock = cls((directory,))
-        try:
-            taken = _locked(directory)
-            if taken is None:
-                taken = lock._take_file()
-        except BaseException:
-            lock.release()
-            raise
-        if not taken:
-            lock.release()
-            return None
-        return lock
-
-    def holds(self, path: Path) -> bool:
-        """Whether `path` is still the directory that was locked, and not removed or replaced."""
-        if not self._descriptors:
-            return False
-        try:
-            there = path.stat()
-        except OSError:
-            return False
-        return os.path.samestat(there, os.fstat(self._descriptors[0]))
-
-    def release(self) -> None:
-        """Release the lock; may be called again."""
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors = ()
-
-    def _take_file(self) -> bool:
-        """Whether a lock file in the directory could be locked, or nothing can be locked there."""
-        # The file is never removed: another run may have opened it, and would lock what nobody
-        # finds any more.
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            file = os.open(LOCK_FILE, flags, 0o644, dir_fd=self._descriptors[0])
-        except OSError:
-            return True  # without locks a report is still better than none
-        self._descriptors = (*self._descriptors, file)
-        return _locked(file) is not False
-
-
-def _locked(descriptor: int) -> bool | None:
-    """Whether the lock is ours now; None if the file system has none for such a file."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return None
-        raise
-    return True
-
-
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 class ReportDirectory:
-    """A directory that this run has locked for its reports, until `release`."""
+    """A directory that this run has locked for its reports, until `release`.
 
-    def __init__(self, path: Path, lock: DirectoryLock) -> None:
+    The lock is the kernel's (flock(2)) on the directory itself: no file of ours stays, and a killed
+    run leaves none held. Where directories cannot be locked, as over NFS, this is none.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._lock = lock
+        self._descriptor = descriptor
 
     @classmethod
     def lock(cls, path: Path) -> Self | None:
@@ -114,10 +35,8 @@ class ReportDirectory:
         Raises UsageError if it cannot be made or written, InfraError if its disk is full.
         """
         _probe(path)
-        lock = DirectoryLock.take(path)
-        if lock is None:
-            return None
-        return cls(path, lock)
+        descriptor = _locked(path)
+        return None if descriptor is None else cls(path, descriptor)
 
     def clear(self) -> None:
         """Remove an earlier run's report files, so that a stale report is not taken for this run's.
@@ -133,27 +52,56 @@ class ReportDirectory:
         A directory that was removed is made and locked again. The one that another run made in its
         place is that run's.
         """
-        if self._lock.holds(self.path):
+        if self._is_there():
             return None
         try:
             make_directory(self.path)
-            lock = DirectoryLock.take(self.path)
+            descriptor = _locked(self.path)
         except (OSError, UsageError) as error:
             return f"cannot write to {self.path}: {error}"
-        if lock is None:
+        if descriptor is None:
             return f"another run of ci-doctor has taken the place of {self.path}"
         if any((self.path / name).exists() for name in report_files()):
-            lock.release()
+            os.close(descriptor)
             return (
                 f"another directory is in the place of {self.path}, with the report of another run"
             )
-        self._lock.release()
-        self._lock = lock
+        self.release()
+        self._descriptor = descriptor
         return None
+
+    def _is_there(self) -> bool:
+        """Whether the directory that was locked is still there, and not removed or replaced."""
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Release the lock; may be called again."""
-        self._lock.release()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock of a directory; None if another run does. Raises UsageError."""
+    try:
+        # A directory can be opened to read only. With O_CLOEXEC no child process keeps it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(
+            f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    # A report without a lock is still better than none: flock(2), "NFS details".
+    except OSError:
+        return descriptor
+    return descriptor
 
 
 def lock_free_below(root: Path, command: str) -> ReportDirectory:

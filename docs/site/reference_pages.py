@@ -11,11 +11,9 @@ import msgspec
 from ci_doctor.commands.documented import GENERAL, REPORT
 from ci_doctor.config.decoding import ExitCodes, variable_name
 from ci_doctor.configuration import SETTINGS, key_description
-from ci_doctor.model.words import broken_line
 from docs.site import variables
 from docs.site.command_manuals import CommandManual, OptionManual, OptionsManual
 
-_WIDTH: Final = 84
 # The comment that says which blocks of the pages are run (CONTRIBUTING.md).
 _NOT_RUN: Final = "<!-- not run: tests/unit/commands/test_documented.py parses each example -->"
 _COMMON: Final = (REPORT, GENERAL)
@@ -103,8 +101,7 @@ def _examples(examples: Mapping[str, str]) -> Iterator[str]:
     yield "```sh"
     for line, sentence in examples.items():
         yield f"# {sentence}"
-        for each in line.split("\n"):
-            yield from broken_line(each, _WIDTH)
+        yield from line.split("\n")
     yield "```"
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from ci_doctor.model.facts.preload import Shim
+from ci_doctor.preload import status as preload_status
 from ci_doctor.preload.install import Installation, remove_each
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.start_files import shim_files
-from ci_doctor.preload.status import shims_of
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 
@@ -130,7 +130,7 @@ class Venv:
 
 def shim_of(python: Path) -> Shim:
     """The shim in an interpreter."""
-    return shims_of(inspect_interpreter(python))[0]
+    return preload_status.shim_of(inspect_interpreter(python))
 
 
 def remove_shims(pythons: Sequence[Path], *, dry_run: bool) -> tuple[Installation, ...]:

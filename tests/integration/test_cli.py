@@ -202,7 +202,7 @@ class TestStreams:
             ({"TERM": None}, False),
         ],
     )
-    @pytest.mark.parametrize("line", ["config show", "nonsense", "wait --help"])
+    @pytest.mark.parametrize("line", ["config show", "nonsense"])
     def test_a_terminal_has_colours_if_it_can_show_them_and_nobody_objects(
         self, line: str, changes: dict[str, str | None], coloured: bool, project: Path
     ) -> None:

@@ -52,6 +52,6 @@ def test_a_torch_without_cuda_leaves_every_proof_unknown(tmp_path: Path) -> None
 
 
 def test_a_proof_that_was_asked_for_and_cannot_be_made_is_unknown(tmp_path: Path) -> None:
-    ran = doctor("doctor", "machine/load", "gpu_proof/workspace", "--strict", cwd=tmp_path)
+    ran = doctor("doctor", "machine/memory", "gpu_proof/workspace", "--strict", cwd=tmp_path)
 
     assert ran.code == 86, ran

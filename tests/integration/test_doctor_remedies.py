@@ -43,35 +43,6 @@ def repository(top: Path) -> Path:
     return top
 
 
-def two_branches(top: Path) -> None:
-    """Both branches change the same line; `side` has one commit more than `main`'s beginning."""
-    repository(top)
-    git(top, "checkout", "--quiet", "-b", "side")
-    commit(top, {"a": "2\n"})
-    git(top, "checkout", "--quiet", "main")
-    commit(top, {"a": "3\n"})
-
-
-def stopped(top: Path, *words: str) -> None:
-    """A command of git that ends in a conflict."""
-    two_branches(top)
-    subprocess.run(["git", *words], cwd=top, check=False, capture_output=True)
-
-
-def stopped_am(top: Path) -> None:
-    two_branches(top)
-    patch = git(top, "format-patch", "-1", "--stdout", "side")
-    (top.parent / "p.patch").write_text(patch + "\n")
-    subprocess.run(["git", "am", "../p.patch"], cwd=top, check=False, capture_output=True)
-
-
-def bisecting(top: Path) -> None:
-    repository(top)
-    for number in range(4):
-        commit(top, {"a": f"{number}0\n"})
-    git(top, "bisect", "start", "HEAD", "HEAD~4")
-
-
 def locked(name: str) -> Callable[[Path], None]:
     def lock(top: Path) -> None:
         repository(top)
@@ -81,19 +52,6 @@ def locked(name: str) -> Callable[[Path], None]:
         os.utime(path, OLD)
 
     return lock
-
-
-def shallow(top: Path) -> None:
-    source = repository(top.parent / "source")
-    commit(source, {"a": "2\n"})
-    top.rmdir()
-    git(source, "clone", "--quiet", "--depth=1", f"file://{source}", str(top))
-
-
-def sparse(top: Path) -> None:
-    repository(top)
-    commit(top, {"d/b": "1\n"})
-    git(top, "sparse-checkout", "set", "nothing")
 
 
 def submodule(top: Path) -> None:
@@ -115,11 +73,6 @@ def nightly(top: Path) -> None:
     git(top, "tag", "v0.4.3")
     commit(top, {"more": "x\n"})
     git(top, "tag", "nightly-cu13")
-
-
-def dirty(top: Path) -> None:
-    repository(top)
-    (top / "a").write_text("changed\n")
 
 
 def old_file(name: str) -> Callable[[Path], None]:
@@ -155,84 +108,23 @@ def hosts(text: str) -> Callable[[Path], object]:
 
 
 BOUND = "mount --bind hosts /etc/hosts"
-UNFINISHED = "doctor/git-unfinished"
 LOCK = "doctor/stale-git-lock"
 PYTHONPATH = "doctor/pythonpath-leak"
-ELSEWHERE = "git init --quiet ../other; export"
 SCENES = {
-    "rebase": Scene(
-        check="checkout/unfinished",
-        rule=UNFINISHED,
-        break_it=lambda top: stopped(top, "rebase", "side"),
-    ),
-    "rebase, the older way": Scene(
-        check="checkout/unfinished",
-        rule=UNFINISHED,
-        break_it=lambda top: stopped(top, "rebase", "--apply", "side"),
-    ),
-    "merge": Scene(
-        check="checkout/unfinished",
-        rule=UNFINISHED,
-        break_it=lambda top: stopped(top, "merge", "side"),
-    ),
-    "cherry-pick": Scene(
-        check="checkout/unfinished",
-        rule=UNFINISHED,
-        break_it=lambda top: stopped(top, "cherry-pick", "side"),
-    ),
-    "revert": Scene(
-        check="checkout/unfinished",
-        rule=UNFINISHED,
-        break_it=lambda top: stopped(top, "revert", "side"),
-    ),
-    "am": Scene(check="checkout/unfinished", rule=UNFINISHED, break_it=stopped_am),
-    "bisect": Scene(check="checkout/unfinished", rule=UNFINISHED, break_it=bisecting),
     **{
         f"lock {name}": Scene(check="checkout/locks", rule=LOCK, break_it=locked(name))
         for name in (
             "index.lock",
-            "HEAD.lock",
-            "packed-refs.lock",
-            "shallow.lock",
-            "refs/heads/x.lock",
             "refs/remotes/origin/a/b.lock",
-            "refs/tags/v1.lock",
             "modules/inner/index.lock",
         )
     },
-    "GIT_DIR": Scene(
-        check="checkout/variables",
-        rule="doctor/git-elsewhere",
-        break_it=repository,
-        line=f"{ELSEWHERE} GIT_DIR=$(cd ../other && pwd)/.git",
-    ),
-    "GIT_DIR of nowhere": Scene(
-        check="checkout/variables",
-        rule="doctor/git-elsewhere",
-        break_it=repository,
-        line="export GIT_DIR=/nowhere GIT_WORK_TREE=/nowhere",
-    ),
-    "GIT_INDEX_FILE": Scene(
-        check="checkout/variables",
-        rule="doctor/git-elsewhere",
-        break_it=repository,
-        line="export GIT_INDEX_FILE=/tmp/other-index",
-    ),
-    "shallow": Scene(check="checkout/history", rule="doctor/shallow-clone", break_it=shallow),
-    "sparse": Scene(check="checkout/partial", rule="doctor/partial-checkout", break_it=sparse),
     "submodule": Scene(
         check="checkout/submodules",
         rule="doctor/submodules",
         break_it=submodule,
         line="export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always",
     ),
-    "file mode": Scene(
-        check="checkout/file-mode",
-        rule="doctor/file-mode",
-        break_it=repository,
-        line="git config core.fileMode false",
-    ),
-    "changes": Scene(check="checkout/changes", rule="doctor/dirty-checkout", break_it=dirty),
     "version tag": Scene(
         check="checkout/version-tags", rule="doctor/version-tag", break_it=nightly
     ),
@@ -241,12 +133,6 @@ SCENES = {
         rule="doctor/stale-build-lock",
         break_it=old_file("torch/py311_cu130/ext/lock"),
         line="export TORCH_EXTENSIONS_DIR=$PWD/torch",
-    ),
-    "download": Scene(
-        check="leftovers/downloads",
-        rule="doctor/unfinished-downloads",
-        break_it=old_file("hub/models--x/blobs/1.incomplete"),
-        line="export HF_HUB_CACHE=$PWD/hub",
     ),
     "temporary directory": Scene(
         check="leftovers/temporary-directories",
@@ -293,13 +179,6 @@ SCENES = {
         check="network/loopback", rule="doctor/loopback-down", line=":", is_apart=True
     ),
     "open files": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -n 100"),
-    "stack": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -s 512"),
-    "file size": Scene(
-        check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -f 100000"
-    ),
-    "locale": Scene(
-        check="machine/locale", rule="doctor/locale-missing", line="export LC_ALL=xx_YY.UTF-8"
-    ),
     "proxy": Scene(
         check="network/loopback-proxy",
         rule="doctor/loopback-proxied",
@@ -383,18 +262,3 @@ def test_a_remedy_that_is_a_command_cures(name: str, tmp_path: Path) -> None:
 
     shell(scene, top, found["remedy"], ask("after"))
     assert findings(tmp_path / "after.json", scene.rule) == []
-
-
-def test_after_the_remedy_of_a_half_done_merge_the_commit_is_the_same(tmp_path: Path) -> None:
-    for words in (("rebase", "side"), ("merge", "side"), ("cherry-pick", "side")):
-        top = tmp_path / words[0] / "top"
-        top.mkdir(parents=True)
-        stopped(top, *words)
-        before = git(top, "rev-parse", "HEAD")
-        scene = SCENES["merge"]
-        ask = ASK.format(options="", check=scene.check, name="before")
-        shell(scene, top, ask)
-        (found,) = findings(top.parent / "before.json", scene.rule)
-        shell(scene, top, found["remedy"])
-        assert git(top, "rev-parse", "HEAD") == before
-        assert git(top, "status", "--porcelain") == ""

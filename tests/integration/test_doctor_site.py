@@ -112,7 +112,7 @@ def test_another_user_gets_answers_and_no_crash() -> None:
     assert ran.returncode == 75, ran
     assert "doctor/check-crashed" not in rules
     assert statuses["checkout/owner"] == "error"
-    assert statuses["checkout/changes"] == "unknown"
+    assert statuses["checkout/submodules"] == "unknown"
     unsure = {name for name, status in statuses.items() if status in {"unknown", "error"}}
     # Servers of somebody else may run here.
     unsure.discard("leftovers/processes")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
         ("run --determinism strickt -- true", "did you mean `strict`?"),
         ("correctness --determinism strict", "--determinism is an option of `ci-doctor setup-env`"),
         ("explain regresion", "did you mean `regression`?"),
-        ("explain preload/shadow", "did you mean `preload/shadowed`?"),
+        ("explain preload/race-los", "did you mean `preload/race-lost`?"),
     ],
 )
 @pytest.mark.gate(4)

@@ -174,7 +174,7 @@ def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_pat
     told = {each["state"]: each for each in report["facts"]["shims"]}
     assert (ran.code, set(told)) == (2, {"asked", "refused"}), ran
     assert (told["asked"]["installed"], told["asked"]["rules"]) == (True, [RULE])
-    files, _never = told["asked"]["start_up"]
+    files = told["asked"]["start_up"]
     assert {Path(file["path"]).name for file in files} >= {"theirs.pth", "ci_doctor_preload.pth"}
     assert any(table["title"].startswith("Start-up files") for table in report["tables"])
 

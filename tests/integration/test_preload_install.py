@@ -25,7 +25,6 @@ from ci_doctor.preload.install import (
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
 from ci_doctor.preload.start_files import FINDER, PATH_FILE, RUNTIME
-from ci_doctor.preload.status import shims_of
 from tests.integration.preload_venvs import (
     Venv,
     each_interpreter,
@@ -394,18 +393,6 @@ def test_bytecode_of_others_is_neither_made_nor_taken(venv: Venv) -> None:
     venv.run("-c", "pass")
     remove_shims([venv.python], dry_run=False)
     assert set(venv.files()) - set(before) == {"__pycache__", f"__pycache__/theirs.{CACHE_TAG}.pyc"}
-
-
-def test_shim_of_the_minor_version_that_an_environment_had_is_found_and_removed(venv: Venv) -> None:
-    before = venv.files()
-    install_shims([venv.python], [RULE], dry_run=False)
-    former = venv.directory / "lib" / "python3.7" / "site-packages"
-    shutil.move(venv.site_dir, former)
-    venv.site_dir.mkdir()
-    current, left = shims_of(inspect_interpreter(venv.python))
-    assert (current.installed, left.installed, left.site_dir) == (False, True, str(former))
-    remove_shims([venv.python], dry_run=False)
-    assert (list(former.iterdir()), venv.files()) == ([], before)
 
 
 def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(

@@ -4,7 +4,6 @@
 import contextlib
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -421,31 +420,6 @@ def test_a_command_that_does_not_exist_is_a_usage_error(scene: Scene) -> None:
     ran = scene.wait("--pid", str(server.pid), ready="exec:no-such-command")
     assert ran.code == 2
     assert "cannot run no-such-command" in ran.err
-
-
-def test_on_a_terminal_one_line_is_kept_up_to_date_and_wiped(scene: Scene) -> None:
-    server = scene.python("input()")
-    ours, theirs = pty.openpty()
-    waiting = subprocess.Popen(
-        words("wait", "--pid", str(server.pid), "--ready", scene.url, "--timeout", "2500ms"),
-        cwd=scene.directory,
-        env=environment({"TERM": "xterm", "CI": None}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # EIO: the last writer has closed it
-        while piece := os.read(ours, 4096):
-            shown += piece
-    os.close(ours)
-    assert waiting.wait(LIMIT_S) == 1
-    frames = shown.split(b"\x1b[1F\x1b[J")
-    assert [frame for frame in frames if frame.startswith(b"waiting for")] == frames[:-1]
-    assert len(frames) >= 2
-    assert b"waiting for" not in frames[-1].partition(b"\r\n")[0], "wiped"
-    assert not frames[-1].startswith(b"\r\n"), "nothing stays, so that no blank line is needed"
 
 
 # --- a server behind a pipe ---

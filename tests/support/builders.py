@@ -20,7 +20,7 @@ ERROR = Failure(
 def a_finding(severity: Severity = Severity.ERROR, **changes: Any) -> Finding:
     """A finding without evidence or remedy; `changes` are fields of Finding."""
     finding = Finding(
-        rule="preload/shadowed",
+        rule="preload/not-armed",
         severity=severity,
         summary="another module of that name comes first",
     )

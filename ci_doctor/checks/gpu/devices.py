@@ -68,12 +68,6 @@ MIG_PENDING: Final = Rule(
     meaning="The MIG mode of a GPU was changed, and the change waits for a reset of the GPU.",
     remedy="Reset the GPU when nothing uses it: `nvidia-smi --gpu-reset -i INDEX`.",
 )
-MIG_ONE_PART: Final = Rule(
-    id="doctor/mig-one-part",
-    severity=Severity.NOTE,
-    meaning="MIG is on, and a program uses one part of a GPU only: CUDA sees one MIG device.",
-    remedy="Name the part in CUDA_VISIBLE_DEVICES, so that it is always the same.",
-)
 MIG_PART_UNKNOWN: Final = Rule(
     id="doctor/mig-part-unknown",
     severity=Severity.ERROR,
@@ -236,10 +230,7 @@ def mig(context: CheckContext) -> Findings:
         return "no GPU is divided"
     yield from _whole([gpu for gpu in divided if gpu in visible.gpus], visible, context)
     count = sum(len(gpu.parts) for gpu in divided)
-    return CheckResult(
-        summary=f"{amount(len(divided), 'GPU')} divided into {amount(count, 'part')}",
-        evidence=_rooms(divided),
-    )
+    return f"{amount(len(divided), 'GPU')} divided into {amount(count, 'part')}"
 
 
 def _whole(gpus: Sequence[Gpu], visible: VisibleGpus, context: CheckContext) -> Iterator[Problem]:
@@ -253,19 +244,3 @@ def _whole(gpus: Sequence[Gpu], visible: VisibleGpus, context: CheckContext) -> 
                 severity=Severity.ERROR if is_all else Severity.WARNING,
                 remedy=ShellCommand(f"sudo nvidia-smi -i {gpu.index} -mig 0"),
             )
-    if any(gpu.parts for gpu in gpus):
-        yield problem(
-            MIG_ONE_PART, f"MIG is on, and {VISIBLE} names no part: CUDA takes the first one"
-        )
-
-
-def _rooms(divided: Sequence[Gpu]) -> tuple[Evidence, ...]:
-    lines = []
-    for gpu in divided:
-        for part in gpu.parts:
-            free, total = part.memory.free, part.memory.total
-            room = "memory unknown"
-            if free is not None and total is not None:
-                room = f"{size(free)} free of {size(total)}"
-            lines.append(f"GPU {gpu.index} part {part.index} (GI {part.gpu_instance}): {room}")
-    return (Evidence(excerpt="\n".join(lines)),) if lines else ()

@@ -67,13 +67,6 @@ GPU_MEMORY_ERRORS: Final = Rule(
     remedy="Reset the GPU when nothing uses it, so that bad rows are replaced: "
     "`nvidia-smi --gpu-reset -i INDEX`.",
 )
-GPU_THROTTLED: Final = Rule(
-    id="doctor/gpu-throttled",
-    severity=Severity.WARNING,
-    meaning="A GPU has lowered its clocks because it is too hot, or because its power supply "
-    "demands it. Timings of this job will be slow.",
-    remedy="See `nvidia-smi -q -d PERFORMANCE,TEMPERATURE`. Measure no speed here.",
-)
 GPU_EXCLUSIVE: Final = Rule(
     id="doctor/gpu-exclusive",
     severity=Severity.WARNING,
@@ -87,14 +80,6 @@ _HARMLESS: Final = frozenset({"None", "Drain P2P"})
 # the other GPUs after it, and end with 0.
 _UNREACHABLE = re.compile(r"Unable to determine the device handle|GPU is lost|fallen off the bus")
 _MOST_LINES: Final = 10
-# By the names of the elements (nvidia-smi(1), "Clocks Event Reasons"). Idle, a power cap and clocks
-# that somebody set are as they should be. `hw_slowdown` stands for the two others of the hardware.
-_SLOWDOWNS: Final = {
-    "hw_thermal_slowdown": "the hardware is too hot",
-    "hw_power_brake_slowdown": "the power supply demands it",
-    "sw_thermal_slowdown": "it is too hot, or its memory is",
-    "hw_slowdown": "the hardware demands it",
-}
 
 
 def driver_answer(context: CheckContext) -> DriverAnswer:
@@ -242,30 +227,6 @@ def memory_errors(context: CheckContext) -> Findings:
     return CheckResult(
         summary=summary if checked else "no GPU has ECC switched on",
         unknown=unknown if hidden else None,
-    )
-
-
-@check(
-    "gpu/clocks",
-    title="clocks that heat or power hold down",
-    need=Need.GPU,
-    cost=Cost.GPU_DRIVER,
-)
-def clocks(context: CheckContext) -> Findings:
-    """GPUs that are slowed down now."""
-    count = 0
-    silent = []
-    for gpu in gpus_of(context):
-        if gpu.slowdowns is None:
-            silent.append(gpu.label)
-        reasons = [words for name, words in _SLOWDOWNS.items() if name in (gpu.slowdowns or ())]
-        if reasons:
-            count += 1
-            yield problem(GPU_THROTTLED, f"{gpu.label} is slowed down: {reasons[0]}")
-    unknown = f"the driver does not say why the clocks of {', '.join(silent)} are low"
-    return CheckResult(
-        summary=f"slowed down: {amount(count, 'GPU')}" if count else "no GPU is slowed down",
-        unknown=unknown if silent else None,
     )
 
 

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the installed files: whether they are there, as RECORD has them, readable, and for this machine.
 
-A compiled module must fit the interpreter by its wheel's tags (PEP 425, 600, 656), by the ending of its
-name, and by the head of the file (elf(5)).
+A compiled module must fit the interpreter by its wheel's tags (PEP 425, 600, 656), and by the ending of
+its name.
 """
 
 import os
 import re
-import shlex
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,8 +15,6 @@ from ci_doctor.checks.check import CheckResult, Findings, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.environments import (
     InstalledEnvironment,
-    Records,
-    SiteDirectory,
     environment_check,
     read_records,
 )
@@ -60,21 +56,6 @@ TORCH_WITHOUT_CUDA: Final = Rule(
     "compiled modules do not load.",
     remedy="Install torch from the index of the CUDA version that those packages name.",
 )
-SITE_NOT_EXECUTABLE: Final = Rule(
-    id="doctor/site-not-executable",
-    severity=Severity.ERROR,
-    meaning="Packages lie on a file system that is mounted with noexec. The loader refuses each "
-    "compiled module there (`failed to map segment from shared object`), and no program of the "
-    "environment can be started.",
-    remedy="Make the environment on another file system.",
-)
-SITE_UNREADABLE: Final = Rule(
-    id="doctor/site-unreadable",
-    severity=Severity.ERROR,
-    meaning="The user of the job may not read installed packages, mostly because another user installed "
-    "them with a umask of 077.",
-    remedy="Let the owner make them readable: `chmod -R a+rX DIRECTORY`.",
-)
 
 _CODE: Final = (".py", ".so")
 # Images are made smaller by removing these.
@@ -83,24 +64,11 @@ _DISPENSABLE: Final = ("/tests/", "/test/", "/testing/", "/docs/", "/examples/")
 _CUDA_ONLY: Final = frozenset(
     {"flash-attn", "flashinfer-python", "sgl-kernel", "xformers", "deep-gemm"}
 )
-# The heads of so many libraries of one distribution are read: a wheel is built for one processor.
-_HEADS: Final = 8
 _SHOWN: Final = 4
 # Such as `.cpython-310-x86_64-linux-gnu.so`.
 _TAGGED = re.compile(r"\.(cpython|pypy)[-0-9a-z_]*\.so$")
-# e_machine, as uname(2) names the processor.
-_MACHINES: Final[Mapping[int, str]] = {
-    3: "i686",
-    21: "ppc64le",
-    22: "s390x",
-    40: "armv7l",
-    62: "x86_64",
-    183: "aarch64",
-    243: "riscv64",
-}
 # The whole header of a 64-bit file.
 _HEAD_BYTES = 64
-_SHORTEST = 20
 _CLASS_64 = 2
 
 
@@ -131,9 +99,8 @@ def files(environment: InstalledEnvironment, context: CheckContext) -> Findings:
                 resized.append(file)
         if missing:
             yield _gone(environment, package, missing)
-        changed = _of_it_alone(environment, package, resized, records) if resized else []
-        if changed:
-            yield _changed(environment, package, changed)
+        if resized:
+            yield _changed(environment, package, resized)
     unknown = f"{amount(unreadable, 'installed file')} cannot be read" if unreadable else None
     return CheckResult(
         summary=f"{amount(count, 'installed file')} compared with RECORD", unknown=unknown
@@ -155,22 +122,6 @@ def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
         is_code = file.path.endswith(_CODE) and not file.path.startswith("__editable__")
         if is_code and not any(part in f"/{file.path}" for part in _DISPENSABLE):
             yield file
-
-
-def _of_it_alone(
-    environment: InstalledEnvironment,
-    package: Package,
-    changed: Sequence[RecordedFile],
-    records: Records,
-) -> list[RecordedFile]:
-    """Without those that another distribution has overwritten: `python/shared-files` names both."""
-    paths = {
-        file.path
-        for other in environment.installed
-        if other.folder != package.folder and other.site == package.site
-        for file in records.get(other.folder, ())
-    }
-    return [file for file in changed if file.path not in paths]
 
 
 def _gone(
@@ -300,7 +251,7 @@ def _misfits(
     libraries: Sequence[str],
     fitting: "frozenset[Tag] | None",
 ) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
-    """Why it does not fit, with the evidence: by its tags, its files' names, their heads."""
+    """Why it does not fit, with the evidence: by its tags, or by its files' names."""
     # The tags in WHEEL; none for what no wheel was installed from.
     lines = content_of(package.folder / "WHEEL").splitlines()
     tags = [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
@@ -315,14 +266,6 @@ def _misfits(
             f"it has {amount(len(strange), 'module')} for another Python",
             tuple(Evidence(file=str(package.site / path)) for path in strange[:_SHOWN]),
         )
-    for path in libraries[:_HEADS]:
-        full = f"{package.site}/{path}"
-        try:
-            damage = defect(full, state.machine)
-        except OSError:
-            continue  # that a file is missing or unreadable is said by other checks
-        if damage is not None:
-            yield f"{path}: {damage}", (Evidence(file=full),)
 
 
 def misnamed(paths: Sequence[str], state: "PythonState") -> list[str]:
@@ -362,26 +305,6 @@ def _built_for_another(environment: InstalledEnvironment, package: Package) -> I
         )
 
 
-def defect(path: str, machine: str) -> str | None:
-    """Why a shared library does not load on `machine`, as a clause; None if its head is as it should be.
-
-    Raises OSError.
-    """
-    with open(path, "rb") as file:  # noqa: PTH123 - hundreds of files are read
-        head = file.read(_HEAD_BYTES)
-    if not head:
-        return "it is empty"
-    if head.startswith((b"INPUT", b"/* GNU ld", b"GROUP")):
-        return None  # a script of the linker
-    if not head.startswith(b"\x7fELF") or len(head) < _SHORTEST:
-        return "it is no shared library"
-    order = "big" if head[5] == 2 else "little"
-    built_for = _MACHINES.get(int.from_bytes(head[18:20], order))  # type: ignore[arg-type]
-    if built_for is None or built_for == machine:
-        return None
-    return f"it was built for {built_for}, and this machine is {machine}"
-
-
 def is_cut_off(path: str) -> bool:
     """Whether the end of a shared library is missing, as a full disk leaves it. Raises OSError."""
     with open(path, "rb") as file:  # noqa: PTH123 - as above
@@ -402,70 +325,3 @@ def _end_of_sections(head: bytes) -> int:
     size = int.from_bytes(head[58:60], order)  # e_shentsize
     count = int.from_bytes(head[60:62], order)  # e_shnum
     return 0 if offset == 0 else offset + size * count
-
-
-@environment_check("python/permissions", title="the user may read the installed packages")
-def permissions(environment: InstalledEnvironment, _context: CheckContext) -> Findings:
-    """Packages that the user of the job may not read, or not load."""
-    sites = [site for site in environment.sites if site.is_installed_to]
-    for site in sites:
-        yield from _unreadable(site)
-        yield from _unloadable(site)
-    count = "1 site directory" if len(sites) == 1 else f"{len(sites)} site directories"
-    return f"{count} looked at"
-
-
-def _unreadable(site: SiteDirectory) -> Iterator[Problem]:
-    """The directory itself, or what lies in it."""
-    paths = [str(site.path)]
-    if os.access(site.path, os.R_OK | os.X_OK):
-        paths = list(_private_entries(site))
-    if not paths:
-        return
-    shown = ", ".join(os.path.relpath(path, site.path) for path in paths[:_SHOWN])
-    summary = f"{amount(len(paths), 'entry')} of {site.path} cannot be read: {shown}"
-    if len(paths) > 1:
-        summary = f"{len(paths)} entries of {site.path} cannot be read: {shown}"
-    if paths == [str(site.path)]:
-        summary = f"{site.path} cannot be read"
-    yield problem(
-        SITE_UNREADABLE,
-        summary,
-        evidence=tuple(Evidence(file=path) for path in paths[:_SHOWN]),
-        remedy=ShellCommand(f"sudo chmod -R a+rX {shlex.quote(str(site.path))}"),
-    )
-
-
-def _unloadable(site: SiteDirectory) -> Iterator[Problem]:
-    """A file system that is mounted with `noexec`: nothing compiled is loaded from it."""
-    try:
-        flags = os.statvfs(site.path).f_flag
-    except OSError:
-        return
-    if not flags & os.ST_NOEXEC:
-        return
-    yield problem(
-        SITE_NOT_EXECUTABLE,
-        f"{site.path} lies on a file system that is mounted with noexec",
-        remedy="make the environment on another file system, or let its administrator mount it with exec",
-    )
-
-
-def _private_entries(site: SiteDirectory) -> Iterator[str]:
-    """The entries that cannot be read, or the first file of a package or of its metadata."""
-    for name in site.names:
-        path = f"{site.path}/{name}"
-        first = f"{path}/METADATA" if name.endswith(".dist-info") else f"{path}/__init__.py"
-        if not _is_readable(path):
-            yield path
-        elif not _is_readable(first):
-            yield first
-
-
-def _is_readable(path: str) -> bool:
-    """Whether it may be read; what does not exist may."""
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - hundreds of entries are looked at
-    except OSError as error:
-        return not isinstance(error, PermissionError)
-    return os.access(path, os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK)

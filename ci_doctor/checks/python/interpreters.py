@@ -287,29 +287,15 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     """A problem of the programs `names` in `folder`, which name an interpreter in `other`."""
     shown = ", ".join(names[:_SHOWN])
     evidence = (Evidence(file=str(folder / names[0]), line=1, excerpt=f"#!{other}/python"),)
-    # Writes the present place into each text in `folder`: first lines, and `activate`.
-    before = os.path.dirname(other)  # noqa: PTH120
-    old = re.sub(r"([][\\.*^$#+?(){}|])", r"\\\1", before)
-    new = re.sub(r"([\\&#])", r"\\\1", str(folder.parent))
-    # Not in a longer name: /venv2 is another environment than /venv.
-    script = f"s#{old}([^[:alnum:]_.-]|$)#{new}\\1#g"
-    texts = f"grep -lIF -- {shlex.quote(before)} {shlex.quote(str(folder))}/*"
-    remedy = ShellCommand(f"{texts} | xargs -d '\\n' sed -E -i {shlex.quote(script)}")
-    count = amount(len(names), "program")
     reason = absence(f"{other}/python")
+    what = f"name an interpreter in {other}, which {reason}"
     if reason is None:
-        return problem(
-            VENV_MOVED,
-            f"{count} in {folder} run in another environment, that of {other}: {shown}",
-            evidence=evidence,
-            remedy=remedy,
-            severity=Severity.WARNING,
-        )
+        what = f"run in another environment, that of {other}"
     return problem(
         VENV_MOVED,
-        f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}",
+        f"{amount(len(names), 'program')} in {folder} {what}: {shown}",
         evidence=evidence,
-        remedy=remedy,
+        severity=Severity.WARNING if reason is None else Severity.ERROR,
     )
 
 
@@ -338,8 +324,15 @@ def programs(context: CheckContext) -> Findings:
     if not owners:
         return "no program on PATH names its interpreter"
     first = owners[0]
-    others = [owner for owner in owners[1:] if owner.prefix != first.prefix]
     active = context.environ.get("VIRTUAL_ENV")
+    # The environment of `python` may lack a program of its own, as one of uv lacks pip.
+    places = [os.path.normpath(entry) for entry in context.environ.get("PATH", "").split(":")]
+    own_place = places.index(first.directory)
+    others = [
+        owner
+        for owner in owners[1:]
+        if owner.prefix != first.prefix and places.index(owner.directory) <= own_place
+    ]
     if first.name not in {"python3", "python"}:
         others = []
     elif active and os.path.realpath(active) != first.prefix:
@@ -350,14 +343,8 @@ def programs(context: CheckContext) -> Findings:
             remedy=ShellCommand(f'export PATH="{active}/bin:$PATH"'),
         )
         others = []
-    places = [os.path.normpath(entry) for entry in context.environ.get("PATH", "").split(":")]
-    own_place = places.index(first.directory)
-    earlier = [other for other in others if places.index(other.directory) <= own_place]
-    later = [other for other in others if places.index(other.directory) > own_place]
-    if earlier:
-        yield _of_two(first, earlier)
-    if later:
-        yield _of_others(first, later)
+    if others:
+        yield _of_two(first, others)
     return ", ".join(f"{owner.name} of {owner.prefix}" for owner in owners)
 
 
@@ -389,20 +376,4 @@ def _of_two(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
         f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}",
         evidence=tuple(Evidence(file=owner.path) for owner in (python, *others)),
         remedy=ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"'),
-    )
-
-
-def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
-    """Programs that the environment of `python` lacks, as one of uv lacks pip: a note.
-
-    The first step of a job may come before they are installed.
-    """
-    names = " and ".join(other.name for other in others)
-    prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
-    return problem(
-        TOOLS_OF_TWO_INTERPRETERS,
-        f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}",
-        evidence=tuple(Evidence(file=owner.path) for owner in others),
-        remedy=f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers",
-        severity=Severity.NOTE,
     )

@@ -1,36 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads which distributions are installed twice, in part, for gone sources, or without what they require.
-
-`pip check` says the last too. It is not called: it takes longer than a check may, and an environment
-that uv has made has no pip.
-"""
+"""Reads which distributions are installed twice, in part, or for sources that are gone."""
 
 import ast
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ci_doctor.checks.check import CheckResult, Findings, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.environments import (
     InstalledEnvironment,
-    Records,
     SiteDirectory,
     SiteKind,
     environment_check,
-    read_records,
 )
 from ci_doctor.machine.host import content_of
-from ci_doctor.machine.interpreters import PythonState, absence, is_file
-from ci_doctor.machine.packages import Package, normal
+from ci_doctor.machine.interpreters import absence, is_file
+from ci_doctor.machine.packages import Package
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 DISTRIBUTION_TWICE: Final = Rule(
     id="doctor/distribution-twice",
@@ -38,14 +29,6 @@ DISTRIBUTION_TWICE: Final = Rule(
     meaning="One distribution is installed twice. In one directory, its version and its files are those "
     "of either; in two directories, the first on sys.path hides the other.",
     remedy="Uninstall it until nothing is left, and install it once.",
-)
-FILES_OF_TWO_DISTRIBUTIONS: Final = Rule(
-    id="doctor/files-of-two-distributions",
-    severity=Severity.WARNING,
-    meaning="Two distributions have installed the same files with different contents (opencv-python "
-    "and its headless sister, onnxruntime and onnxruntime-gpu). The later one has won, and uninstalling "
-    "one breaks the other.",
-    remedy="Uninstall both, and install the one that the job needs.",
 )
 INSTALLATION_INTERRUPTED: Final = Rule(
     id="doctor/installation-interrupted",
@@ -61,18 +44,9 @@ EDITABLE_BROKEN: Final = Rule(
     "package, so that it cannot be imported.",
     remedy="Install it again from the checkout of this job.",
 )
-REQUIREMENT_UNMET: Final = Rule(
-    id="doctor/requirement-unmet",
-    severity=Severity.WARNING,
-    meaning="An installed distribution requires another one that is missing or has another version; "
-    "`pip check` says the same.",
-    remedy="Install versions that fit together.",
-)
 
 # These write a RECORD always; conda and Debian need not.
 _RECORDING: Final = frozenset({"pip", "uv"})
-# Folders that wheels install by mistake, and nothing of the job imports.
-_SHARED: Final = ("tests/", "test/", "docs/", "examples/", "benchmarks/", "scripts/")
 _SHOWN: Final = 5
 # What setuptools writes into the finder of an editable installation: module -> path.
 _MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*?\})\s*$", re.MULTILINE | re.DOTALL)
@@ -145,46 +119,6 @@ def _hidden(
         severity=Severity.NOTE if site.kind is SiteKind.OWN else Severity.WARNING,
         remedy=remedy,
     )
-
-
-@environment_check("python/shared-files", title="no file belongs to two distributions")
-def shared_files(environment: InstalledEnvironment, context: CheckContext) -> Findings:
-    """Files that two distributions have installed with different contents."""
-    records = context.shared(read_records)
-    count = 0
-    for site in environment.sites:
-        if not site.is_installed_to:
-            continue
-        pairs: dict[tuple[str, str], list[str]] = {}
-        for names, path in _conflicts(site.packages, records):
-            pairs.setdefault(names, []).append(f"{site.path}/{path}")
-        count += len(pairs)
-        by_name = {each.name: each for each in site.packages}
-        for (first, second), paths in pairs.items():
-            one, other = by_name[first], by_name[second]
-            uninstall = environment.pip_line("uninstall", [first, second])
-            install = environment.pip_line("install", [f"{second}=={other.version}"])
-            yield problem(
-                FILES_OF_TWO_DISTRIBUTIONS,
-                f"{one.words} and {other.words} have both installed {amount(len(paths), 'file')}, "
-                "with other contents",
-                evidence=tuple(Evidence(file=path) for path in paths[:_SHOWN]),
-                remedy=ShellCommand(f"{uninstall}\n{install}  # or {first}: one of them"),
-            )
-    return f"{amount(count, 'pair')} of distributions with the same files"
-
-
-def _conflicts(
-    packages: Sequence[Package], records: Records
-) -> Iterator[tuple[tuple[str, str], str]]:
-    """Two names, and a path that both have with different contents."""
-    owners: dict[str, tuple[str, str]] = {}
-    for package in packages:
-        for file in records.get(package.folder, ()):
-            name, digest = owners.setdefault(file.path, (package.name, file.digest))
-            is_conflict = name != package.name and digest != file.digest
-            if is_conflict and not file.path.startswith(_SHARED):
-                yield (name, package.name), file.path
 
 
 @environment_check("python/installations", title="no installation was interrupted")
@@ -313,96 +247,3 @@ def _mapped(finder: Path) -> Iterator[Path]:
     except (ValueError, SyntaxError):
         return
     yield from (Path(str(target)) for target in mapping.values())
-
-
-@environment_check("python/requirements", title="installed distributions have what they require")
-def requirements(environment: InstalledEnvironment, _context: CheckContext) -> Findings:
-    """Requirements of installed distributions that are missing or have another version."""
-    # The first on sys.path is what an import finds.
-    first = {each.name: each for each in reversed(environment.packages)}
-    markers = marker_values(environment.state)
-    count = 0
-    for package in environment.installed:
-        unmet = {}
-        for requirement in _requirements(package, markers):
-            count += 1
-            reason = _unmet(requirement, first)
-            if reason is not None:
-                unmet[f"{requirement.name}{requirement.specifier}"] = reason
-        python = _unmet_python(package, environment.state)
-        if python is not None:
-            unmet[package.name] = python
-        if unmet:
-            yield problem(
-                REQUIREMENT_UNMET,
-                f"{package.words} requires {'; '.join(unmet.values())}",
-                evidence=(Evidence(file=str(package.folder / "METADATA")),),
-                remedy=ShellCommand(environment.pip_line("install", list(unmet))),
-            )
-    return f"{amount(count, 'requirement')} compared with what is installed"
-
-
-def marker_values(state: PythonState) -> Mapping[str, str]:
-    """What the markers of requirements are compared with (PEP 508), for the target's interpreter."""
-    implementations = {"cpython": "CPython", "pypy": "PyPy"}
-    return {
-        "implementation_name": state.implementation,
-        "implementation_version": state.full_version,
-        "os_name": "posix",
-        "platform_machine": state.machine,
-        "platform_python_implementation": implementations.get(state.implementation, ""),
-        "platform_release": state.release,
-        "platform_system": state.system,
-        "platform_version": state.system_version,
-        "python_full_version": state.full_version,
-        "python_version": state.minor_version,
-        "sys_platform": state.platform,
-        "extra": "",
-    }
-
-
-def _requirements(package: Package, markers: Mapping[str, str]) -> Iterator["Requirement"]:
-    """Those that hold here without an extra. What cannot be read is left out."""
-    from packaging.markers import InvalidMarker, UndefinedComparison, UndefinedEnvironmentName
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    for line in package.requires:
-        # Half of all lines are those of extras; to parse one takes 50 microseconds.
-        if "extra ==" in line or "extra==" in line:
-            continue
-        try:
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate(dict(markers)):
-                yield requirement
-        except (InvalidRequirement, InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
-            continue
-
-
-def _unmet(requirement: "Requirement", installed: Mapping[str, Package]) -> str | None:
-    """Why it is not met, as a clause; None if it is."""
-    from packaging.version import InvalidVersion, Version
-
-    package = installed.get(normal(requirement.name))
-    if package is None:
-        return f"{requirement.name}{requirement.specifier}, which is not installed"
-    try:
-        version = Version(package.version)
-    except InvalidVersion:
-        return None  # that its metadata are damaged is said by another check
-    if requirement.specifier.contains(version, prereleases=True):
-        return None
-    return f"{requirement.name}{requirement.specifier}, and {package.version} is installed"
-
-
-def _unmet_python(package: Package, state: PythonState) -> str | None:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    if package.requires_python is None:
-        return None
-    try:
-        specifiers = SpecifierSet(package.requires_python)
-    except InvalidSpecifier:
-        return None
-    if specifiers.contains(state.version, prereleases=True):
-        return None
-    return f"Python {specifiers}, and this is Python {state.version}"

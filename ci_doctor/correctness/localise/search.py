@@ -530,6 +530,8 @@ class LocalisationSearch(SentSoFar):
         """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
         if part.both or not part.said or part.unsure & table.wrong:
             return part
+        # Of a beginning each request has an edge of its own.
+        with_copies = with_copies and "prefix" in part.family
         named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
         differing: dict[str, list[float]] = defaultdict(list)
         equal: dict[str, list[float]] = defaultdict(list)

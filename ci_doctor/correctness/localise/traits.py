@@ -267,9 +267,9 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
     yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
     tokens = table.tokens
     if all(tokens):
-        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 2.9)
+        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 3)
         yield from thresholds(
-            [-each for each in tokens], "few", "prompts of {} tokens or fewer", 3.4
+            [-each for each in tokens], "few", "prompts of {} tokens or fewer", 3.5
         )
     for unit, sizes in (("tokens", tokens), ("characters", lengths)):
         for block in _BLOCKS:

@@ -33,11 +33,7 @@ def describe() -> "dict[str, Any]":
         "user_dir": getattr(site, "USER_SITE", None),
         "suffixes": _suffixes(),
         "glibc": _glibc(),
-        "system": os.uname().sysname,
-        "release": os.uname().release,
-        "system_version": os.uname().version,
         "machine": os.uname().machine,
-        "platform": sys.platform,
         "hideable": sorted(_hideable(loaded)),
     }
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of `ci-doctor compat`."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
@@ -25,9 +27,10 @@ class DefinitionFact(Struct, frozen=True, kw_only=True):
 class BreakFact(Struct, frozen=True, kw_only=True):
     """One break.
 
-    rule: its id. caught: `not`, or `broadly` if an `except Exception` around it hides the error.
-    symbol: the dotted name in the callee. now: its definition in the callee. changed_by: of a
-    matrix, the version that brought the break, and the one before it. call: the right call.
+    rule: its id. excerpt: the place in the caller. symbol: the dotted name of the callee's
+    definition, or of the name that is gone. sentence: what Python does there. caught: `broadly` if an
+    `except Exception` around it hides the error. is_certain: it happens whenever the place runs. now:
+    the callee's definition. call: the right call, if there is only one.
     """
 
     rule: str
@@ -36,17 +39,22 @@ class BreakFact(Struct, frozen=True, kw_only=True):
     excerpt: str
     symbol: str
     sentence: str
-    caught: str
+    caught: Literal["not", "broadly"] = "not"
+    is_certain: bool = True
     now: DefinitionFact | None = None
-    changed_by: str | None = None
     call: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is certain, and no handler hides it."""
+        return self.is_certain and self.caught == "not"
 
 
 class CompatFacts(Facts, frozen=True, kw_only=True):
     """What one package calls of others.
 
     resolved: places whose definition is known, by kind (`calls`, `imports`, `attributes`,
-    `overrides`). unknown: places that nobody can judge, by reason. guarded: places that a handler
+    `overrides`). unknown: places that nobody can judge. guarded: places that a handler
     or an undecided condition about versions protects. files: files of the caller that name a callee.
     share: of the places that concern the callee, 0 to 1, how many were judged. open_imports: imports
     that run with their module, that nothing handles, and that nobody can judge; a pass has none.
@@ -56,7 +64,7 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     callees: tuple[CodeTreeFact, ...]
     files: int
     resolved: dict[str, int]
-    unknown: dict[str, int]
+    unknown: int
     guarded: int
     share: float
     open_imports: tuple[DefinitionFact, ...]

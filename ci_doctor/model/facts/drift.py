@@ -61,7 +61,7 @@ class EnvironmentChange(Struct, frozen=True, kw_only=True):
     """One difference between two environments.
 
     `subject` is a package, a fact or a variable. `before` and `after` are None on the side without
-    it. `address` leads to a list of changes. `interpreter` is given if there are several.
+    it. `interpreter` is given if there are several.
     `went_back`: the version is lower than before.
     """
 
@@ -71,7 +71,6 @@ class EnvironmentChange(Struct, frozen=True, kw_only=True):
     suspicion: Suspicion
     before: str | None = None
     after: str | None = None
-    address: str | None = None
     interpreter: str | None = None
     went_back: bool = False
     files: tuple[FileChange, ...] = ()

@@ -2,7 +2,6 @@
 """Pure. The facts of the commands below `ci-doctor preload`, as the room `preload` makes them."""
 
 from enum import StrEnum
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -84,38 +83,14 @@ class ChangeFacts(Facts, frozen=True, kw_only=True):
 class StartFile(Struct, frozen=True, kw_only=True):
     """A file that runs at every start.
 
-    `lines` are the import lines of a `.pth` file. `imports` names what is heavy in it, in
-    microseconds. `everywhere`: it runs under `-I` too, as all files do outside the user's site
-    directory. `stderr` are the lines that it wrote there; `prints`: it wrote to stdout.
+    `lines` are the import lines of a `.pth` file; a sitecustomize or usercustomize has none.
+    `cost_us` is the time that it took. `stderr` are the lines that it wrote there.
     """
 
     path: str
     lines: tuple[str, ...]
     cost_us: int
-    imports: dict[str, int]
-    everywhere: bool
     stderr: tuple[str, ...] = ()
-    prints: bool = False
-
-    @property
-    def is_customize(self) -> bool:
-        """Whether it is a sitecustomize or usercustomize."""
-        return not self.lines
-
-
-class NeverRun(Struct, frozen=True, kw_only=True):
-    """A sitecustomize or usercustomize that is never imported.
-
-    `by` is the file that comes first, or another reason.
-    """
-
-    path: str
-    by: str
-
-    @property
-    def reason(self) -> str:
-        """`by`, as a clause."""
-        return f"{self.by} comes first" if Path(self.by).is_absolute() else self.by
 
 
 class FileCondition(StrEnum):
@@ -129,11 +104,10 @@ class FileCondition(StrEnum):
 
 
 class Shim(Struct, frozen=True, kw_only=True):
-    """The shim of one interpreter; `state` is `asked`, `former` or `refused`.
+    """The shim of one interpreter; `state` is `asked` or `refused`.
 
     `installed`: all files are as ci-doctor wrote them; `outdated`: another version did. `cut_off`
-    are the remainders of killed processes. `start_up` has the files that run at every start, and
-    those that never do.
+    are the remainders of killed processes. `start_up` has the files that run at every start.
     """
 
     python: str
@@ -145,7 +119,7 @@ class Shim(Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     files: dict[str, FileCondition] = {}
     cut_off: tuple[str, ...] = ()
-    start_up: tuple[tuple[StartFile, ...], tuple[NeverRun, ...]] | None = None
+    start_up: tuple[StartFile, ...] | None = None
     refused: Refusal | None = None
 
 

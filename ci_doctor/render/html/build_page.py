@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The page of a build: what to do, what caused it, what it cost, and every attempt on a time axis."""
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,7 +15,8 @@ from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import ordered
+from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.verdict import Verdict, ordered
 from ci_doctor.render.build_annotation import (
     another_run,
     counted,
@@ -23,22 +26,15 @@ from ci_doctor.render.build_annotation import (
     remedies,
 )
 from ci_doctor.render.formatting import amount, duration
-from ci_doctor.render.headline import Headline, job_headline, links, safe_address, worst_first
-from ci_doctor.render.html.axis import (
-    AttemptBar,
-    Axis,
-    attempt_bar,
-    build_axis,
-    known,
-    percent,
-    queue_time,
-    span_of,
-    wall_time,
-)
-from ci_doctor.render.html.templating import page, part, sheet
+from ci_doctor.render.headline import job_headline, links, safe_address, worst_first
+from ci_doctor.render.html.templating import Shown, page, part, sheet
 from ci_doctor.render.safe_text import cleaned
 
-_Texts = tuple[str, ...]
+_UNKNOWN = "unknown"
+_MOST_SECONDS = 1e11
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86400
 
 
 def build_facts(facts: Mapping[str, Any]) -> BuildFacts | None:
@@ -46,107 +42,34 @@ def build_facts(facts: Mapping[str, Any]) -> BuildFacts | None:
 
     Any other part of an unknown form is left out, so that it does not take the page away.
     """
-    steps = part(facts, "build_steps", tuple[StepFacts, ...])
-    if not steps:
-        return None
-    return BuildFacts(
-        pipeline=part(facts, "pipeline", str),
-        build=part(facts, "build", int),
-        build_url=part(facts, "build_url", str),
-        commit=part(facts, "commit", str),
-        branch=part(facts, "branch", str),
-        began_at=part(facts, "began_at", str),
-        ended_at=part(facts, "ended_at", str),
-        build_steps=steps,
-        causes=part(facts, "causes", tuple[CauseFacts, ...]) or (),
-        cause_rule=part(facts, "cause_rule", str) or "",
-        missing=part(facts, "missing", _Texts) or (),
-        duplicates=part(facts, "duplicates", _Texts) or (),
-        knows_queue=part(facts, "knows_queue", bool) or False,
-    )
+    parts = {
+        name: each
+        for name, kind in BuildFacts.__annotations__.items()
+        if name in facts and (each := part(facts, name, kind)) is not None
+    }
+    known = BuildFacts(**parts)
+    return known if known.build_steps else None
 
 
-_UNKNOWN = "unknown"
-_MOST_CAUSES = 100
-_MOST_NAMES = 200  # names of steps of one cause
-_FEW_STEPS = 4  # shown unfolded
-_MOST_AGENTS = 3
-_HOUR = 3600
+def _length(seconds: float | None, most: float = _MOST_SECONDS) -> float | None:
+    """`seconds` if they are a length of time; None for less than 0, infinity and no number."""
+    return seconds if seconds is not None and 0 <= seconds <= most else None
 
 
-class PageCause(Struct, frozen=True, kw_only=True):
-    """One row. `share` is its wall clock beside that of the dearest cause."""
-
-    number: int
-    about: CauseFacts
-    first_steps: tuple[str, ...]
-    more_steps: tuple[str, ...]
-    steps_left_out: int
-    agents: tuple[tuple[str, int], ...]
-    agents_left_out: int
-    took: str
-    gpu_hours: str
-    share: str
-    another_run: str
+def percent(share: float) -> str:
+    """`12.5%`: two digits, which is a tenth of a pixel on a wide screen."""
+    number = f"{share:.2f}".rstrip("0").rstrip(".")
+    return f"{number}%"
 
 
-class PageCauses(Struct, frozen=True, kw_only=True):
-    """All rows, and the row's number for each fingerprint that has one."""
-
-    rows: tuple[PageCause, ...]
-    left_out: int
-    numbers: Mapping[str, int]
-
-
-def page_causes(facts: BuildFacts) -> PageCauses:
-    """The causes of `facts`, in their order."""
-    shown = facts.causes[:_MOST_CAUSES]
-    agents = _agents(facts)
-    most = max((known(cause.seconds) or 0.0 for cause in shown), default=0.0)
-    rows = []
-    for number, cause in enumerate(shown, start=1):
-        share = (known(cause.seconds) or 0.0) / most if most > 0 else 0.0
-        struck = agents.get(cause.fingerprint, Counter())
-        rows.append(_cause_row(cause, number, share, struck))
-    numbers = {row.about.fingerprint: row.number for row in rows}
-    return PageCauses(rows=tuple(rows), left_out=len(facts.causes) - len(rows), numbers=numbers)
-
-
-def _cause_row(cause: CauseFacts, number: int, share: float, agents: Counter[str]) -> PageCause:
-    names = cause.steps[:_MOST_NAMES]
-    return PageCause(
-        number=number,
-        about=cause,
-        first_steps=names[:_FEW_STEPS],
-        more_steps=names[_FEW_STEPS:],
-        steps_left_out=len(cause.steps) - len(names),
-        agents=tuple(agents.most_common(_MOST_AGENTS)),
-        agents_left_out=max(len(agents) - _MOST_AGENTS, 0),
-        took=_time_of_cause(cause.seconds),
-        gpu_hours=hours(cause.gpu_seconds),
-        share=percent(100 * share),
-        another_run=another_run(cause),
-    )
-
-
-def _agents(facts: BuildFacts) -> dict[str, Counter[str]]:
-    """For each cause the agents on which it ended an attempt, and how often."""
-    agents: dict[str, Counter[str]] = {}
-    for step in facts.build_steps:
-        for attempt in step.attempts:
-            if attempt.cause is not None and attempt.agent is not None:
-                agents.setdefault(attempt.cause, Counter())[attempt.agent] += 1
-    return agents
-
-
-def _time_of_cause(seconds: float | None) -> str:
-    length = known(seconds)
+def _time(seconds: float | None) -> str:
+    length = _length(seconds)
     return _UNKNOWN if length is None else duration(length)
 
 
 def hours(gpu_seconds: float | None) -> str:
     """GPU seconds as hours with one digit: `12.4 h`."""
-    length = known(gpu_seconds)
+    length = _length(gpu_seconds)
     if length is None:
         return _UNKNOWN
     if 0 < length < _HOUR / 20:
@@ -154,65 +77,141 @@ def hours(gpu_seconds: float | None) -> str:
     return f"{length / _HOUR:,.1f} h"
 
 
-_MOST_NAMES = 200
-_MEANINGS = {
-    RetryWorth.HID_A_FAILURE: "The next attempt passed, and nothing says that the cause lay outside the change: the step is flaky, or the change is.",
-    RetryWorth.IN_VAIN: "The next attempt failed too.",
-    RetryWorth.UNKNOWN: "The next attempt has no verdict.",
-    RetryWorth.HELPED: "The cause lay outside the change, and the next attempt passed.",
-}
+# --- the time axis: from the first moment of a build to its last, in percent of the picture ---
+
+_MOST_TICKS = 8
+# Round distances between ticks, in seconds, and how the offsets beside them are written.
+_STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(_MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 30 * _MINUTE),
+    *(_HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY),
+)
+_UNITS = (
+    (_DAY, "d", "%m-%d"),
+    (_HOUR, "h", "%H:%M"),
+    (_MINUTE, "min", "%H:%M"),
+    (1, "s", "%H:%M:%S"),
+)
+_LAST_LABEL = 94  # percent: a label that begins later would leave the picture
+_LONGEST_QUEUE = 30 * _DAY  # more is no time in a queue, and would leave no room for the jobs
+_LAST_INSTANT = 2e11  # what is later is no time of a job, and may have no date
+_LEAST_WIDTH = 0.25  # percent: a shorter bar could not be seen
 
 
-class PageRetry(Struct, frozen=True, kw_only=True):
-    """The retries of one worth; `took` is the wall clock of the attempts that were retried."""
+class JobSpan(Struct, frozen=True):
+    """When a job ran, in seconds since 1970; `queued` is when it became runnable.
 
-    worth: str
-    meaning: str
-    count: int
-    took: str
-    steps: tuple[str, ...]
-    steps_left_out: int
+    `end` is `begin` if no end is known.
+    """
 
-
-def page_retries(facts: BuildFacts) -> tuple[PageRetry, ...]:
-    """The retries of `facts`, those that need a look first; no row for a worth that none had."""
-    rows = []
-    for worth in _MEANINGS:
-        row = _retry_row(facts, worth)
-        if row is not None:
-            rows.append(row)
-    return tuple(rows)
+    queued: float
+    begin: float
+    end: float
 
 
-def _retry_row(facts: BuildFacts, worth: RetryWorth) -> PageRetry | None:
-    names: dict[str, None] = {}
-    times = []
-    for step in facts.build_steps:
-        for attempt in step.attempts:
-            if attempt.retry is worth:
-                names[step.name] = None
-                times.append(wall_time(attempt))
-    if not times:
+class Axis(Struct, frozen=True):
+    """The axis from `begin`, in seconds since 1970, for `seconds`.
+
+    `grid` is the distance of the ticks, in percent. `took` is the build's own length, which may be 0.
+    """
+
+    begin: float
+    seconds: float
+    took: float
+    ticks: tuple[Shown, ...]
+    grid: str
+
+    def place(self, instant: float) -> str:
+        """Where `instant` stands, in percent."""
+        return percent(100 * (instant - self.begin) / self.seconds)
+
+
+def instant(text: str | None) -> float | None:
+    """RFC 3339 -> seconds since 1970; None for anything else."""
+    return _length(parse_moment(text), _LAST_INSTANT)
+
+
+def span_of(attempt: JobFacts) -> JobSpan | None:
+    """When `attempt` ran; None if its begin is unknown."""
+    begin = instant(attempt.began_at)
+    if begin is None:
         return None
-    known = [seconds for seconds in times if seconds is not None]
-    return PageRetry(
-        worth=worth.value,
-        meaning=_MEANINGS[worth],
-        count=len(times),
-        took=_took(known, len(times)),
-        steps=tuple(names)[:_MOST_NAMES],
-        steps_left_out=max(len(names) - _MOST_NAMES, 0),
-    )
+    end = instant(attempt.ended_at)
+    queued = _length(attempt.queued_s, _LONGEST_QUEUE) or 0.0
+    # Clocks of two machines may differ, and a job has no negative length.
+    return JobSpan(begin - queued, begin, begin if end is None else max(end, begin))
 
 
-def _took(known: list[float], count: int) -> str:
-    if not known:
-        return "unknown"
-    at_least = "at least " if len(known) < count else ""
-    return at_least + duration(sum(known))
+def wall_time(attempt: JobFacts) -> float | None:
+    """Seconds from begin to end; None if one of them is unknown."""
+    span = span_of(attempt)
+    if span is None or instant(attempt.ended_at) is None:
+        return None
+    return span.end - span.begin
 
 
-UNKNOWN: Final = "unknown"
+def build_axis(facts: BuildFacts) -> Axis | None:
+    """The axis on which the known times of a build have their place; None if no time is known."""
+    known = [span_of(attempt) for step in facts.build_steps for attempt in step.attempts]
+    spans = [span for span in known if span is not None]
+    if not spans:
+        return None
+    begin = min(span.queued for span in spans)
+    took = max(span.end for span in spans) - begin
+    # A build of no length would be a divisor of 0.
+    seconds = max(took, 1.0)
+    step = next((each for each in _STEPS if seconds / each <= _MOST_TICKS), None)
+    if step is None:
+        step = _DAY * math.ceil(seconds / _DAY / _MOST_TICKS)
+    ticks = tuple(_ticks(begin, seconds, step))
+    return Axis(begin, seconds, took, ticks, percent(100 * step / seconds))
+
+
+def _ticks(begin: float, seconds: float, step: float) -> Iterator[Shown]:
+    """A moment at a place in percent: the time of day in UTC (or the day), and the time since the begin."""
+    size, unit, form = next(each for each in _UNITS if step >= each[0])
+    for number in range(int(seconds / step) + 1):
+        offset = number * step
+        place = 100 * offset / seconds
+        if place > _LAST_LABEL:
+            return
+        clock = datetime.fromtimestamp(begin + offset, UTC).strftime(form)
+        yield {"at": percent(place), "clock": clock, "offset": f"+{offset / size:.0f} {unit}"}
+
+
+def attempt_bar(
+    attempt: JobFacts, before: JobFacts | None, axis: Axis, *, is_last: bool
+) -> Shown | None:
+    """`attempt`, which followed `before`, on `axis`, in percent; None if it has no place there.
+
+    queue: where its time in the queue begins and ends. since: the end of the attempt before it; until: its
+    own end if another attempt follows.
+    """
+    span = span_of(attempt)
+    if span is None:
+        return None
+    begin = 100 * (span.begin - axis.begin) / axis.seconds
+    width = max(100 * (span.end - span.begin) / axis.seconds, _LEAST_WIDTH)
+    # What begins at the last moment of the build has a bar, too.
+    x = min(begin, 100 - width)
+    earlier = None if before is None else span_of(before)
+    is_queued = span.queued < span.begin
+    return {
+        "x": percent(x),
+        "width": percent(width),
+        "end": percent(x + width),
+        "queue": (axis.place(span.queued), axis.place(span.begin)) if is_queued else None,
+        "since": None if earlier is None else axis.place(earlier.end),
+        "until": None if is_last else axis.place(span.end),
+    }
+
+
+# --- causes and steps ---
+
+_MOST_CAUSES = 100
+_MOST_NAMES = 200  # names of steps of one cause
+_FEW_STEPS = 4  # shown unfolded
+_MOST_AGENTS = 3
 _MOST_WORDS = 14  # of endings, of which we have twelve
 _MOST_STEPS = 2000  # a browser is quick with these; all are in report.json
 _JOB_ID = re.compile(r"[A-Za-z0-9-]+")
@@ -224,235 +223,160 @@ _RETRIES = {
 }
 
 
-class PageAttempt(Struct, frozen=True, kw_only=True):
-    """One attempt in words. `cause` is the number of its row in the table of causes."""
-
-    head: Headline
-    began: str
-    began_at: str | None
-    took: str
-    queued: str
-    exit_status: int | None
-    why: str
-    where: str
-    cause: int | None
-    retry: str | None
-    retry_hid: bool
-    url: str | None
-    reports: tuple[str, ...]
-    bar: AttemptBar | None
+def page_causes(facts: BuildFacts) -> list[Shown]:
+    """A row for each of the first causes; `share` is its wall clock beside that of the dearest one."""
+    shown = facts.causes[:_MOST_CAUSES]
+    most = max((_length(cause.seconds) or 0.0 for cause in shown), default=0.0)
+    agents: dict[str, Counter[str]] = {}
+    for step in facts.build_steps:
+        for attempt in step.attempts:
+            if attempt.cause is not None and attempt.agent is not None:
+                agents.setdefault(attempt.cause, Counter())[attempt.agent] += 1
+    return [
+        _cause_row(cause, number, most, agents.get(cause.fingerprint, Counter()))
+        for number, cause in enumerate(shown, start=1)
+    ]
 
 
-class PageStep(Struct, frozen=True, kw_only=True):
-    """A step and its attempts. `rank` is its place by the time of its begin."""
+def _cause_row(cause: CauseFacts, number: int, most: float, agents: Counter[str]) -> Shown:
+    names = cause.steps[:_MOST_NAMES]
+    return {
+        "number": number,
+        "about": cause,
+        "first_steps": names[:_FEW_STEPS],
+        "more_steps": names[_FEW_STEPS:],
+        "steps_left_out": len(cause.steps) - len(names),
+        "agents": agents.most_common(_MOST_AGENTS),
+        "agents_left_out": max(len(agents) - _MOST_AGENTS, 0),
+        "took": _time(cause.seconds),
+        "gpu_hours": hours(cause.gpu_seconds),
+        "share": percent(100 * (_length(cause.seconds) or 0.0) / most if most > 0 else 0.0),
+        "another_run": another_run(cause),
+    }
 
-    name: str
-    rank: int
-    is_fine: bool
-    is_retried: bool
-    attempts: tuple[PageAttempt, ...]
 
+def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) -> Shown:
+    """The steps of `facts` on `axis`, in their order; `causes` gives the number of a fingerprint's row.
 
-class PageSteps(Struct, frozen=True, kw_only=True):
-    """All rows, in the order of the facts, and how many steps have none.
-
-    `key` is the fill and the word of each ending that an attempt has, the worst first.
+    key: the fill and the word of each ending that an attempt has, the worst first.
     """
-
-    rows: tuple[PageStep, ...]
-    left_out: int
-    failures: int
-    retried: int
-    key: tuple[tuple[str, str], ...]
-    knows_queue: bool
-
-
-def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) -> PageSteps:
-    """The steps of `facts` on `axis`; `causes` gives the number of a fingerprint's row."""
     shown = facts.build_steps[:_MOST_STEPS]
-    ranks = _ranks(shown)
-    drawer = _Drawer(facts, axis, causes)
-    rows = [drawer.step(step, rank) for step, rank in zip(shown, ranks, strict=True)]
-    return PageSteps(
-        rows=tuple(rows),
-        left_out=len(facts.build_steps) - len(rows),
-        failures=sum(not row.is_fine for row in rows),
-        retried=sum(row.is_retried for row in rows),
-        key=_key(shown),
-        knows_queue=facts.knows_queue,
-    )
-
-
-def _key(steps: Iterable[StepFacts]) -> tuple[tuple[str, str], ...]:
-    words = (ending(attempt) for step in steps for attempt in step.attempts)
-    heads = map(job_headline, ordered(words)[:_MOST_WORDS])
-    return tuple((head.fill, head.word) for head in heads)
-
-
-def _ranks(steps: Collection[StepFacts]) -> list[int]:
-    """The place of each step by its begin; steps without a time come last."""
-    begins = []
-    for place, step in enumerate(steps):
-        span = span_of(step.attempts[0]) if step.attempts else None
-        begin = float("inf") if span is None else span.begin
-        begins.append((begin, place))
-    ranks = [0] * len(begins)
-    for rank, (_, place) in enumerate(sorted(begins)):
-        ranks[place] = rank
-    return ranks
-
-
-class _Drawer:
-    """Draws steps with what is the same for all of them."""
-
-    def __init__(self, facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) -> None:
-        self._axis = axis
-        self._causes = causes
-        self._titles = {cause.fingerprint: cause.title for cause in facts.causes}
-        self._build_url = safe_address(facts.build_url)
-
-    def step(self, step: StepFacts, rank: int) -> PageStep:
-        attempts = tuple(self._attempts(step))
-        return PageStep(
-            name=step.name,
-            rank=rank,
-            is_fine=is_fine(step),
-            is_retried=len(attempts) > 1,
-            attempts=attempts,
-        )
-
-    def _attempts(self, step: StepFacts) -> Iterator[PageAttempt]:
-        before: JobFacts | None = None
-        for place, attempt in enumerate(step.attempts):
-            is_last = place + 1 == len(step.attempts)
-            bar = None
-            if self._axis is not None:
-                bar = attempt_bar(attempt, before, self._axis, is_last=is_last)
-            yield self._attempt(attempt, bar)
-            before = attempt
-
-    def _attempt(self, attempt: JobFacts, bar: AttemptBar | None) -> PageAttempt:
-        retry = None
-        if attempt.retry is not None:
-            retry = _RETRIES[attempt.retry]
-        return PageAttempt(
-            head=job_headline(ending(attempt)),
-            began=self._began(attempt),
-            began_at=attempt.began_at,
-            took=_shown(wall_time(attempt)),
-            queued=_shown(queue_time(attempt)),
-            exit_status=attempt.exit_status,
-            why=self._why(attempt),
-            where=_where(attempt),
-            cause=self._causes.get(attempt.cause or ""),
-            retry=retry,
-            retry_hid=attempt.retry is RetryWorth.HID_A_FAILURE,
-            url=self._url(attempt),
-            reports=attempt.reports,
-            bar=bar,
-        )
-
-    def _began(self, attempt: JobFacts) -> str:
-        span = span_of(attempt)
-        if span is None or self._axis is None:
-            return UNKNOWN
-        if not self._axis.has(span):
-            # Hours and years after the begin are no time of a job.
-            return "another day"
-        return f"+{duration(span.begin - self._axis.begin)}"
-
-    def _why(self, attempt: JobFacts) -> str:
-        """The cause in words; without one what the job said of itself. A pass needs neither."""
-        if attempt.verdict == "pass":
-            return ""
-        return self._titles.get(attempt.cause or "") or attempt.summary
-
-    def _url(self, attempt: JobFacts) -> str | None:
-        address = safe_address(attempt.url)
-        if address is not None:
-            return address
-        # The form of Buildkite's own links to a job of a build.
-        if self._build_url and attempt.job and _JOB_ID.fullmatch(attempt.job):
-            return f"{self._build_url}#{attempt.job}"
-        return None
-
-
-def _shown(seconds: float | None) -> str:
-    if seconds is None:
-        return UNKNOWN
-    return duration(seconds)
-
-
-def _where(attempt: JobFacts) -> str:
-    """`gpu-3 · h200 · 8 GPUs`, as far as it is known."""
-    parts = []
-    if attempt.agent:
-        parts.append(attempt.agent)
-    if attempt.queue:
-        parts.append(f"queue {attempt.queue}")
-    if attempt.gpus:
-        parts.append(amount(attempt.gpus, "GPU"))
-    return " · ".join(parts)
-
-
-class VerdictShare(Struct, frozen=True, kw_only=True):
-    """How many steps have one verdict, and their part of a strip, in percent."""
-
-    head: Headline
-    count: int
-    x: str
-    width: str
-    end: str
-
-
-def shares(facts: BuildFacts) -> tuple[VerdictShare, ...]:
-    """The verdicts of `facts`, the worst first."""
-    total = len(facts.build_steps)
+    words = (ending(attempt) for step in shown for attempt in step.attempts)
+    heads = [job_headline(word) for word in ordered(words)[:_MOST_WORDS]]
+    titles = {cause.fingerprint: cause.title for cause in facts.causes}
+    build_url = safe_address(facts.build_url)
     rows = []
+    for step, rank in zip(shown, _ranks(shown), strict=True):
+        attempts = []
+        for place, attempt in enumerate(step.attempts):
+            about = {
+                "cause": causes.get(attempt.cause or ""),
+                "why": _why(attempt, titles),
+                "url": _url(attempt, build_url),
+            }
+            attempts.append({**_attempt(step.attempts, place, axis), **about})
+        row = {"name": step.name, "rank": rank, "is_fine": is_fine(step), "attempts": attempts}
+        rows.append(row)
+    return {
+        "rows": rows,
+        "left_out": len(facts.build_steps) - len(rows),
+        "failures": sum(not is_fine(step) for step in shown),
+        "retried": sum(len(step.attempts) > 1 for step in shown),
+        "key": [(head.fill, head.word) for head in heads],
+        "knows_queue": facts.knows_queue,
+    }
+
+
+def _ranks(steps: Sequence[StepFacts]) -> list[int]:
+    """The place of each step by its begin; steps without a time come last."""
+    spans = [span_of(step.attempts[0]) if step.attempts else None for step in steps]
+    begins = [math.inf if span is None else span.begin for span in spans]
+    order = sorted(range(len(begins)), key=begins.__getitem__)
+    ranks = {place: rank for rank, place in enumerate(order)}
+    return [ranks[place] for place in range(len(begins))]
+
+
+def _attempt(attempts: Sequence[JobFacts], place: int, axis: Axis | None) -> Shown:
+    """One attempt in words, and its bar."""
+    attempt = attempts[place]
+    span = span_of(attempt)
+    began, bar = _UNKNOWN, None
+    if axis is not None and span is not None:
+        began = f"+{duration(span.begin - axis.begin)}"
+        before = attempts[place - 1] if place else None
+        bar = attempt_bar(attempt, before, axis, is_last=place + 1 == len(attempts))
+    where = [
+        attempt.agent,
+        f"queue {attempt.queue}" if attempt.queue else None,
+        amount(attempt.gpus, "GPU") if attempt.gpus else None,
+    ]
+    return {
+        "head": job_headline(ending(attempt)),
+        "began": began,
+        "began_at": attempt.began_at,
+        "took": _time(wall_time(attempt)),
+        "queued": _time(_length(attempt.queued_s, _LONGEST_QUEUE)),
+        "exit_status": attempt.exit_status,
+        "where": " · ".join(filter(None, where)),
+        "retry": None if attempt.retry is None else _RETRIES[attempt.retry],
+        "retry_hid": attempt.retry is RetryWorth.HID_A_FAILURE,
+        "reports": attempt.reports,
+        "bar": bar,
+    }
+
+
+def _why(attempt: JobFacts, titles: Mapping[str, str]) -> str:
+    """The cause in words; without one what the job said of itself. A pass needs neither."""
+    if attempt.verdict == Verdict.PASS:
+        return ""
+    return titles.get(attempt.cause or "") or attempt.summary
+
+
+def _url(attempt: JobFacts, build_url: str | None) -> str | None:
+    address = safe_address(attempt.url)
+    # The form of Buildkite's own links to a job of a build.
+    if address is None and build_url and attempt.job and _JOB_ID.fullmatch(attempt.job):
+        return f"{build_url}#{attempt.job}"
+    return address
+
+
+# --- the whole ---
+
+
+def shares(facts: BuildFacts) -> list[Shown]:
+    """How many steps have each verdict, the worst first, and their part of a strip, in percent."""
+    total = len(facts.build_steps)
+    rows: list[Shown] = []
     before = 0
     for verdict, count in counted(facts.build_steps):
-        row = VerdictShare(
-            head=job_headline(verdict),
-            count=count,
-            x=percent(100 * before / total),
-            width=percent(100 * count / total),
-            end=percent(100 * (before + count) / total),
-        )
-        rows.append(row)
+        x, width, end = (percent(100 * each / total) for each in (before, count, before + count))
+        head = job_headline(verdict)
+        rows.append({"head": head, "number": count, "x": x, "width": width, "end": end})
         before += count
-    return tuple(rows)
+    return rows
 
 
-def figures(facts: BuildFacts, axis: Axis | None) -> tuple[tuple[str, str], ...]:
+def figures(facts: BuildFacts, axis: Axis | None) -> Iterator[tuple[str, str]]:
     """A name and a figure for each."""
-    return tuple(_figures(facts, axis))
-
-
-def _figures(facts: BuildFacts, axis: Axis | None) -> Iterator[tuple[str, str]]:
     attempts = sum(len(step.attempts) for step in facts.build_steps)
-    yield _counted(len(facts.build_steps), "step")
-    yield _counted(attempts, "attempt")
+    counts = {"step": len(facts.build_steps), "attempt": attempts}
     if facts.missing:
-        yield _counted(len(facts.missing), "missing report")
-    yield "first start to last end", "unknown" if axis is None else duration(axis.took)
+        counts["missing report"] = len(facts.missing)
+    for noun, count in counts.items():
+        yield noun if count == 1 else f"{noun}s", f"{count:,}"
+    yield "first start to last end", _UNKNOWN if axis is None else duration(axis.took)
     failures = [cause for cause in facts.causes if not cause.cancelled]
     if failures:
         yield "lost to failures", _total([cause.seconds for cause in failures], duration)
         yield "GPU hours lost", _total([cause.gpu_seconds for cause in failures], hours)
 
 
-def _counted(count: int, noun: str) -> tuple[str, str]:
-    name = noun if count == 1 else f"{noun}s"
-    return name, f"{count:,}"
-
-
 def _total(parts: Sequence[float | None], form: Callable[[float], str]) -> str:
     """The sum of what is known; unknown if nothing is."""
-    lengths = [length for part in parts if (length := known(part)) is not None]
+    lengths = [length for part in parts if (length := _length(part)) is not None]
     if not lengths:
-        return "unknown"
-    at_least = "≥ " if len(lengths) < len(parts) else ""
-    return at_least + form(sum(lengths))
+        return _UNKNOWN
+    return ("≥ " if len(lengths) < len(parts) else "") + form(sum(lengths))
 
 
 STEPS_FACT = "build_steps"
@@ -469,10 +393,14 @@ def render(report: Report) -> str | None:
         return None
     axis = build_axis(facts)
     causes = page_causes(facts)
+    numbers = {row["about"].fingerprint: row["number"] for row in causes}
     # Each cause is a row of the page.
     findings = [each for each in worst_first(shown) if each.rule != facts.cause_rule]
+    subject = shown.command
+    if facts.build is not None:
+        subject = f"{facts.pipeline or 'build'} #{facts.build}"
     values = {
-        "subject": _subject(facts, shown),
+        "subject": subject,
         # Above everything else: beside them nothing is certain.
         "gaps": [each for each in findings if each.severity is Severity.ERROR],
         "findings": [each for each in findings if each.severity is not Severity.ERROR],
@@ -480,25 +408,16 @@ def render(report: Report) -> str | None:
         "first": first_action(facts),
         "remedies": remedies(facts, _MOST_REMEDIES),
         "facts": facts,
-        "figures": figures(facts, axis),
+        "figures": list(figures(facts, axis)),
         "shares": shares(facts),
         "causes": causes,
-        "retries": page_retries(facts),
-        "steps": page_steps(facts, axis, causes.numbers),
+        "causes_left_out": len(facts.causes) - len(causes),
+        "steps": page_steps(facts, axis, numbers),
         "axis": axis,
     }
     grid = axis.grid if axis is not None else "100%"
     style = sheet("style.css.j2") + sheet("build.css.j2", grid=grid)
-    script = sheet("build.js.j2")
-    return page("build.html.j2", shown, style=style, script=script, values=values)
-
-
-def _subject(facts: BuildFacts, report: Report) -> str:
-    """`serving #812`; the command if no build is known."""
-    if facts.build is None:
-        return report.command
-    pipeline = facts.pipeline or "build"
-    return f"{pipeline} #{facts.build}"
+    return page("build.html.j2", shown, style=style, script=sheet("build.js.j2"), values=values)
 
 
 def _about(facts: BuildFacts, about: About) -> About:

@@ -6,10 +6,8 @@ import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from msgspec import Struct
-
-from ci_doctor.model.facts.correctness import AlignedAnswers, LogProbRow, TokenNumber
-from ci_doctor.render.html.templating import clipped, clipped_before
+from ci_doctor.model.facts.correctness import AlignedAnswers, TokenNumber
+from ci_doctor.render.html.templating import Shown, clipped, clipped_before
 
 _LOOSE_SPACES = re.compile(r"(?<= ) | (?= )|^ | $", re.MULTILINE)
 _WORDS = re.compile(r"\s+|\w+|.", re.DOTALL)
@@ -17,29 +15,13 @@ _WORDS_COMPARED = 400  # SequenceMatcher takes quadratic time
 _CLASSES = {"\n": "nl", "\t": "tab"}
 _NAMES = {"\n": "line feed", "\t": "tab", " ": "space", "\u00a0": "no-break space"}
 
-
-class VisibleRun(Struct, frozen=True):
-    """`text` to be shown.
-
-    `mark` is the CSS class of a mark ("" for plain text), `title` the name of what it stands for.
-    """
-
-    text: str
-    mark: str = ""
-    title: str = ""
+VisibleRun = tuple[str, str, str]  # text, the CSS class of a mark ("" for plain text), its name
+Segment = tuple[str, bool]  # a piece of one side of a comparison; whether it differs from the other
 
 
-class Segment(Struct, frozen=True):
-    """A piece of one side of a comparison; `differs` from the other side."""
-
-    text: str
-    differs: bool
-
-
-def loose_spaces(text: str) -> frozenset[int]:
+def loose_spaces(text: str) -> set[int]:
     """The positions of spaces that are easily overlooked: at the ends of a line, and in groups."""
-    positions = map(re.Match.start, _LOOSE_SPACES.finditer(text))
-    return frozenset(positions)
+    return {match.start() for match in _LOOSE_SPACES.finditer(text)}
 
 
 def runs(text: str, spaces: Container[int]) -> Iterator[VisibleRun]:
@@ -56,44 +38,38 @@ def runs(text: str, spaces: Container[int]) -> Iterator[VisibleRun]:
             plain += character
             continue
         if plain:
-            yield VisibleRun(plain)
+            yield plain, "", ""
             plain = ""
         yield run
     if plain:
-        yield VisibleRun(plain)
+        yield plain, "", ""
 
 
 def _mark(character: str, *, shown: bool) -> VisibleRun | None:
     if character == " " and shown:
-        return VisibleRun(character, "sp", "space")
+        return character, "sp", "space"
     if character.isprintable():
         return None
     if character in _CLASSES:
-        return VisibleRun(character, _CLASSES[character], _NAMES[character])
+        return character, _CLASSES[character], _NAMES[character]
     # Unicode has no names for controls.
     name = _NAMES.get(character) or unicodedata.name(character, "").lower()
-    return VisibleRun(code_point(character), "cp", name or "control character")
+    return _code_point(character), "cp", name or "control character"
 
 
-def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, tuple[VisibleRun, ...]]]:
+def segment_runs(side: Sequence[Segment]) -> Iterator[tuple[bool, list[VisibleRun]]]:
     """Each segment of one side, and whether it differs: then all of its spaces are marked."""
     # Of the whole side: a space at the end of a segment is not at the end of a line.
-    whole = "".join(segment.text for segment in side)
-    loose = loose_spaces(whole)
+    loose = loose_spaces("".join(text for text, _ in side))
     begin = 0
-    for segment in side:
-        length = len(segment.text)
-        spaces: Container[int] = range(length)
-        if not segment.differs:
-            # Positions in the side become positions in the segment.
-            spaces = {position - begin for position in loose}
-        marked = runs(segment.text, spaces)
-        yield segment.differs, tuple(marked)
-        begin += length
+    for text, differs in side:
+        # Positions in the side become positions in the segment.
+        spaces = range(len(text)) if differs else {position - begin for position in loose}
+        yield differs, list(runs(text, spaces))
+        begin += len(text)
 
 
-def code_point(character: str) -> str:
-    """`U+200B`."""
+def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
@@ -103,43 +79,31 @@ def differing(left: str, right: str) -> tuple[list[Segment], list[Segment]]:
     Only the first 400 words of each side are compared, which is more than a page shows; the rest
     counts as differing.
     """
-    left_words = _words(left)
-    right_words = _words(right)
-    left_side: list[Segment] = []
-    right_side: list[Segment] = []
+    sides = (_words(left), _words(right))
+    segments: tuple[list[Segment], list[Segment]] = ([], [])
     # Without autojunk, which would take the frequent words of a long text for noise.
-    matcher = SequenceMatcher(None, left_words, right_words, autojunk=False)
-    for operation, start, end, other_start, other_end in matcher.get_opcodes():
-        differs = operation != "equal"
-        # An insertion has nothing on the left, a deletion nothing on the right.
-        if start < end:
-            text = "".join(left_words[start:end])
-            left_side.append(Segment(text, differs))
-        if other_start < other_end:
-            text = "".join(right_words[other_start:other_end])
-            right_side.append(Segment(text, differs))
-    return left_side, right_side
+    for operation, *places in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+        for words, side, (start, end) in zip(
+            sides, segments, (places[:2], places[2:]), strict=True
+        ):
+            # An insertion has nothing on the left, a deletion nothing on the right.
+            if start < end:
+                side.append(("".join(words[start:end]), operation != "equal"))
+    return segments
 
 
 def _words(text: str) -> list[str]:
-    words: list[str] = []
-    for match in _WORDS.finditer(text):
-        # The rest stays as one word, so that no text is lost.
-        if len(words) == _WORDS_COMPARED:
-            rest = text[match.start() :]
-            return [*words, rest]
-        words.append(match.group())
-    return words
+    words = [match.group() for match in _WORDS.finditer(text)]
+    # The rest stays as one word, so that no text is lost.
+    rest = "".join(words[_WORDS_COMPARED:])
+    return [*words[:_WORDS_COMPARED], *([rest] if rest else [])]
 
 
 def look_alike(left: str, right: str) -> bool:
     """True for two texts that differ and that a reader would take for the same."""
-    if left == right:
-        return False
     # NFKC folds what looks alike by design: full-width forms, ligatures, composed letters.
-    left_form = unicodedata.normalize("NFKC", left)
-    right_form = unicodedata.normalize("NFKC", right)
-    return left_form == right_form
+    forms = {unicodedata.normalize("NFKC", text) for text in (left, right)}
+    return left != right and len(forms) == 1
 
 
 # What the hardness of a difference means, in the order in which the kinds are listed.
@@ -159,108 +123,51 @@ _CHOICES = 5
 _CODE_POINTS = 12
 
 
-class PageSide(Struct, frozen=True):
-    """One start's answer from the first difference on; `left_out` characters are not shown."""
+def pair(about: AlignedAnswers) -> Shown:
+    """Two answers to one request as they are drawn, from the first difference on.
 
-    start: str
-    segments: tuple[tuple[bool, tuple[VisibleRun, ...]], ...]
-    left_out: int
-
-
-class PageChoice(Struct, frozen=True):
-    """One likely token at a position, and its log-probability."""
-
-    token: tuple[VisibleRun, ...]
-    value: float | None
-
-
-class PagePosition(Struct, frozen=True):
-    """The likely tokens of both sides at one position."""
-
-    at: int
-    left: tuple[PageChoice, ...]
-    right: tuple[PageChoice, ...]
-    ulp: float | None
-
-
-class PagePair(Struct, frozen=True):
-    """Two answers to one request, ready to be shown."""
-
-    about: AlignedAnswers
-    before: tuple[VisibleRun, ...]
-    sides: tuple[PageSide, PageSide]
-    code_points: tuple[str, str] | None
-    logprobs: tuple[PagePosition, ...]
-    meaning: str
-
-
-def pair(about: AlignedAnswers) -> PagePair:
-    """Two answers as they are drawn."""
-    left = about.left[:_SIDE]
-    right = about.right[:_SIDE]
-    left_segments, right_segments = differing(left, right)
+    Without the names of the starts the sides have their own. `code_points` are those of the first words that
+    differ, if they look the same.
+    """
+    names = (*about.starts, "left", "right")
+    texts = (about.left, about.right)
+    segments = differing(about.left[:_SIDE], about.right[:_SIDE])
     before = clipped_before(about.before, _BEFORE)
-    left_name, right_name = _names(about.starts)
-    left_side = _side(left_name, left_segments, len(about.left) - len(left))
-    right_side = _side(right_name, right_segments, len(about.right) - len(right))
-    meaning = MEANINGS.get(about.hardness, "")
-    if about.apart is not None:
-        meaning = about.apart.words
-    positions = [_position(each) for each in about.logprobs[:_POSITIONS]]
-    return PagePair(
-        about=about,
-        before=tuple(runs(before, loose_spaces(before))),
-        sides=(left_side, right_side),
-        code_points=_code_points(left_segments, right_segments),
-        logprobs=tuple(positions),
-        meaning=meaning,
-    )
+    left, right = (next((text for text, differs in side if differs), "") for side in segments)
+    return {
+        "about": about,
+        "before": list(runs(before, loose_spaces(before))),
+        "sides": [
+            {
+                "start": name,
+                "segments": list(segment_runs(side)),
+                "left_out": len(text) - len(text[:_SIDE]),
+            }
+            for name, text, side in zip(names, texts, segments, strict=False)
+        ],
+        "code_points": (_listed(left), _listed(right)) if look_alike(left, right) else None,
+        "logprobs": [
+            {
+                "at": each.at,
+                "left": _choices(each.left),
+                "right": _choices(each.right),
+                "ulp": each.ulp,
+            }
+            for each in about.logprobs[:_POSITIONS]
+        ],
+        "meaning": MEANINGS.get(about.hardness, "") if about.apart is None else about.apart.words,
+    }
 
 
-def _names(starts: Sequence[str]) -> tuple[str, str]:
-    """The starts of both sides; without them the sides themselves."""
-    left, right, *_ = (*starts, "left", "right")
-    return left, right
-
-
-def _side(start: str, segments: Sequence[Segment], left_out: int) -> PageSide:
-    return PageSide(start, tuple(segment_runs(segments)), left_out)
-
-
-def _position(logprobs: LogProbRow) -> PagePosition:
-    left = _choices(logprobs.left)
-    right = _choices(logprobs.right)
-    return PagePosition(logprobs.at, left, right, logprobs.ulp)
-
-
-def _choices(choices: Sequence[TokenNumber]) -> tuple[PageChoice, ...]:
+def _choices(choices: Sequence[TokenNumber]) -> list[Shown]:
+    """The likely tokens at a position, and their log-probabilities."""
     shown = []
     for token, value in choices[:_CHOICES]:
         text = clipped(token, _TOKEN)
         # Every space of a token is marked: " the" and "the" are two tokens.
-        everywhere = range(len(text))
-        marked = tuple(runs(text, everywhere))
-        shown.append(PageChoice(marked, value))
-    return tuple(shown)
-
-
-def _code_points(left: Sequence[Segment], right: Sequence[Segment]) -> tuple[str, str] | None:
-    """The code points of the first words that differ, if they look the same."""
-    left_text = _first_differing(left)
-    right_text = _first_differing(right)
-    if not look_alike(left_text, right_text):
-        return None
-    return _listed(left_text), _listed(right_text)
-
-
-def _first_differing(side: Sequence[Segment]) -> str:
-    for segment in side:
-        if segment.differs:
-            return segment.text
-    return ""
+        shown.append({"token": list(runs(text, range(len(text)))), "value": value})
+    return shown
 
 
 def _listed(text: str) -> str:
-
-    points = map(code_point, text[:_CODE_POINTS])
-    return " ".join(points)
+    return " ".join(map(_code_point, text[:_CODE_POINTS]))

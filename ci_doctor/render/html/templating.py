@@ -4,13 +4,13 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import ValidationError, convert
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.outcome import Report
@@ -28,20 +28,19 @@ _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00
 _MOST_OF_A_VALUE = 300
 
 
-class Words(Struct, frozen=True):
-    """A piece of a sentence, `code` if it stood in backticks."""
-
-    text: str
-    code: bool
+Shown = dict[str, Any]  # what a template shows, by its names there
 
 
-def prose(sentence: str) -> Iterator[Words]:
-    """`sentence` in pieces: what stands in backticks is code."""
+def words(sentence: str) -> Any:
+    """`sentence` as text of a page: what stands in backticks is code."""
+    from markupsafe import Markup, escape
+
     # split() with a group returns what is between the matches and the groups in turn.
-    for number, text in enumerate(_QUOTED.split(sentence)):
-        is_code = number % 2 == 1
-        if text:
-            yield Words(text, code=is_code)
+    pieces = _QUOTED.split(printable(_block(sentence)))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if number % 2 else escape(piece)
+        for number, piece in enumerate(pieces)
+    )
 
 
 def clipped(text: str, most: int) -> str:
@@ -98,10 +97,8 @@ def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:
         return None
     try:
         return convert(facts[name], decodable(form))
-    except ValidationError:
-        return None
-    except UnicodeEncodeError:
-        # msgspec parses a string as a number where one is expected, and a lone surrogate stops it.
+    # UnicodeEncodeError: msgspec parses a string as a number where one is expected, and a lone surrogate stops it.
+    except (ValidationError, UnicodeEncodeError):
         return None
 
 
@@ -173,34 +170,23 @@ def _environment() -> "Environment":
         "percent": formatting.percent,
         "probability": formatting.probability,
         "symbol": symbol,
-        "one_line": _clipped_line,
-        "line": _clipped_excerpt,
-        "short": _clipped_name,
-        "block": _clipped_block,
-        "prose": prose,
+        "one_line": lambda text: clipped(one_line(text), _LINE),
+        "line": lambda text: clipped(one_line(text), _EXCERPT_OF_MANY),
+        # It may stand on the page a thousand times.
+        "short": lambda text, most=_NAME: formatting.short_line(text, most),
+        "block": _block,
+        "words": words,
         "day": day,
         "closed": closed,
-        "address": _address,
+        # A link to a file beside the page; None for any other, or if it needs escapes.
+        "address": lambda path: path if is_plain_path(path) else None,
         "value": value,
     }
     environment.globals["amount"] = formatting.amount
     return environment
 
 
-def _clipped_line(text: str) -> str:
-    return clipped(one_line(text), _LINE)
-
-
-def _clipped_excerpt(text: str) -> str:
-    return clipped(one_line(text), _EXCERPT_OF_MANY)
-
-
-def _clipped_name(text: str, most: int = _NAME) -> str:
-    # It may stand on the page a thousand times.
-    return formatting.short_line(text, most)
-
-
-def _clipped_block(text: str) -> str:
+def _block(text: str) -> str:
     return clipped(text.strip("\n"), _EXCERPT)
 
 
@@ -224,23 +210,16 @@ def _trusted(text: str) -> Any:
 
 def _policy(style: str, script: str) -> str:
     """Nothing may be loaded, and only what has our hash runs: https://www.w3.org/TR/CSP3/."""
-    directives = (
-        "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
-        "img-src data:",  # the icon
-        # default-src covers neither of these two.
-        "base-uri 'none'",
-        "form-action 'none'",
+    # The icon is data; default-src covers neither of the last two.
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
-    return "; ".join(directives)
 
 
 def _hash(text: str) -> str:
     """The hash-source of CSP for `text`, which is all between the tags."""
-    digest = sha256(text.encode()).digest()
-    encoded = b64encode(digest).decode()
-    return f"sha256-{encoded}"
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _icon(tone: Tone) -> str:
@@ -249,10 +228,3 @@ def _icon(tone: Tone) -> str:
     circle = f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
     disc = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{circle}</svg>'
     return f"data:image/svg+xml,{quote(disc)}"
-
-
-def _address(path: str) -> str | None:
-    """`path` as a link to a file beside the page; None for any other, or if it needs escapes."""
-    if not is_plain_path(path):
-        return None
-    return path

@@ -9,24 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.check import CheckStatus, Fault, UndeterminedError, result_of
+from ci_doctor.checks.check import CheckStatus, Fault, UndeterminedError
 from ci_doctor.checks.checkout import (
-    file_mode,
-    git_program,
-    history,
+    lfs,
+    locks,
     objects,
-    old_git,
     owner,
-    partial_clone,
-    read_git_config,
     read_place,
+    submodules,
     version_tags,
 )
-from ci_doctor.checks.work_tree import changes, lfs, locks, submodules, unfinished
 from ci_doctor.model.words import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository
-from tests.support.gpus import program
 
 
 def test_the_place_is_that_of_the_working_directory_whatever_the_variables(tmp_path: Path) -> None:
@@ -37,7 +32,7 @@ def test_the_place_is_that_of_the_working_directory_whatever_the_variables(tmp_p
 
     place = read_place(check_context(top / "a", environ=environ))
 
-    assert (place.top, place.git_dir, place.is_shallow) == (top, top / ".git", False)
+    assert (place.top, place.git_dir) == (top, top / ".git")
     assert place.common_dir.resolve() == top / ".git"
 
 
@@ -51,60 +46,12 @@ def test_a_linked_work_tree_shares_its_repository(tmp_path: Path) -> None:
     assert place.common_dir == top / ".git"
 
 
-def test_the_configuration_has_names_in_lower_case(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-    git(tmp_path, "config", "core.someThing", "a\nb")
-
-    assert read_git_config(check_context(tmp_path))["core.something"] == "a\nb"
-
-
-def test_a_version_of_today_is_ok() -> None:
-    assert result_of(old_git("git version 2.39.5 (Apple Git-154)")).status is CheckStatus.OK
-
-
-def test_an_old_one_is_a_warning() -> None:
-    assert result_of(old_git("git version 1.8.3.1")).status is CheckStatus.WARNING
-
-
-def test_no_number_is_unknown() -> None:
-    with pytest.raises(UndeterminedError):
-        result_of(old_git(""))
-
-
-def test_no_git_is_a_warning(tmp_path: Path) -> None:
-    result = git_program.run(check_context(tmp_path, environ={"PATH": str(tmp_path)}))
-
-    assert [each.finding.rule for each in result.problems] == ["doctor/git-missing"]
-
-
 def test_our_own_checkout_is_read(tmp_path: Path) -> None:
     make_repository(tmp_path)
 
     result = owner.run(check_context(tmp_path))
 
     assert (result.status, result.summary) == (CheckStatus.OK, f"git reads {tmp_path}")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_another_owner_is_an_error_and_its_remedy_cures_it(tmp_path: Path) -> None:
-    top = make_repository(tmp_path / "a b")
-    subprocess.run(["chown", "-R", "65534", top], check=True)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    context = check_context(top, environ=environ)
-
-    result = owner.run(context)
-
-    (found,) = result.problems
-    assert result.status is CheckStatus.ERROR
-    assert found.finding.rule == "doctor/other-owner"
-    assert "and we are root" in found.finding.summary
-    # The other checks do not know what git does not tell.
-    with pytest.raises(UndeterminedError, match="see checkout/owner"):
-        changes.run(context)
-    subprocess.run(["sh", "-c", found.finding.remedy or "false"], env=environ, check=True)
-    after = check_context(top, environ=environ)
-    assert owner.run(after).status is CheckStatus.OK
-    assert changes.run(after).status is CheckStatus.OK
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -125,29 +72,6 @@ def test_without_a_home_the_remedy_is_a_variable(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", remedy], env=environ, cwd=top, check=True)
 
 
-@pytest.mark.parametrize(
-    "printed",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param(
-            "{top}\n--absolute-git-dir\n.git\n--is-shallow-repository\n", id="before-2.13"
-        ),
-        pytest.param("{top}\n{top}/.git\n.git\n--is-shallow-repository\n", id="before-2.15"),
-    ],
-)
-def test_a_git_that_does_not_say_where_the_checkout_is_makes_it_unknown(
-    tmp_path: Path, printed: str
-) -> None:
-    """An old git prints an option that it does not know as it stands, and ends with 0."""
-    make_repository(tmp_path)
-    path = program(tmp_path / "bin", "git", printed.format(top=tmp_path))
-    context = check_context(tmp_path, environ={"PATH": f"{path}:{os.environ['PATH']}"})
-
-    for check in (owner, history, locks, unfinished):
-        with pytest.raises(UndeterminedError):
-            check.run(context)
-
-
 def test_a_work_tree_without_its_repository_is_an_error(tmp_path: Path) -> None:
     """As in a container that mounts a work tree alone."""
     (tmp_path / ".git").write_text("gitdir: /nowhere/repository/.git/worktrees/a\n")
@@ -164,12 +88,48 @@ def test_a_whole_commit_is_ok(tmp_path: Path) -> None:
     assert objects.run(check_context(tmp_path)).summary.endswith(" is here")
 
 
-def test_without_git_nothing_is_known(tmp_path: Path) -> None:
+def test_without_git_it_is_missing_and_the_rest_unknown(tmp_path: Path) -> None:
     make_repository(tmp_path)
     environ = {"PATH": str(Path(sys.prefix) / "nowhere")}
 
+    (found,) = owner.run(check_context(tmp_path, environ=environ)).problems
+
+    assert found.finding.rule == "doctor/git-missing"
     with pytest.raises(UndeterminedError, match="no git on PATH"):
-        owner.run(check_context(tmp_path, environ=environ))
+        locks.run(check_context(tmp_path, environ=environ))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_another_owner_is_an_error_and_its_remedy_cures_it(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "a b")
+    subprocess.run(["chown", "-R", "65534", top], check=True)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    context = check_context(top, environ=environ)
+
+    result = owner.run(context)
+
+    (found,) = result.problems
+    assert result.status is CheckStatus.ERROR
+    assert found.finding.rule == "doctor/other-owner"
+    assert "and we are root" in found.finding.summary
+    # The other checks do not know what git does not tell.
+    with pytest.raises(UndeterminedError, match="see checkout/owner"):
+        lfs.run(context)
+    subprocess.run(["sh", "-c", found.finding.remedy or "false"], env=environ, check=True)
+    after = check_context(top, environ=environ)
+    assert owner.run(after).status is CheckStatus.OK
+    assert lfs.run(after).status is CheckStatus.OK
+
+
+def test_a_shallow_clone_is_a_warning_if_a_version_comes_from_its_tags(tmp_path: Path) -> None:
+    top = shallow(tmp_path, {"pyproject.toml": PROJECT})
+
+    (found,) = version_tags.run(check_context(top)).problems
+
+    assert (found.finding.rule, found.finding.severity) == ("doctor/shallow-clone", "warning")
+    assert "setuptools-scm computes 0.1." in found.finding.summary
+    pinned = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "1.0.1"}
+    assert version_tags.run(check_context(top, environ=pinned)).problems == ()
 
 
 def test_a_clone_whose_mirror_is_gone_is_an_error(tmp_path: Path) -> None:
@@ -225,38 +185,6 @@ def shallow(tmp_path: Path, files: dict[str, str]) -> Path:
     commit(origin, {"more": "x\n"})
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{origin}", "clone")
     return tmp_path / "clone"
-
-
-def test_a_whole_clone_is_ok(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert history.run(check_context(tmp_path)).problems == ()
-
-
-def test_a_shallow_clone_is_a_note(tmp_path: Path) -> None:
-    (found,) = history.run(check_context(shallow(tmp_path, {"a": "x\n"}))).problems
-
-    assert (found.finding.rule, found.finding.severity) == ("doctor/shallow-clone", "note")
-    assert found.finding.remedy == "git fetch --unshallow --tags"
-
-
-def test_a_shallow_clone_is_a_warning_if_a_version_comes_from_its_tags(tmp_path: Path) -> None:
-    top = shallow(tmp_path, {"pyproject.toml": PROJECT})
-
-    (found,) = history.run(check_context(top)).problems
-
-    assert found.finding.severity == "warning"
-    assert "setuptools-scm computes 0.1." in found.finding.summary
-
-
-def test_a_pinned_version_does_not_depend_on_the_history(tmp_path: Path) -> None:
-    top = shallow(tmp_path, {"pyproject.toml": PROJECT})
-    context = check_context(top)
-    environ = {**context.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "1.0.1"}
-
-    (found,) = history.run(check_context(top, environ=environ)).problems
-
-    assert found.finding.severity == "note"
 
 
 def tagged(top: Path, tag: str) -> Path:
@@ -382,47 +310,6 @@ def test_pointers_that_the_job_asked_for_are_a_note(tmp_path: Path) -> None:
     (found,) = lfs.run(check_context(tmp_path, environ=told)).problems
 
     assert found.finding.severity == "note"
-
-
-def test_a_changed_file_is_a_note_and_a_new_one_is_nothing(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-    (tmp_path / "new").touch()
-    assert changes.run(check_context(tmp_path)).problems == ()
-    (tmp_path / "README").write_text("other\n")
-    index = (tmp_path / ".git" / "index").read_bytes()
-
-    (found,) = changes.run(check_context(tmp_path)).problems
-
-    assert found.finding.severity == "note"
-    assert found.finding.evidence[0].excerpt == " M README"
-    assert (tmp_path / ".git" / "index").read_bytes() == index
-
-
-def test_a_partial_clone_with_a_sparse_checkout_is_two_notes(tmp_path: Path) -> None:
-    origin = make_repository(tmp_path / "origin", {"a/x": "x\n", "b/x": "x\n"})
-    git(origin, "config", "uploadpack.allowFilter", "true")
-    git(tmp_path, "clone", "--quiet", "--filter=blob:none", "--sparse", f"file://{origin}", "clone")
-
-    result = partial_clone.run(check_context(tmp_path / "clone"))
-
-    assert [each.finding.severity for each in result.problems] == ["note", "note"]
-    assert result.summary.startswith("a sparse checkout: ")
-
-
-def test_a_usual_clone_is_ok(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert partial_clone.run(check_context(tmp_path)).problems == ()
-
-
-def test_a_git_that_does_not_look_at_modes_is_a_note(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-    assert file_mode.run(check_context(tmp_path)).problems == ()
-    git(tmp_path, "config", "core.fileMode", "false")
-
-    (found,) = file_mode.run(check_context(tmp_path)).problems
-
-    assert (found.finding.rule, found.finding.severity) == ("doctor/file-mode", "note")
 
 
 @pytest.fixture

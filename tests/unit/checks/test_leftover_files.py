@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of earlier jobs: /dev/shm, ci-doctor's own directories, downloads, locks of builds."""
+"""Files of earlier jobs: /dev/shm, ci-doctor's own directories, locks of builds."""
 
 import mmap
 import os
@@ -9,15 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
-from ci_doctor.checks.leftovers import (
-    build_locks,
-    downloads,
-    expanded,
-    hub_cache,
-    shared_memory,
-    temporary_directories,
-    user_cache,
-)
+from ci_doctor.checks.leftovers import build_locks, shared_memory, temporary_directories
 from ci_doctor.errors import UsageError
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
@@ -141,52 +133,6 @@ def test_a_temporary_directory_that_is_not_there_holds_nothing(tmp_path: Path) -
     )
 
     assert result.status is CheckStatus.OK
-
-
-def test_an_old_part_of_a_file_is_a_note_with_its_size(tmp_path: Path) -> None:
-    blobs = tmp_path / "hub" / "models--org--m" / "blobs"
-    blobs.mkdir(parents=True)
-    old = blobs / "abc.1f.incomplete"
-    for path in (old, blobs / "def.incomplete", blobs / "whole"):
-        path.write_bytes(bytes(20_000))
-    os.utime(old, (0, 0))
-    os.utime(blobs / "whole", (0, 0))
-
-    (found,) = downloads.run(check_context(tmp_path, environ={"HF_HOME": str(tmp_path)})).problems
-
-    assert found.finding.summary.startswith("1 unfinished download in ")
-    assert str(old) in (found.finding.evidence[0].excerpt or "")
-
-
-def test_no_cache_is_ok(tmp_path: Path) -> None:
-    result = downloads.run(check_context(tmp_path, environ={"HF_HOME": str(tmp_path)}))
-
-    assert result.summary == f"there is no {tmp_path}/hub"
-
-
-def test_the_place_of_the_cache_is_as_the_library_has_it() -> None:
-    assert hub_cache({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
-    assert hub_cache({"HF_HOME": "/b"}) == Path("/b/hub")
-    assert hub_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")
-    assert hub_cache({"HOME": "/d"}) == Path("/d/.cache/huggingface/hub")
-
-
-def test_the_cache_is_where_its_variable_says_or_in_the_home_directory() -> None:
-    assert user_cache({"XDG_CACHE_HOME": "/fast", "HOME": "/home/ci"}) == Path("/fast")
-    assert user_cache({"HOME": "/home/ci"}) == Path("/home/ci/.cache")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_without_a_home_directory_has_a_path_that_leads_nowhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("HOME", raising=False)
-    # As in a container that runs as a number: /etc/passwd does not know it.
-    os.setresuid(4_000_000, 0, 0)
-    try:
-        assert expanded("~/.cache") == Path("~/.cache")
-    finally:
-        os.setresuid(0, 0, 0)
 
 
 def test_a_lock_that_nobody_holds_is_a_warning(tmp_path: Path) -> None:

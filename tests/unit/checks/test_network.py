@@ -18,12 +18,10 @@ from ci_doctor.checks.network import (
     checks,
     fixed_ports,
     httpx_refusal,
-    ipv6,
     localhost,
     look_up_name,
     loopback,
     loopback_proxy,
-    nameservers,
     ports,
     proxied_names,
     wrong_host,
@@ -244,21 +242,6 @@ def test_httpx_needs_a_package_for_socks() -> None:
     assert "socksio" in (httpx_refusal({"all_proxy": "socks5://p:1080"}) or "")
 
 
-def test_the_nameservers_are_shown(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "resolv.conf").write_text("# a\nsearch b\nnameserver 192.0.2.53\n")
-
-    result = nameservers.run(check_context(tmp_path, root=tmp_path))
-
-    assert (result.summary, result.problems) == ("/etc/resolv.conf names 192.0.2.53", ())
-
-
-def test_none_is_a_note(tmp_path: Path) -> None:
-    (found,) = nameservers.run(check_context(tmp_path, root=tmp_path)).problems
-
-    assert (found.finding.rule, found.finding.severity) == ("doctor/no-nameserver", "note")
-
-
 def hosts_of(names: list[str]) -> list[DoctorCheck]:
     return [each for each in checks(DoctorSettings(hosts=names)) if "host-" in each.id]
 
@@ -337,33 +320,3 @@ def test_services_without_a_fixed_port_need_none(tmp_path: Path) -> None:
     services = {"vllm": ServiceSpec(command="serve --port {port}")}
 
     assert ports.run(check_context(tmp_path, services=services)).status is CheckStatus.OK
-
-
-@pytest.mark.parametrize(
-    "words", ["serve --host ::", "serve --host=::", "serve [::]:8000", "a ::1"]
-)
-def test_a_service_that_asks_for_ipv6_needs_it(tmp_path: Path, words: str) -> None:
-    context = check_context(
-        tmp_path, root=tmp_path, services={"vllm": ServiceSpec(command=words, ready="/health")}
-    )
-
-    (found,) = ipv6.run(context).problems
-
-    assert found.finding.rule == "doctor/ipv6-off"
-
-
-@pytest.mark.parametrize("words", ["serve --host 0.0.0.0", "std::vector", "serve --mac 02::1:2"])
-def test_other_services_do_not(tmp_path: Path, words: str) -> None:
-    context = check_context(
-        tmp_path, root=tmp_path, services={"vllm": ServiceSpec(command=words, ready="/health")}
-    )
-
-    assert ipv6.run(context).problems == ()
-
-
-def test_a_machine_with_ipv6_is_ok(tmp_path: Path) -> None:
-    (tmp_path / "proc" / "net").mkdir(parents=True)
-    (tmp_path / "proc" / "net" / "if_inet6").touch()
-    services = {"vllm": ServiceSpec(command="serve --host ::", ready="/health")}
-
-    assert ipv6.run(check_context(tmp_path, root=tmp_path, services=services)).problems == ()

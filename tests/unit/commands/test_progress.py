@@ -7,12 +7,12 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.commands.progress import (
-    ExperimentSource,
-    RestartSource,
     ServiceOutput,
-    ServiceSource,
-    WaitSource,
     event_line,
+    restart_line,
+    service_lines,
+    show_experiment,
+    show_wait,
 )
 from ci_doctor.commands.teller import Teller
 from ci_doctor.correctness.attempt import ExperimentProgress
@@ -21,7 +21,41 @@ from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.wait import WaitProgress
 from ci_doctor.system.secrets.redaction import Redactor
-from tests.unit.commands.events import DIED, LOST, READY, STARTED, STOPPED, live, taken
+
+STARTED = ServiceEvent(
+    kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log="logs/vllm-1.log"
+)
+READY = ServiceEvent(
+    kind=EventKind.READY,
+    service="vllm",
+    at=13.0,
+    pid=4242,
+    duration_s=3.0,
+    url="http://127.0.0.1:81",
+)
+DIED = ServiceEvent(
+    kind=EventKind.DIED, service="vllm", at=14.0, pid=4242, duration_s=4.0, signal="SIGSEGV"
+)
+STOPPED = ServiceEvent(
+    kind=EventKind.STOPPED, service="kv", at=15.0, pid=4241, duration_s=0.2, exit_code=0
+)
+LOST = ServiceEvent(
+    kind=EventKind.DESCENDANT_DIED, service="vllm", at=11.0, pid=7, name="worker", signal="SIGKILL"
+)
+
+
+class Told(Teller):
+    """What is said, and what is a status."""
+
+    def __init__(self) -> None:
+        super().__init__(Redactor([]))
+        self.lines: list[tuple[str, str]] = []
+
+    def __call__(self, status: str) -> None:
+        self.lines.append(("status", status))
+
+    def say(self, *lines: str) -> None:
+        self.lines += [("kept", line) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -53,87 +87,6 @@ def test_every_kind_has_a_verb() -> None:
         assert event_line(ServiceEvent(kind=kind, service="vllm", at=1.0, pid=1)) != "vllm"
 
 
-def source(*events: ServiceEvent, names: tuple[str, ...] = ("kv", "vllm")) -> ServiceSource:
-    made = ServiceSource(names)
-    taken(made, *events)
-    return made
-
-
-def started(log: Path) -> ServiceEvent:
-    return ServiceEvent(kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log=str(log))
-
-
-def test_an_event_is_a_line_for_a_log_with_the_seconds_since_the_beginning() -> None:
-    ((kind, line),) = taken(source(), DIED)
-    assert kind == "log"
-    assert re.fullmatch(r" *-?\d+\.\d s  vllm died after 4\.0 s by SIGSEGV", line)
-
-
-def test_a_line_shows_state_seconds_pid_and_the_last_line_of_the_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"x" * 9000 + b"\nloading \xff\n\n")
-    tail = "loading \ufffd"
-    assert live(source(started(log))) == [
-        "kv    waiting",
-        f"vllm  starting       2.5 s  pid 4242     {tail}",
-    ]
-    ready = source(started(log), READY)
-    assert live(ready)[1] == f"vllm  ready          3.0 s  pid 4242     {tail}"
-    died = source(started(log), READY, DIED)
-    assert live(died)[1] == "vllm  died           4.0 s  pid 4242     by SIGSEGV"
-
-
-def test_a_lost_process_is_shown_and_the_service_keeps_its_state() -> None:
-    line = live(source(STARTED, READY, LOST))[1]
-    assert line.split() == [
-        "vllm",
-        "ready",
-        "3.0",
-        "s",
-        "pid",
-        "4242",
-        "lost",
-        "worker",
-        "(pid",
-        "7)",
-        "by",
-        "SIGKILL",
-    ]
-
-
-def test_a_log_that_cannot_be_read_shows_nothing(tmp_path: Path) -> None:
-    line = live(source(started(tmp_path / "no-such-log")))[1]
-    assert line == "vllm  starting       2.5 s  pid 4242"
-
-
-@pytest.mark.parametrize(
-    ("content", "tail"),
-    [
-        pytest.param(b"50%\r60%\r70%", "70%", id="progress-bar"),
-        pytest.param(b"k" * 5000 + b" the rest", "the rest", id="half-a-word-may-be-half-a-secret"),
-        pytest.param(b"k" * 5000, "", id="one-word"),
-    ],
-)
-def test_the_end_of_an_unfinished_line(content: bytes, tail: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(content)
-    line = live(source(started(log)))[1]
-    assert line == f"vllm  starting       2.5 s  pid 4242     {tail}".rstrip()
-
-
-def test_a_long_name_leaves_two_thirds_of_a_line() -> None:
-    (line,) = live(source(names=("k" * 60,)), columns=39)
-    assert line == "k" * 12 + "…  waiting"
-
-
-def test_an_event_of_no_service_changes_no_line() -> None:
-    killed = ServiceEvent(kind=EventKind.KILLED, service=None, at=1.0, pid=7, name="worker")
-    made = source(STARTED)
-    before = live(made)
-    taken(made, killed)
-    assert live(made) == before
-
-
 NAMES = ("kv", "vllm")
 
 
@@ -142,7 +95,7 @@ def followed(capsys: pytest.CaptureFixture[str], log: Path, *pieces: bytes) -> s
 
     async def follow() -> None:
         with (
-            Teller(ServiceSource(NAMES), Redactor(["hunter22"])) as tell,
+            Teller(Redactor(["hunter22"])) as tell,
             ServiceOutput(NAMES, tell) as output,
         ):
             output(ServiceEvent(kind=EventKind.STARTED, service="kv", at=0.0, pid=1, log=str(log)))
@@ -176,67 +129,47 @@ def test_what_came_too_fast_is_named(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_other_events_are_nothing_to_follow(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    tell = Teller(ServiceSource(NAMES), Redactor([]))
-    with ServiceOutput(NAMES, tell) as output:  # no loop: following would fail
+    with ServiceOutput(NAMES, Teller(Redactor([]))) as output:  # no loop: following would fail
         output(ServiceEvent(kind=EventKind.READY, service="kv", at=0.0, pid=1, log="log"))
     assert capsys.readouterr().err == ""
 
 
-def test_notes_and_services_stay() -> None:
-    lines = taken(
-        ExperimentSource(),
+def test_an_event_is_a_line_with_the_seconds_since_the_beginning() -> None:
+    told = Told()
+    service_lines(told)(DIED)
+    ((_, line),) = told.lines
+    assert re.fullmatch(r" *-?\d+\.\d s  vllm died after 4\.0 s by SIGSEGV", line)
+
+
+def test_notes_and_services_stay_and_of_the_answers_the_last() -> None:
+    told = Told()
+    for progress in (
         ExperimentProgress(note="24 min left"),
         ExperimentProgress(start="A1", event=READY),
-    )
-    assert lines == [
+        ExperimentProgress(start="A1", answers=1, requests=2),
+        ExperimentProgress(start="A1", answers=2, requests=2),
+    ):
+        show_experiment(told, progress)
+    assert told.lines == [
         ("kept", "24 min left"),
         ("kept", "A1  vllm ready after 3.0 s at http://127.0.0.1:81"),
+        ("status", "A1  1/2 answers"),
+        ("kept", "A1  2/2 answers"),
     ]
 
 
-def test_answers_are_a_status_and_the_last_goes_into_every_log() -> None:
-    source = ExperimentSource()
-    answers = [ExperimentProgress(start="A1", answers=number, requests=2) for number in (1, 2)]
-    assert taken(source, *answers) == [("status", "A1  1/2 answers"), ("log", "A1  2/2 answers")]
-    assert live(source) == ["A1  2/2 answers"]
-
-
-def test_the_answers_are_live_until_something_else_happens() -> None:
-    source = ExperimentSource()
-    taken(
-        source,
-        ExperimentProgress(start="A1", answers=1, requests=2),
-        ExperimentProgress(start="A1", event=READY),
-    )
-    assert live(source) == []
-
-
-def test_everything_stays_behind_its_phase() -> None:
-    source = RestartSource()
+def test_everything_stands_behind_its_phase() -> None:
     sent = RestartProgress(phase=Phase.KILL, text="SIGKILL to vllm")
     happened = RestartProgress(phase=Phase.RECOVERY, event=READY)
-    assert taken(source, sent, happened) == [
-        ("kept", "kill      SIGKILL to vllm"),
-        ("kept", "recovery  vllm ready after 3.0 s at http://127.0.0.1:81"),
-    ]
-    assert live(source) == []
+    assert restart_line(sent) == "kill      SIGKILL to vllm"
+    assert restart_line(happened) == "recovery  vllm ready after 3.0 s at http://127.0.0.1:81"
 
 
-def progress(waited_s: float, seen: str = "") -> WaitProgress:
-    return WaitProgress(name="pid 7", waited_s=waited_s, answer=seen)
-
-
-def test_a_short_wait_shows_nothing() -> None:
-    source = WaitSource()
-    assert taken(source, progress(0.0), progress(1.9, "refused")) == []
-    assert live(source) == []
-
-
-def test_a_longer_one_shows_why_it_is_not_over() -> None:
-    source = WaitSource()
-    lines = taken(source, progress(2.0), progress(7.1, "connection refused"))
-    assert lines == [
+def test_a_longer_wait_shows_why_it_is_not_over() -> None:
+    told = Told()
+    for waited_s, answer in ((1.9, "refused"), (2.0, ""), (7.1, "connection refused")):
+        show_wait(told, WaitProgress(name="pid 7", waited_s=waited_s, answer=answer))
+    assert told.lines == [
         ("status", "waiting for pid 7, 2.0 s"),
         ("status", "waiting for pid 7, 7.1 s: connection refused"),
     ]
-    assert live(source) == ["waiting for pid 7, 7.1 s: connection refused"]

@@ -3,7 +3,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.drift.compare import compare
-from ci_doctor.drift.outcome import sentence, short_phrase
+from ci_doctor.drift.outcome import sentence
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot
 from ci_doctor.model.facts.drift import ChangeArea, ChangeKind, Suspicion
 from tests.support.snapshots import a_snapshot
@@ -55,8 +55,7 @@ def test_changes_come_in_the_order_of_suspicion() -> None:
 
 
 def test_a_package_that_changed_says_from_what_to_what_and_where_to_read() -> None:
-    address = "https://example.org/changes"
-    new = PackageSnapshot(version="5.5.0", address=address)
+    new = PackageSnapshot(version="5.5.0")
 
     (change,) = compare(
         a_snapshot({"transformers": "5.4.0"}), a_snapshot({"transformers": new})
@@ -64,8 +63,7 @@ def test_a_package_that_changed_says_from_what_to_what_and_where_to_read() -> No
 
     assert change.kind is ChangeKind.CHANGED
     assert change.suspicion is Suspicion.COMPARABILITY
-    assert sentence(change) == f"transformers 5.4.0 -> 5.5.0 {address}"
-    assert short_phrase(change) == "transformers 5.4 to 5.5"
+    assert sentence(change) == "transformers 5.4.0 -> 5.5.0"
 
 
 def test_a_version_that_went_back_is_said_to_be_older() -> None:

@@ -190,7 +190,7 @@ def test_a_sentence_names_what_changed_the_most_suspicious_first() -> None:
     section = since_green(green(before), after)
 
     assert section.line == (
-        "since the last green run: driver 580.1 to 580.2, transformers 5.4 to 5.5"
+        "since the last green run: driver 580.1 -> 580.2, transformers 5.4.0 -> 5.5.0"
     )
     assert section.table.title == "Since the last green run (2026-11-20, build 41)"
     assert [row.label for row in section.table.rows] == [
@@ -245,7 +245,7 @@ def test_a_hundred_changes_are_fifteen_lines_and_a_count() -> None:
     assert len(labels) == 17
     assert labels[1] == "torch 2.8.0 -> 2.9.0"
     assert labels[-1].startswith("and 86 more: p21, p22, ")
-    assert section.line.endswith("p0 1 to 2, p1 1 to 2, p10 1 to 2, and 97 more")
+    assert section.line.endswith("p0 1 -> 2, p1 1 -> 2, p10 1 -> 2, and 97 more")
     assert section.facts.drift is not None
     assert len(section.facts.drift.changes) == 101
 
@@ -254,4 +254,6 @@ def test_other_bytes_are_named_in_the_sentence() -> None:
     before = a_snapshot({"x": PackageSnapshot(version="1.0.0", files={"x/a.py": "A"})})
     after = a_snapshot({"x": PackageSnapshot(version="1.0.0", files={"x/a.py": "B"})})
 
-    assert since_green(green(before), after).line.endswith("other bytes in x 1.0")
+    assert since_green(green(before), after).line.endswith(
+        "x 1.0.0: the same version, other bytes: x/a.py"
+    )

@@ -11,7 +11,6 @@ import pytest
 
 from ci_doctor.drift.packages import (
     SystemPackages,
-    address_of,
     content_hash,
     databases,
     read_packages,
@@ -19,7 +18,6 @@ from ci_doctor.drift.packages import (
     recorded_files,
 )
 from ci_doctor.drift.snapshot import digest_of
-from ci_doctor.machine.packages import read_package
 from tests.support.wheels import add_package
 
 
@@ -29,9 +27,8 @@ def test_each_distribution_has_its_version_installer_and_files(tmp_path: Path) -
     packages = read_packages([tmp_path], contents=False)
 
     package = packages["some-thing"]
-    assert (package.version, package.installer) == ("1.2.3", "pip")
+    assert package.version == "1.2.3"
     assert {"some_thing/__init__.py"} < set(package.files)
-    assert package.record is not None
 
 
 def test_what_an_installer_writes_is_no_file_of_the_package(tmp_path: Path) -> None:
@@ -67,9 +64,7 @@ def test_a_file_that_was_patched_in_place_is_seen_by_its_content_alone(tmp_path:
     by_record = read_packages([tmp_path], contents=False)["x"]
     by_content = read_packages([tmp_path], contents=True)["x"]
 
-    assert before.modified == ()
     assert before.files == by_record.files
-    assert by_content.modified == ("x/__init__.py",)
     assert by_content.files != before.files
 
 
@@ -101,7 +96,7 @@ def test_an_origin_in_a_repository_has_its_commit(tmp_path: Path) -> None:
 
     package = read_packages([tmp_path], contents=False)["x"]
 
-    assert (package.url, package.commit) == ("https://example.org/x.git", "c" * 40)
+    assert package.commit == "c" * 40
 
 
 def test_an_editable_installation_stands_for_the_commit_of_its_checkout(tmp_path: Path) -> None:
@@ -159,14 +154,6 @@ def recorded(folder: Path, text: str) -> dict[str, str]:
     return recorded_files(folder)
 
 
-def address(place: Path, headers: str) -> str | None:
-    """Where METADATA with these headers leads."""
-    folder = place / "x-1.dist-info"
-    folder.mkdir(exist_ok=True)
-    (folder / "METADATA").write_text(f"Name: x\nVersion: 1\n{headers}")
-    return address_of(read_package(folder))
-
-
 def test_a_recorded_hash_is_the_one_of_the_content(tmp_path: Path) -> None:
     files = recorded(tmp_path, line("x/a.py", b"text"))
 
@@ -206,30 +193,6 @@ def test_a_damaged_record_has_no_files(tmp_path: Path) -> None:
 def test_the_digest_knows_no_order() -> None:
     assert digest_of({"a": "1", "b": "2"}) == digest_of({"b": "2", "a": "1"})
     assert digest_of({"a": "1"}) != digest_of({"a": "2"})
-
-
-HOME = "Home-page: https://example.org/home\n"
-
-
-@pytest.mark.parametrize(
-    "label", ["Changelog", "Changes", "Release notes", "What's New", "History", "change-log"]
-)
-def test_the_well_known_labels_name_the_list_of_changes(tmp_path: Path, label: str) -> None:
-    headers = f"{HOME}Project-URL: {label}, https://example.org/changes\n"
-
-    assert address(tmp_path, headers) == "https://example.org/changes"
-
-
-def test_without_a_list_of_changes_the_home_page_stands_for_it(tmp_path: Path) -> None:
-    assert address(tmp_path, HOME) == "https://example.org/home"
-    for label in ("Homepage", "Source Code"):
-        headers = f"Project-URL: {label}, https://example.org/url\n"
-        assert address(tmp_path, headers) == "https://example.org/url"
-
-
-@pytest.mark.parametrize("text", ["UNKNOWN", "", "javascript:alert(1)"])
-def test_what_is_no_address_is_left_out(tmp_path: Path, text: str) -> None:
-    assert address(tmp_path, f"Home-page: {text}\n") is None
 
 
 def listed(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.drift.variables import kept_variables, plain_address
+from ci_doctor.drift.variables import kept_variables
 from ci_doctor.system.secrets.redaction import Redactor
 
 SECRET = "hunter2-hunter2-hunter2"
@@ -152,20 +152,3 @@ def test_an_empty_value_is_not_empty() -> None:
 
 def test_bytes_that_are_no_text_can_be_written() -> None:
     assert kept({"PYTHONPATH": "a\udcffb"}) == {"PYTHONPATH": "a\\udcffb"}
-
-
-@pytest.mark.parametrize(
-    ("address", "plain"),
-    [
-        ("https://user:hunter2@example.org/x.git", "https://example.org/x.git"),
-        ("https://hunter2@example.org:8443/x.whl", "https://example.org:8443/x.whl"),
-        ("https://example.org/x.whl?sig=hunter2#egg=x", "https://example.org/x.whl"),
-        ("ssh://git@example.org/x.git", "ssh://example.org/x.git"),
-        ("https://[::1]:80/x", "https://[::1]:80/x"),
-        ("file:///opt/src", "file:///opt/src"),
-        ("https://[", ""),
-        ("hunter2", ""),
-    ],
-)
-def test_an_address_keeps_its_place_alone(address: str, plain: str) -> None:
-    assert plain_address(address) == plain

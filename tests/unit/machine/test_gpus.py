@@ -109,7 +109,7 @@ def test_a_current_driver_tells_memory_modes_and_processes() -> None:
     assert gpu.processes == (
         GpuProcess(pid=4242, kind="C", name="VLLM::EngineCore", used=70000 * MIB),
     )
-    assert (gpu.recovery, gpu.lost, gpu.slowdowns) == ("None", None, ("gpu_idle",))
+    assert (gpu.recovery, gpu.lost) == ("None", None)
 
 
 def test_gpus_have_the_numbers_of_their_order() -> None:
@@ -131,7 +131,6 @@ def test_a_volta_under_driver_470_tells_the_same_by_other_names() -> None:
     ).gpus
 
     assert (gpu.errors.uncorrected, gpu.errors.pending) == (2, True)
-    assert gpu.slowdowns == ("gpu_idle", "hw_slowdown", "hw_thermal_slowdown")
     assert (gpu.mig, gpu.recovery) == (None, None)
 
 

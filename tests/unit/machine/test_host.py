@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 import resource
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,19 +7,14 @@ import pytest
 from ci_doctor.machine.host import (
     ContainerImage,
     chosen_word,
-    codeset_of,
     container_image,
     content_of,
-    effective_locale,
     fields_of,
-    named_locales,
     number_of,
     numbers_of,
-    python_encoding,
     resource_limits,
 )
 from ci_doctor.system.processes.kernel_words import limit_of
-from tests.support.cli import BARE
 from tests.support.machine_trees import UNLIMITED_V1, write_tree
 
 MISSING = "tlh_QO.UTF-8"
@@ -70,51 +63,6 @@ def test_the_limits_of_this_process_are_read() -> None:
 
     assert (files.soft, files.hard) == (soft, hard)
     assert files.shown() == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C.UTF-8"},
-        {"LC_ALL": MISSING},
-        {"LANG": MISSING, "PYTHONUTF8": "0"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        {"LANG": "C", "PYTHONUTF8": "0"},
-        {"LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    ],
-)
-def test_a_real_interpreter_takes_the_encoding_that_is_said(changes: dict[str, str]) -> None:
-    codeset = codeset_of(effective_locale(changes) or "C")
-    if effective_locale(changes) in {"", "C"}:
-        codeset = None
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-
-    ended = subprocess.run(
-        [*BARE, "-c", SHOWN], env={**kept, **changes}, capture_output=True, text=True, check=True
-    )
-
-    encoding = ended.stdout.strip()
-    assert NAMES.get(encoding, encoding) == python_encoding(changes, codeset)
-
-
-def test_an_installed_locale_has_an_encoding_and_another_has_none() -> None:
-    assert codeset_of("C.UTF-8") == "UTF-8"
-    assert codeset_of(MISSING) is None
-
-
-def test_the_encoding_of_a_locale_is_pythons() -> None:
-    assert python_encoding({"LANG": "de_DE.ISO-8859-1"}, "ISO-8859-1") == "ISO-8859-1"
-    assert python_encoding({"LANG": "de_DE", "PYTHONUTF8": "1"}, "ISO-8859-1") == "UTF-8"
-
-
-def test_each_locale_counts_once_and_lc_all_alone() -> None:
-    assert named_locales({"LANG": "a", "LC_CTYPE": "b", "LC_TIME": "b"}) == {
-        "LC_CTYPE": "b",
-        "LANG": "a",
-    }
-    assert named_locales({"LANG": "a", "LC_ALL": "b"}) == {"LC_ALL": "b"}
 
 
 def test_podman_names_the_image(tmp_path: Path) -> None:

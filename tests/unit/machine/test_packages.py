@@ -48,15 +48,6 @@ def test_what_pip_left_of_a_broken_installation_is_none(tmp_path: Path) -> None:
     assert list(installed([tmp_path])) == []
 
 
-def test_headers_end_before_the_description(tmp_path: Path) -> None:
-    text = "Name: engine\nVersion: 1.0\nRequires-Dist: frame>=2\n\nRequires-Dist: not a header\n"
-    dist(tmp_path, "engine", "1.0", metadata=text)
-
-    (package,) = installed([tmp_path])
-
-    assert package.requires == ("frame>=2",)
-
-
 def test_metadata_in_latin_1_is_read(tmp_path: Path) -> None:
     text = "Name: engine\nVersion: 1.0\nAuthor: J\xf6rg\n".encode("latin-1")
     dist(tmp_path, "engine", "1.0", metadata=text)

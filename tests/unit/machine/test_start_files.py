@@ -4,98 +4,45 @@
 import json
 from pathlib import Path
 
-from ci_doctor.machine.start_files import (
-    Imported,
-    candidates,
-    read_blocks,
-    read_importtime,
-    read_start,
-)
+from ci_doctor.machine.start_files import read_start
 
-IMPORTS = """
-import time: self [us] | cumulative | imported package
-import time:       100 |        100 |     selectors
-import time:      9000 |       9100 |   asyncio.base
-import time:       400 |       9500 | asyncio
-noise import time: nothing
-import time:     -2000 |        300 | a_child
-import time:      1200 |       1200 | json
-import time:       300 |      11000 | sitecustomize
+
+def test_the_time_of_files_that_start_other_files_is_not_counted_twice(tmp_path: Path) -> None:
+    outer, inner = tmp_path / "outer.pth", tmp_path / "inner file.pth"
+    for file in (outer, inner):
+        file.write_text("import sys\n")
+    text = f"""ci-doctor: begin {outer}
+ci-doctor: begin {inner}
+a word
+ci-doctor: end {inner} 400
+ci-doctor: end {outer} 1000
+ci-doctor: begin {outer}
+ci-doctor: end {outer} 50
 """
 
+    start = read_start(json.dumps({"path": [], "ran": {}}), text)
 
-def imported(name: str, own: int, cumulative: int, depth: int) -> Imported:
-    return Imported(name=name, self_us=own, cumulative_us=cumulative, depth=depth)
-
-
-def test_importtime_is_read_among_other_lines() -> None:
-    read = read_importtime(IMPORTS)
-
-    assert [each.name for each in read] == [
-        "selectors",
-        "asyncio.base",
-        "asyncio",
-        "a_child",
-        "json",
-        "sitecustomize",
+    assert start is not None
+    assert [(each.path, each.cost_us, each.stderr) for each in start.files] == [
+        (str(outer), 650, ()),
+        (str(inner), 400, ("a word",)),
     ]
-    assert read[0] == imported("selectors", 100, 100, 2)
-    assert read[3].self_us == -2000
 
 
-def test_costs_of_files_that_start_other_files_are_not_counted_twice() -> None:
-    text = """ci-doctor: begin /s/outer.pth
-import time:        10 |         10 | first
-ci-doctor: begin /t/inner file.pth
-import time:        20 |         20 | second
-ci-doctor: end /t/inner file.pth 400
-ci-doctor: end /s/outer.pth 1000
-ci-doctor: begin /s/outer.pth
-ci-doctor: end /s/outer.pth 50
-"""
-
-    outer, inner = read_blocks(text)
-
-    assert (outer.name, outer.cost_us, [each.name for each in outer.imports]) == (
-        "/s/outer.pth",
-        650,
-        ["first"],
-    )
-    assert (inner.name, inner.cost_us, [each.name for each in inner.imports]) == (
-        "/t/inner file.pth",
-        400,
-        ["second"],
-    )
-
-
-def test_import_takes_the_first_and_a_linked_directory_counts_once(tmp_path: Path) -> None:
-    for name in ("lib", "site", "none"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "lib64").symlink_to(tmp_path / "lib")
-    (tmp_path / "lib" / "sitecustomize.py").touch()
-    (tmp_path / "site" / "sitecustomize").mkdir()
-    (tmp_path / "site" / "sitecustomize" / "__init__.py").touch()
-    (tmp_path / "site" / "sitecustomize.py").touch()
-    path = [str(tmp_path / name) for name in ("none", "lib", "lib64", "site")]
-
-    assert candidates("sitecustomize", path) == (
-        str(tmp_path / "lib" / "sitecustomize.py"),
-        str(tmp_path / "site" / "sitecustomize" / "__init__.py"),
-    )
-
-
-def test_a_directory_that_cannot_be_looked_into_has_no_file(tmp_path: Path) -> None:
+def test_a_sitecustomize_that_hid_itself_is_the_first_on_the_path(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("")
     # Refused by the kernel for root, too.
-    refused = tmp_path / ("x" * 300)
+    path = [str(tmp_path / ("x" * 300)), str(tmp_path)]
+    text = "ci-doctor: begin sitecustomize\nci-doctor: end sitecustomize 7\n"
 
-    found = candidates("sitecustomize", [str(refused), str(tmp_path)])
+    start = read_start(json.dumps({"path": path, "ran": {"sitecustomize": None}}), text)
 
-    assert found == (str(tmp_path / "sitecustomize.py"),)
+    assert start is not None
+    assert [each.path for each in start.files] == [str(tmp_path / "sitecustomize.py")]
 
 
 def test_a_path_that_is_no_utf8_is_read() -> None:
-    report = {"path": ["/srv/caf\udce9"], "ran": {}, "user_site": False, "user_dir": None}
+    report = {"path": ["/srv/caf\udce9"], "ran": {}}
 
     start = read_start(json.dumps(report), "")
 

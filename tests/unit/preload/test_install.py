@@ -260,14 +260,6 @@ def test_dropping_the_last_rule_is_removal(target: Target) -> None:
     assert not list(target.site_dir.iterdir())
 
 
-def test_bytecode_is_made_after_its_source_and_before_the_shim_is_armed(target: Target) -> None:
-    tagged = msgspec.structs.replace(target, cache_tag="cpython-312")
-    assert [*states(plan_install(tagged, [RULE]))] == [
-        RUNTIME, FINDER,
-        "_ci_doctor_preload_rt.cpython-312.pyc", "_ci_doctor_preload.cpython-312.pyc", PATH_FILE,
-    ]  # fmt: skip
-
-
 def test_bytecode_and_the_rest_of_cut_off_writes_go_too(target: Target) -> None:
     carry_out(plan_install(target, [RULE]))
     cache = target.site_dir / "__pycache__"

@@ -11,10 +11,8 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.interpreter import (
     Interpreters,
     Refused,
-    Target,
     choose_site_dir,
     find_interpreters,
-    former_targets,
     worst,
 )
 
@@ -45,21 +43,6 @@ def test_link_to_a_site_directory_counts_as_it(tmp_path: Path) -> None:
     (tmp_path / "lib64").symlink_to(tmp_path / "lib")
     lib, lib64 = str(tmp_path / "lib"), str(tmp_path / "lib64")
     assert choose_site_dir([lib], [lib64], [lib64]) == lib
-
-
-@pytest.mark.parametrize("is_venv", [True, False])
-def test_site_directories_of_earlier_minor_versions_are_looked_for_in_virtual_environments_only(
-    is_venv: bool, tmp_path: Path
-) -> None:
-    old, new = (tmp_path / "lib" / f"python3.{minor}" / "site-packages" for minor in (11, 12))
-    for directory in (old, new):
-        directory.mkdir(parents=True)
-    (tmp_path / "lib64").symlink_to("lib")
-    target = Target(
-        python=tmp_path / "bin" / "python", version=(3, 12, 0), site_dir=new, externally_managed=False, writable=True,
-        prefix=tmp_path if is_venv else None,
-    )  # fmt: skip
-    assert [former.site_dir for former in former_targets(target)] == ([old] if is_venv else [])
 
 
 def python_in(directory: Path) -> Path:

@@ -4,37 +4,10 @@
 import venv
 from pathlib import Path
 
-from ci_doctor.machine.start_files import Imported
 from ci_doctor.model.facts.preload import StatusFacts
 from ci_doctor.model.outcome import ErrorKind
 from ci_doctor.preload.interpreter import Interpreters
-from ci_doctor.preload.start_files import heavy_imports
 from ci_doctor.preload.status import status
-
-
-def imported(name: str, own: int, cumulative: int, depth: int) -> Imported:
-    return Imported(name=name, self_us=own, cumulative_us=cumulative, depth=depth)
-
-
-def test_heavy_imports_are_the_direct_ones_with_all_that_they_bring() -> None:
-    below = [
-        imported("asyncio", 400, 9500, 1),
-        imported("json", 1200, 1200, 1),
-        imported("enum", 90, 90, 1),
-    ]
-
-    assert heavy_imports([*below, imported("sitecustomize", 300, 11000, 0)], "sitecustomize") == {
-        "asyncio": 9500,
-        "json": 1200,
-    }
-
-
-def test_package_behind_a_wrapper_is_named_too() -> None:
-    imports = [imported("torch._c", 300_000, 300_000, 2), imported("torch", 200_000, 500_000, 1)]
-
-    heavy = heavy_imports([*imports, imported("agent", 200, 500_200, 0)], "/venv/agent.pth")
-
-    assert heavy == {"agent": 500_200, "torch": 500_000}
 
 
 def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:

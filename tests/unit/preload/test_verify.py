@@ -113,11 +113,9 @@ TRACE = "ci-doctor preload: [7] serve: preloaded lazy (Config) in 0.1 s\n"
 SHIM = RaceRun(executed=True, trace=TRACE, loaded_before=True)
 
 
-def judged(
-    control: tuple[RaceRun, ...], with_shim: tuple[RaceRun, ...], *, exposed: bool = True
-) -> tuple[str, str]:
+def judged(control: tuple[RaceRun, ...], with_shim: tuple[RaceRun, ...]) -> tuple[str, str]:
     played = Played(first="lazy", second="lazy", control=control, with_shim=with_shim)
-    check = judge_race(PYTHON, RULE, PRELOAD, [played], exposed=exposed)
+    check = judge_race(PYTHON, RULE, PRELOAD, [played])
     return str(check.outcome), check.sentence
 
 
@@ -153,19 +151,18 @@ def test_run_that_goes_well_without_a_preload_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "exposed", "why"),
+    ("control", "why"),
     [
-        ((WON, WON), False, "looks again after waiting"),
-        ((WON, WON), True, "found in what was there before"),
-        ((RaceRun(executed=True),) * 2, True, "does not replace itself"),
-        ((SHIM, SHIM), True, "is loaded already when serve runs"),
+        ((WON, WON), "looks again after waiting"),
+        ((RaceRun(executed=True),) * 2, "does not replace itself"),
+        ((SHIM, SHIM), "is loaded already when serve runs"),
     ],
-    ids=["fixed-interpreter", "not-missed", "plain", "loaded-before"],
+    ids=["fixed-interpreter", "plain", "loaded-before"],
 )
 def test_control_that_never_fails_says_why_and_that_the_shim_can_go(
-    control: tuple[RaceRun, ...], exposed: bool, why: str
+    control: tuple[RaceRun, ...], why: str
 ) -> None:
-    outcome, sentence = judged(control, (SHIM, SHIM), exposed=exposed)
+    outcome, sentence = judged(control, (SHIM, SHIM))
 
     assert outcome == "not-needed"
     assert "0 of 2 runs" in sentence
@@ -175,7 +172,7 @@ def test_control_that_never_fails_says_why_and_that_the_shim_can_go(
 def test_remedy_can_be_pasted() -> None:
     played = Played(first="lazy", second="lazy", control=(WON,), with_shim=(SHIM,))
 
-    check = judge_race(PYTHON, RULE, PRELOAD, [played], exposed=False)
+    check = judge_race(PYTHON, RULE, PRELOAD, [played])
 
     assert check.remedy == "remove the shim: ci-doctor preload remove --python '/a venv/bin/python'"
 
@@ -185,7 +182,7 @@ def test_race_of_another_pair_of_the_rule_is_named() -> None:
     alone = Played(first="lazy", second="lazy", control=(WON,), with_shim=(SHIM,))
     pair = Played(first="lazy", second="other", control=(LOST,), with_shim=(SHIM,))
 
-    check = judge_race(PYTHON, rule, PRELOAD, [alone, pair], exposed=True)
+    check = judge_race(PYTHON, rule, PRELOAD, [alone, pair])
 
     assert check.outcome is CheckOutcome.PASSED
     assert check.sentence.startswith("other while a thread imports lazy: lost in 1 of 1")

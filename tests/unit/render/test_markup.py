@@ -27,10 +27,7 @@ def test_a_plain_path_lies_below_the_report_and_needs_no_escapes(path: str, plai
 
 
 def test_an_empty_line_counts_as_the_byte_that_it_takes() -> None:
-    pieces = [
-        PagePiece(place=(number,), rank=0, text=text)
-        for number, text in enumerate(("", "", "a", "", "b"))
-    ]
+    pieces = [PagePiece(rank=0, text=text, noun="line") for text in ("", "", "a", "", "b")]
     whole = "h\n\n\na\n\nb\n"
     assert page("h", pieces, len(whole)) == whole
     assert "Left out" in page("h", pieces, len(whole) - 1)

@@ -16,13 +16,13 @@ from ci_doctor.model.outcome import Report
 from ci_doctor.model.table import Table, row, size
 from ci_doctor.model.verdict import NO_VERDICT, Verdict
 from ci_doctor.render.step_annotation import (
+    StepResult,
     caches_section,
     is_about_caches,
     is_worth_showing,
     render,
     step_style,
 )
-from ci_doctor.render.step_words import StepResult
 from tests.support.annotated_page import AnnotatedPage, shown
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of

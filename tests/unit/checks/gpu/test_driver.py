@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu.driver import clocks, driver, driver_answer, gpus_of, memory_errors, modes
+from ci_doctor.checks.gpu.driver import driver, driver_answer, gpus_of, memory_errors, modes
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.machine.nvidia_smi import parse_mig_list
@@ -360,50 +360,3 @@ def test_parts_have_their_names_in_the_list_only() -> None:
         (1, 0, "1g.10gb", "MIG-aaaa"),
         (1, 1, "3g.40gb", "MIG-bbbb"),
     ]
-
-
-def checked_of_clocks(tmp_path: Path, *gpus: str) -> CheckResult:
-    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
-    root = machine(tmp_path / "root")
-    return clocks.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
-
-
-def slowed(reason: str) -> str:
-    element = f"clocks_event_reason_{reason}"
-    return smi_gpu().replace(f"<{element}>Not Active<", f"<{element}>Active<")
-
-
-@pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap"])
-def test_idle_clocks_and_a_power_cap_are_fine(tmp_path: Path, reason: str) -> None:
-    gpu = slowed(reason)
-
-    assert checked_of_clocks(tmp_path, gpu).status is CheckStatus.OK
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("hw_thermal_slowdown", "the hardware is too hot"),
-        ("hw_power_brake_slowdown", "the power supply demands it"),
-        ("sw_thermal_slowdown", "it is too hot, or its memory is"),
-        ("hw_slowdown", "the hardware demands it"),
-    ],
-)
-def test_heat_and_the_power_supply_are_a_warning(tmp_path: Path, reason: str, words: str) -> None:
-    result = checked_of_clocks(tmp_path, slowed(reason))
-
-    (problem,) = result.problems
-    assert result.status is CheckStatus.WARNING
-    assert problem.finding.summary.endswith(f"is slowed down: {words}")
-
-
-def test_an_old_drivers_reasons_are_read(tmp_path: Path) -> None:
-    assert checked_of_clocks(tmp_path, volta(hot="Active")).status is CheckStatus.WARNING
-    assert checked_of_clocks(tmp_path, volta()).status is CheckStatus.OK
-
-
-def test_a_driver_that_gives_no_reasons_makes_it_unknown(tmp_path: Path) -> None:
-    assert (
-        checked_of_clocks(tmp_path, smi_gpu(clocks_event_reasons="N/A")).status
-        is CheckStatus.UNKNOWN
-    )

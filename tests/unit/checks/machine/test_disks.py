@@ -25,7 +25,6 @@ from ci_doctor.checks.disks import (
     job_directories,
     mount_holding,
     needed_on,
-    networks_below,
     noexec,
     read_disks,
     read_mounts,
@@ -53,10 +52,6 @@ def inodes_result(disks: Disks) -> CheckResult:
 
 def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
     return result_of(writing_on(disks, workload))
-
-
-def network_result(disks: Disks) -> CheckResult:
-    return result_of(networks_below(disks))
 
 
 CWD = Path("/work/job")
@@ -541,43 +536,6 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
 def test_without_any_answer_it_is_unknown_writing() -> None:
     with pytest.raises(UndeterminedError):
         writing_result(Disks(directories=(), unanswered=()), None)
-
-
-def test_compiled_kernels_on_a_network_disk_are_a_note() -> None:
-    kernels = placed(name="TRITON_CACHE_DIR", role=DirectoryRole.JIT_CACHE, kind="nfs4")
-    models = placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="nfs4")
-
-    result = network_result(disks_of(kernels, models))
-
-    assert result.status is CheckStatus.OK
-    (finding,) = [each.finding for each in result.problems]
-    assert finding.severity is Severity.NOTE
-    assert finding.summary == (
-        "TRITON_CACHE_DIR lies on a network file system: /scratch disk (nfs4)"
-    )
-
-
-def test_models_on_a_network_disk_are_usual_and_named_only() -> None:
-    result = network_result(
-        disks_of(placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="lustre"))
-    )
-
-    assert result.problems == ()
-    assert result.summary == "on a network: /scratch disk (lustre)"
-
-
-def test_a_server_that_does_not_answer_is_still_known_to_be_one() -> None:
-    mount = Mount(point=Path("/models"), kind="nfs", source="server:/models")
-    dead = UnansweredDirectory(directory=placed().directory, reason="no answer", mount=mount)
-
-    result = network_result(Disks(directories=(placed(),), unanswered=(dead,)))
-
-    assert result.summary == "on a network: /models (nfs)"
-
-
-def test_without_mountinfo_it_is_unknown() -> None:
-    with pytest.raises(UndeterminedError, match="mountinfo"):
-        network_result(Disks(directories=(), unanswered=()))
 
 
 def rules(root: Path, least: str = "1MiB") -> list[str]:

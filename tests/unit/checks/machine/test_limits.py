@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job may use: memory, CPUs, processes, ulimits."""
+"""What a job may use: memory, CPUs, processes, ulimits; and the clock."""
 
 import os
 import resource
+import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,19 +14,23 @@ import pytest
 from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.limits import (
     cgroup_memory,
+    clock,
     cpus,
     low_limits,
     memory,
     memory_severity,
+    overcommit,
     process_severity,
     processes,
     ulimits,
+    wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload
 from ci_doctor.machine.cgroups import CpuQuota, read_cgroups, smallest_quota
 from ci_doctor.machine.host import ResourceLimit, resource_limits
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
+from tests.support.git_repository import make_repository
 from tests.support.machine_trees import GIB, MIB, UNLIMITED_V1, v1_tree, v2_tree, write_tree
 
 
@@ -96,7 +102,7 @@ def test_a_limit_with_much_left_is_ok(tmp_path: Path) -> None:
 
     assert result.status is CheckStatus.OK
     assert result.problems == ()
-    assert result.figures == {"kills": 0, "limit": 64 * GIB, "left": 60 * GIB}
+    assert result.figures == {"limit": 64 * GIB, "left": 60 * GIB}
 
 
 def test_no_limit_anywhere_is_ok(tmp_path: Path) -> None:
@@ -164,17 +170,6 @@ def test_at_memory_high_allocations_are_slowed_down(tmp_path: Path) -> None:
     assert [each.finding.rule for each in result.problems] == ["doctor/cgroup-memory-throttled"]
 
 
-def test_earlier_kills_of_this_cgroup_are_a_note(tmp_path: Path) -> None:
-    events = "low 0\noom 3\noom_kill 2\n"
-    root = v2_tree(tmp_path, {"/job": level(64 * GIB, GIB, memory_events=events)}, own="/job")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert result.status is CheckStatus.OK
-    assert result.problems[0].finding.severity is Severity.NOTE
-    assert "killed 2 processes" in result.problems[0].finding.summary
-
-
 def test_v1_has_its_own_files(tmp_path: Path) -> None:
     files = {
         "memory.limit_in_bytes": f"{8 * GIB}\n",
@@ -188,7 +183,7 @@ def test_v1_has_its_own_files(tmp_path: Path) -> None:
 
     result = cgroup_memory.run(check_context(tmp_path, root=root))
 
-    assert result.figures == {"kills": 1, "limit": 8 * GIB, "left": 8 * GIB - 200 * MIB}
+    assert result.figures == {"limit": 8 * GIB, "left": 8 * GIB - 200 * MIB}
 
 
 def test_without_sys_it_is_unknown(tmp_path: Path) -> None:
@@ -227,7 +222,7 @@ def test_the_smallest_quota_of_all_levels_counts(tmp_path: Path) -> None:
     root = v2_tree(tmp_path, levels, own="/a/b")
 
     file = root / "sys/fs/cgroup/a/cpu.max"
-    assert quota_of(root) == CpuQuota(file=file, cpus=1.5, throttled=0, periods=0)
+    assert quota_of(root) == CpuQuota(file=file, cpus=1.5)
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("250000", 2.5), ("-1", None)])
@@ -247,7 +242,6 @@ def test_a_quota_far_below_the_visible_cpus_warns_with_a_line_to_paste(tmp_path:
 
     (finding,) = [each.finding for each in result.problems]
     assert finding.rule == "doctor/cpu-quota-below-count"
-    assert finding.summary.endswith("it has been stopped in 25 % of its periods")
     assert (finding.remedy, finding.remedy_kind) == (
         "export OMP_NUM_THREADS=1",
         RemedyKind.COMMAND,
@@ -434,10 +428,7 @@ def test_a_low_hard_limit_is_a_matter_of_the_container(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "soft", "words"),
     [
-        ("stack", MIB, "the stack of each thread is 1.0 MB"),
         ("as", 8 * GIB, "the address space is limited to 8.6 GB"),
-        ("data", GIB, "each process may have 1.1 GB of data"),
-        ("fsize", GIB, "a file may have 1.1 GB"),
     ],
 )
 def test_each_limit_that_ends_programs_is_named(
@@ -476,3 +467,57 @@ def test_the_limits_of_this_process_are_read(tmp_path: Path) -> None:
     shown = "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
     assert result.figures["nofile"] == shown
     assert result.summary == f"{shown} files may be open"
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "is_kept", "severity"),
+    [
+        (-5.0, False, []),
+        (299.0, False, []),
+        (301.0, False, [Severity.WARNING]),
+        (3700.0, False, [Severity.ERROR]),
+        # git takes any date for a commit.
+        (3700.0, True, [Severity.WARNING]),
+    ],
+)
+def test_a_clock_before_the_commit_is_wrong_by_how_much_it_is(
+    behind_s: float, is_kept: bool, severity: list[Severity]
+) -> None:
+    found = wrong_clock(behind_s, is_kept=is_kept)
+
+    assert [each.finding.severity for each in found] == severity
+
+
+def test_a_commit_of_the_future_is_compared_with_the_clock(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    assert clock.run(check_context(tmp_path)).problems == ()
+    dated = {**os.environ, "GIT_COMMITTER_DATE": f"{int(time.time()) + 7 * 24 * 3600} +0000"}
+    subprocess.run(
+        ["git", "commit", "--quiet", "--amend", "--no-edit"], cwd=tmp_path, env=dated, check=True
+    )
+
+    (found,) = clock.run(check_context(tmp_path)).problems
+
+    assert found.finding.summary.startswith("the clock is 16")
+
+
+def test_without_a_commit_the_clock_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError, match="the date of the commit"):
+        clock.run(check_context(tmp_path))
+
+
+def test_strict_overcommit_warns_with_what_may_still_be_reserved(tmp_path: Path) -> None:
+    files = {
+        "proc/sys/vm/overcommit_memory": "2\n",
+        "proc/meminfo": "CommitLimit: 2000000 kB\nCommitted_AS: 1000000 kB\n",
+    }
+
+    result = overcommit.run(check_context(tmp_path, root=write_tree(tmp_path, files)))
+
+    assert result.status is CheckStatus.WARNING
+    assert result.summary == "vm.overcommit_memory is 2, and 1.0 GB more may be reserved"
+
+
+def test_without_proc_sys_overcommit_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError):
+        overcommit.run(check_context(tmp_path, root=tmp_path))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 import platform
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,16 +12,13 @@ from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.files import (
     FILES_MISSING,
     PACKAGE_MODIFIED,
-    SITE_NOT_EXECUTABLE,
     TORCH_WITHOUT_CUDA,
     WHEEL_OF_ANOTHER_PLATFORM,
-    defect,
     files,
     fitting_tags,
     is_cut_off,
     is_misfit,
     misnamed,
-    permissions,
     wheels,
 )
 from ci_doctor.machine.interpreters import PythonState
@@ -100,16 +95,6 @@ def test_a_path_with_a_comma_is_read_as_csv_has_it(python: Path, examine: Examin
     assert "odd/a,b.py" in found.finding.summary
 
 
-def test_a_file_that_another_distribution_has_overwritten_is_left_to_the_check_of_those(
-    python: Path, examine: Examine
-) -> None:
-    site = site_of(python)
-    install(site, "vision", "4.1", files={"cv/__init__.py": b"GUI = True\n"})
-    install(site, "vision-headless", "4.2", files={"cv/__init__.py": b"GUI = False\n"})
-
-    assert examine(files, python).problems == ()
-
-
 _ELF = b"\x7fELF\x02\x01" + bytes(12)
 
 
@@ -137,15 +122,6 @@ def test_modules_of_another_python_are_an_error_without_any_tag(
     (found,) = examine(wheels, python).problems
 
     assert "it has 1 module for another Python" in found.finding.summary
-
-
-def test_a_module_of_another_processor_is_an_error(python: Path, examine: Examine) -> None:
-    files = {"fast/lib.so": _ELF + (21).to_bytes(2, "little")}
-    install(site_of(python), "fast", "1", files=files)
-
-    (found,) = examine(wheels, python).problems
-
-    assert "fast/lib.so: it was built for ppc64le" in found.finding.summary
 
 
 def test_an_editable_installation_that_was_built_for_another_python_is_an_error(
@@ -177,10 +153,6 @@ def test_a_torch_for_the_cpu_beside_packages_of_cuda_is_a_warning(
     assert result.problems[0].finding.rule == TORCH_WITHOUT_CUDA.id
 
 
-def test_readable_packages_are_ok(python: Path, examine: Examine) -> None:
-    assert examine(permissions, python).status is CheckStatus.OK
-
-
 # From within the directory: other directories above it may be private, too.
 _AS_ANOTHER_USER = """
 import os, sys
@@ -196,66 +168,8 @@ for problem in _unreadable(directory):
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
-    site = tmp_path / "site-packages"
-    package = site / "engine"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (site / "open.py").write_text("")
-    package.chmod(0o700)
-    site.chmod(0o755)
-
-    run = subprocess.run(
-        [sys.executable, "-c", _AS_ANOTHER_USER, str(site)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert run.stdout == "doctor/site-unreadable 1 entry of . cannot be read: engine\n"
-
-
-def test_a_site_directory_from_which_nothing_is_loaded_is_an_error(
-    python: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # To mount such a file system needs root.
-    flags = os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, os.ST_NOEXEC, 255))
-    monkeypatch.setattr(os, "statvfs", lambda _: flags)
-
-    result = examine(permissions, python)
-
-    assert [each.finding.rule for each in result.problems] == [SITE_NOT_EXECUTABLE.id]
-    assert result.status is CheckStatus.ERROR
-
-
 def _head(machine: int) -> bytes:
     return b"\x7fELF\x02\x01" + bytes(12) + machine.to_bytes(2, "little")
-
-
-def test_the_running_interpreter_was_built_for_this_machine() -> None:
-    assert defect(str(Path(sys.executable).resolve()), platform.machine()) is None
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "it is empty"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "no shared library"),
-        (_head(183), "built for aarch64, and this machine is x86_64"),
-    ],
-)
-def test_what_does_not_load(content: bytes, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "a.so").write_bytes(content)
-
-    assert reason in (defect(str(tmp_path / "a.so"), "x86_64") or "")
-
-
-@pytest.mark.parametrize("content", [_head(62), _head(9999), b"INPUT(libc.so.6)\n"])
-def test_what_may_load(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "a.so").write_bytes(content)
-
-    assert defect(str(tmp_path / "a.so"), "x86_64") is None
 
 
 def test_a_module_that_a_full_disk_has_cut_off_does_not_load(tmp_path: Path) -> None:

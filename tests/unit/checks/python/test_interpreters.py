@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,21 +270,6 @@ def test_a_program_whose_author_named_the_python_of_the_system_is_ok(
     assert "3 programs" in result.summary
 
 
-def test_the_remedy_leads_programs_and_activate_to_the_present_place(
-    python: Path, examine: Examine
-) -> None:
-    _write_script(python, "engine", "#!/build/a.b/venv/bin/python")
-    (python.parent / "activate").write_text("VIRTUAL_ENV='/build/a.b/venv'\nX=/build/a.b/venv2\n")
-    (found,) = examine(scripts, python).problems
-
-    subprocess.run(["sh", "-c", str(found.finding.remedy)], check=True)
-
-    assert examine(scripts, python).status is CheckStatus.OK
-    activate = f"VIRTUAL_ENV='{python.parent.parent}'\nX=/build/a.b/venv2\n"
-    assert (python.parent / "activate").read_text() == activate
-    assert python.is_symlink()
-
-
 def _write_program(folder: Path, name: str, python: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!{python}\n")
@@ -336,20 +320,6 @@ def test_shims_and_absent_programs_say_nothing(
 
     assert result.problems == ()
     assert result.summary == "no program on PATH names its interpreter"
-
-
-def test_a_program_that_the_environment_lacks_is_a_note(
-    python: Path, sound_venv: Path, tmp_path: Path, examine: Examine
-) -> None:
-    other = copy_of(sound_venv, tmp_path / "other")
-    _write_program(tmp_path / "bin", "pytest", other)
-
-    (found,) = examine(programs, python, PATH=f"{python.parent}:{tmp_path}/bin/").problems
-
-    assert found.finding.severity == "note"
-    assert (
-        f"has no pytest of its own; on PATH comes that of {tmp_path}/other" in found.finding.summary
-    )
 
 
 def test_entries_that_cannot_be_looked_into_are_passed_over(python: Path, examine: Examine) -> None:

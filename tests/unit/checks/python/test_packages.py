@@ -3,20 +3,14 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.packages import (
     DISTRIBUTION_TWICE,
     EDITABLE_BROKEN,
-    FILES_OF_TWO_DISTRIBUTIONS,
     INSTALLATION_INTERRUPTED,
-    REQUIREMENT_UNMET,
     duplicates,
     editable,
     installations,
-    requirements,
-    shared_files,
 )
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
@@ -91,28 +85,6 @@ def test_a_copy_in_pythonpath_is_not_to_be_uninstalled(
     (found,) = examine(duplicates, python, PYTHONPATH=str(overlay)).problems
 
     assert f"leave {overlay} out of PYTHONPATH" in str(found.finding.remedy)
-
-
-def test_files_of_two_distributions_are_named_with_both(python: Path, examine: Examine) -> None:
-    site = site_of(python)
-    install(site, "vision", "4.1", files={"cv/__init__.py": b"GUI = True\n"})
-    install(site, "vision-headless", "4.2", files={"cv/__init__.py": b"GUI = False\n"})
-
-    (found,) = examine(shared_files, python).problems
-
-    assert found.finding.rule == FILES_OF_TWO_DISTRIBUTIONS.id
-    assert "vision 4.1 and vision-headless 4.2 have both installed 1 file" in found.finding.summary
-    assert found.finding.evidence[0].file == f"{site}/cv/__init__.py"
-
-
-def test_the_same_content_and_folders_of_tests_are_no_conflict(
-    python: Path, examine: Examine
-) -> None:
-    site = site_of(python)
-    install(site, "one", "1", files={"space/__init__.py": b"", "tests/__init__.py": b"1"})
-    install(site, "two", "2", files={"space/__init__.py": b"", "tests/__init__.py": b"2"})
-
-    assert examine(shared_files, python).problems == ()
 
 
 def test_complete_installations_are_ok(python: Path, examine: Examine) -> None:
@@ -241,69 +213,3 @@ def test_a_path_file_of_unknown_origin_that_leads_nowhere_is_a_warning(
 
     assert result.status is CheckStatus.WARNING
     assert "leads to /gone/lib" in result.problems[0].finding.summary
-
-
-def test_met_requirements_are_ok_and_extras_do_not_count(python: Path, examine: Examine) -> None:
-    result = examine(requirements, python)
-
-    assert result.status is CheckStatus.OK
-    assert result.summary == "1 requirement compared with what is installed"
-
-
-@pytest.mark.parametrize(
-    ("requirement", "words"),
-    [
-        ("absent>=1", "absent>=1, which is not installed"),
-        ("frame<2", "frame<2, and 2.0 is installed"),
-        ("Frame==2.1.*", "Frame==2.1.*, and 2.0 is installed"),
-        ("absent; python_version >= '3'", "absent, which is not installed"),
-    ],
-)
-def test_an_unmet_requirement_is_a_warning(
-    requirement: str, words: str, python: Path, examine: Examine
-) -> None:
-    install(site_of(python), "needy", "1", requires=[requirement])
-
-    result = examine(requirements, python)
-
-    assert result.status is CheckStatus.WARNING
-    (found,) = result.problems
-    assert found.finding.rule == REQUIREMENT_UNMET.id
-    assert found.finding.summary == f"needy 1 requires {words}"
-
-
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "absent; python_version < '3'",
-        "absent; sys_platform == 'win32'",
-        "absent; extra == 'all'",
-        "absent; platform_machine == 'none'",
-        "frame @ https://example.org/frame.whl",
-        "not a requirement !",
-    ],
-)
-def test_what_does_not_hold_here_or_cannot_be_read_is_left_out(
-    requirement: str, python: Path, examine: Examine
-) -> None:
-    install(site_of(python), "needy", "1", requires=[requirement])
-
-    assert examine(requirements, python).problems == ()
-
-
-def test_a_prerelease_meets_a_requirement_as_for_pip_check(python: Path, examine: Examine) -> None:
-    site = site_of(python)
-    install(site, "nightly", "2.0.dev1")
-    install(site, "needy", "1", requires=["nightly>=1"])
-
-    assert examine(requirements, python).problems == ()
-
-
-def test_a_distribution_for_another_python_is_a_warning(python: Path, examine: Examine) -> None:
-    folder = install(site_of(python), "old", "1")
-    text = (folder / "METADATA").read_text()
-    (folder / "METADATA").write_text(f"Requires-Python: <3.9\n{text}")
-
-    (found,) = examine(requirements, python).problems
-
-    assert "old 1 requires Python <3.9, and this is Python" in found.finding.summary

@@ -43,8 +43,9 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert outcome.verdict is Verdict.REGRESSION
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
-    assert (
-        finding.summary == "where it differs: prompts of 93 characters or more differ (90: equal)"
+    assert finding.summary == (
+        "where it differs: prompts of 93 characters or more differ (90: equal); "
+        "or: prompts of 33 tokens or more differ (22: equal)"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
     assert finding.remedy == (
@@ -55,6 +56,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
         "what fits all of this: prompts of 93 characters or more differ (90: equal)",
+        "what fits as well: prompts of 33 tokens or more differ (22: equal)",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
     cells = [line.split() for line in lines]

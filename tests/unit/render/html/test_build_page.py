@@ -21,17 +21,18 @@ from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json, renderer
-from ci_doctor.render.html.axis import build_axis
 from ci_doctor.render.html.build_page import (
-    PageStep,
-    PageSteps,
+    build_axis,
     figures,
     hours,
+    instant,
     page_causes,
-    page_retries,
     page_steps,
     shares,
+    span_of,
+    wall_time,
 )
+from ci_doctor.render.html.templating import Shown
 from tests.support.build_pages import (
     ASSERTION,
     FULL_DISK,
@@ -43,7 +44,7 @@ from tests.support.build_pages import (
     thousand_jobs,
 )
 from tests.support.builders import a_finding, a_report
-from tests.support.builds import BUILD_URL
+from tests.support.builds import BEGIN, BUILD_URL
 from tests.support.builds import a_job as a_record
 from tests.support.parsed_page import ParsedPage
 from tests.unit.render.strategies import LINE, MAYBE_TEXT, TEXT, VALUES, whole
@@ -53,52 +54,30 @@ TESTS = replace(ASSERTION, steps=("c",), jobs=1, seconds=150.0)
 
 
 def test_the_dearest_cause_fills_the_rail_and_the_others_their_part() -> None:
-    rows = page_causes(BuildFacts(causes=(DISK, TESTS))).rows
-
-    assert [(row.number, row.took, row.gpu_hours, row.share) for row in rows] == [
-        (1, "10 min 00 s", "1.3 h", "100%"),
-        (2, "2 min 30 s", "unknown", "25%"),
-    ]
-
-
-def test_a_cost_that_nobody_knows_reads_unknown() -> None:
-    cause = replace(DISK, seconds=None, gpu_seconds=None)
-    row = page_causes(BuildFacts(causes=(cause,))).rows[0]
-
-    assert (row.took, row.gpu_hours, row.share) == ("unknown", "unknown", "0%")
-
-
-def test_another_run_is_unknown_where_no_cause_is() -> None:
     unexplained = CauseFacts(fingerprint="x", title="no cause known", steps=("d",), jobs=1)
-    rows = page_causes(BuildFacts(causes=(DISK, TESTS, unexplained))).rows
+    rows = page_causes(BuildFacts(causes=(DISK, TESTS, unexplained)))
 
-    assert [row.another_run for row in rows] == ["may help", "does not help", "unknown"]
+    assert [(row["took"], row["gpu_hours"], row["share"], row["another_run"]) for row in rows] == [
+        ("10 min 00 s", "1.3 h", "100%", "may help"),
+        ("2 min 30 s", "unknown", "25%", "does not help"),
+        ("unknown", "unknown", "0%", "unknown"),
+    ]
 
 
 def test_the_agents_on_which_a_cause_struck_are_counted() -> None:
     jobs = [a_job(cause=DISK.fingerprint, agent=agent) for agent in ("g1", "g2", "g2", "g3", "g4")]
     steps = tuple(a_step(f"s{number}", job) for number, job in enumerate(jobs))
-    row = page_causes(BuildFacts(build_steps=steps, causes=(DISK,))).rows[0]
+    row = page_causes(BuildFacts(build_steps=steps, causes=(DISK,)))[0]
 
-    assert row.agents[0] == ("g2", 2)
-    assert (len(row.agents), row.agents_left_out) == (3, 1)
+    assert row["agents"][0] == ("g2", 2)
+    assert (len(row["agents"]), row["agents_left_out"]) == (3, 1)
 
 
 def test_many_steps_are_folded_and_bounded() -> None:
     cause = replace(DISK, steps=tuple(f"s{number}" for number in range(300)))
-    row = page_causes(BuildFacts(causes=(cause,))).rows[0]
+    row = page_causes(BuildFacts(causes=(cause,)))[0]
 
-    assert (len(row.first_steps), len(row.more_steps), row.steps_left_out) == (4, 196, 100)
-
-
-def test_more_causes_than_a_page_holds_are_counted() -> None:
-    causes = tuple(
-        CauseFacts(fingerprint=str(number), title="x", steps=(), jobs=1) for number in range(103)
-    )
-    page = page_causes(BuildFacts(causes=causes))
-
-    assert (len(page.rows), page.left_out) == (100, 3)
-    assert "102" not in page.numbers
+    assert (len(row["first_steps"]), len(row["more_steps"]), row["steps_left_out"]) == (4, 196, 100)
 
 
 @pytest.mark.parametrize(
@@ -124,134 +103,96 @@ def test_verdicts_share_the_strip_the_worst_first() -> None:
     steps = (a_step("a"), a_step("b"), a_step("c", a_job(verdict="infra")), a_step("d", a_job(verdict="failed")))  # fmt: skip
     rows = shares(BuildFacts(build_steps=steps))
 
-    assert [(row.head.word, row.count, row.x, row.width) for row in rows] == [
+    assert [(row["head"].word, row["number"], row["x"], row["width"]) for row in rows] == [
         ("FAILED", 1, "0%", "25%"),
         ("INFRA", 1, "25%", "25%"),
         ("PASS", 2, "50%", "50%"),
     ]
 
 
-def test_retries_are_counted_by_worth_those_that_need_a_look_first() -> None:
-    steps = (
-        a_step("a", a_job(0, 60, retry=RetryWorth.HELPED), a_job(attempt=1)),
-        a_step("b", a_job(0, 30, retry=RetryWorth.HELPED), a_job(attempt=1)),
-        a_step("c", a_job(began_at=None, retry=RetryWorth.HID_A_FAILURE), a_job(attempt=1)),
-    )
-    rows = page_retries(BuildFacts(build_steps=steps))
-
-    assert [(row.worth, row.count, row.took, row.steps) for row in rows] == [
-        ("hid a failure", 1, "unknown", ("c",)),
-        ("helped", 2, "1 min 30 s", ("a", "b")),
-    ]
-
-
-def test_a_build_without_retries_has_no_rows() -> None:
-    assert page_retries(BuildFacts(build_steps=(a_step("s"),))) == ()
-
-
 JOB = "01935c7e-0000-4000-8000-000000000001"
 
 
-def _rows(*steps: StepFacts, **changes: object) -> PageSteps:
+def _rows(*steps: StepFacts, **changes: object) -> Shown:
     facts = replace(BuildFacts(build_steps=steps, build_url=BUILD_URL), **changes)
     return page_steps(facts, build_axis(facts), {FULL_DISK.fingerprint: 1})
 
 
-def _row(*steps: StepFacts, **changes: object) -> PageStep:
-    return _rows(*steps, **changes).rows[0]
+def _attempts(*steps: StepFacts, **changes: object) -> list[Shown]:
+    """Those of the first step."""
+    attempts: list[Shown] = _rows(*steps, **changes)["rows"][0]["attempts"]
+    return attempts
 
 
 def test_an_attempt_says_when_it_began_how_long_it_took_and_how_long_it_was_queued() -> None:
-    attempt = _row(a_step("s", a_job(60, 302, queued_s=60))).attempts[0]
+    attempt = _attempts(a_step("s", a_job(60, 302, queued_s=60)))[0]
 
-    assert (attempt.began, attempt.took, attempt.queued) == ("+1 min 00 s", "5 min 02 s", "1 min 00 s")  # fmt: skip
+    assert (attempt["began"], attempt["took"], attempt["queued"]) == ("+1 min 00 s", "5 min 02 s", "1 min 00 s")  # fmt: skip
 
 
 def test_what_nobody_knows_reads_unknown_and_has_no_bar() -> None:
     job = a_job(began_at=None, ended_at=None, verdict="missing")
-    attempt = _row(a_step("s", job)).attempts[0]
+    attempt = _attempts(a_step("s", job))[0]
 
-    assert (attempt.began, attempt.took, attempt.queued) == ("unknown",) * 3
-    assert attempt.bar is None
-    assert attempt.head.word == "MISSING"
-
-
-def test_an_unknown_queue_draws_none_before_the_bar() -> None:
-    attempt = _row(a_step("s", a_job(60, 60)), a_step("t", a_job(0, 120))).attempts[0]
-
-    assert attempt.bar is not None
-    assert (attempt.bar.x, attempt.bar.width, attempt.bar.queue) == ("50%", "50%", None)
+    assert (attempt["began"], attempt["took"], attempt["queued"]) == ("unknown",) * 3
+    assert attempt["bar"] is None
+    assert attempt["head"].word == "MISSING"
 
 
-def test_the_queue_stands_before_the_bar() -> None:
-    attempt = _row(a_step("s", a_job(50, 50, queued_s=25)), a_step("t", a_job(0, 100))).attempts[0]
+@pytest.mark.parametrize(("queued_s", "queue"), [(None, None), (25, ("25%", "50%"))])
+def test_the_queue_stands_before_the_bar(
+    queued_s: float | None, queue: tuple[str, str] | None
+) -> None:
+    job = a_job(50, 50, queued_s=queued_s)
+    bar = _attempts(a_step("s", job), a_step("t", a_job(0, 100)))[0]["bar"]
 
-    assert attempt.bar is not None
-    assert attempt.bar.queue == ("25%", "50%")
-
-
-def test_a_retry_is_joined_to_the_attempt_before_it() -> None:
-    first = a_job(0, 20, verdict="infra", retry=RetryWorth.HELPED)
-    row = _row(a_step("s", first, a_job(50, 50, attempt=1)))
-    bars = [attempt.bar for attempt in row.attempts]
-
-    assert all(bars)
-    assert [(bar.since, bar.until) for bar in bars if bar] == [(None, "20%"), ("20%", None)]
-    assert row.attempts[0].retry == "retry helped"
-    assert row.is_retried
+    assert (bar["x"], bar["width"], bar["queue"]) == ("50%", "50%", queue)
 
 
 @pytest.mark.parametrize("worth", RetryWorth)
-def test_every_worth_of_a_retry_has_its_words(worth: RetryWorth) -> None:
-    attempt = _row(a_step("s", a_job(retry=worth), a_job(attempt=1))).attempts[0]
+def test_a_retry_is_joined_to_the_attempt_before_it_and_has_its_words(worth: RetryWorth) -> None:
+    first = a_job(0, 20, verdict="infra", retry=worth)
+    rows = _rows(a_step("s", first, a_job(50, 50, attempt=1)))
+    attempts = rows["rows"][0]["attempts"]
+    bars = [attempt["bar"] for attempt in attempts]
 
-    assert attempt.retry
-    assert attempt.retry_hid is (worth is RetryWorth.HID_A_FAILURE)
+    assert [(bar["since"], bar["until"]) for bar in bars] == [(None, "20%"), ("20%", None)]
+    assert attempts[0]["retry"]
+    assert attempts[0]["retry_hid"] is (worth is RetryWorth.HID_A_FAILURE)
+    assert rows["key"] == [("infra", "INFRA"), ("pass", "PASS")]
+    assert rows["retried"] == 1
 
 
 def test_the_shortest_job_can_be_seen_also_at_the_end() -> None:
-    row = _row(a_step("s", a_job(99_999, 1)), a_step("t", a_job(0, 100_000)))
-    bar = row.attempts[0].bar
+    bar = _attempts(a_step("s", a_job(99_999, 1)), a_step("t", a_job(0, 100_000)))[0]["bar"]
 
-    assert bar is not None
-    assert (bar.x, bar.width, bar.end) == ("99.75%", "0.25%", "100%")
+    assert (bar["x"], bar["width"], bar["end"]) == ("99.75%", "0.25%", "100%")
 
 
-def test_a_failure_shows_its_cause_and_leads_to_it() -> None:
+def test_a_failure_shows_its_cause_and_leads_to_it_or_what_the_job_said() -> None:
     job = a_job(verdict="infra", cause=FULL_DISK.fingerprint, summary="exit status 1")
-    attempt = _row(a_step("s", job), causes=(FULL_DISK,)).attempts[0]
+    known = _attempts(a_step("s", job), causes=(FULL_DISK,))[0]
+    unknown = _attempts(a_step("s", a_job(verdict="failed", summary="3 tests failed")))[0]
 
-    assert (attempt.why, attempt.cause) == (FULL_DISK.title, 1)
-    assert attempt.where == "gpu-1 · queue h200 · 8 GPUs"
-
-
-def test_a_failure_without_a_cause_shows_what_the_job_said() -> None:
-    attempt = _row(a_step("s", a_job(verdict="failed", summary="3 tests failed"))).attempts[0]
-
-    assert (attempt.why, attempt.cause) == ("3 tests failed", None)
+    assert (known["why"], known["cause"]) == (FULL_DISK.title, 1)
+    assert known["where"] == "gpu-1 · queue h200 · 8 GPUs"
+    assert (unknown["why"], unknown["cause"]) == ("3 tests failed", None)
 
 
 def test_a_job_without_an_address_is_reached_through_its_build() -> None:
-    assert _row(a_step("s", a_job(url=None))).attempts[0].url == f"{BUILD_URL}#{JOB}"
+    assert _attempts(a_step("s", a_job(url=None)))[0]["url"] == f"{BUILD_URL}#{JOB}"
+    assert _attempts(a_step("s", a_job(job="../x#y", url=None)))[0]["url"] is None
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//x.example", "https://x/<script>"])  # fmt: skip
 def test_only_an_address_of_the_web_becomes_a_link(url: str) -> None:
-    attempt = _row(a_step("s", a_job(url=url)), build_url=url).attempts[0]
-
-    assert attempt.url is None
-
-
-def test_a_job_id_that_is_none_makes_no_link() -> None:
-    job = a_job(job="../x#y", url=None)
-
-    assert _row(a_step("s", job)).attempts[0].url is None
+    assert _attempts(a_step("s", a_job(url=url)), build_url=url)[0]["url"] is None
 
 
 def test_steps_know_their_place_by_begin_those_without_a_time_come_last() -> None:
     steps = (a_step("c", a_job(50)), a_step("x", a_job(began_at=None)), a_step("a", a_job(0)))
 
-    assert [row.rank for row in _rows(*steps).rows] == [1, 2, 0]
+    assert [row["rank"] for row in _rows(*steps)["rows"]] == [1, 2, 0]
 
 
 def test_failures_are_steps_whose_last_attempt_did_not_pass() -> None:
@@ -260,35 +201,84 @@ def test_failures_are_steps_whose_last_attempt_did_not_pass() -> None:
     strange = a_step("n", a_job(verdict="a word of a later version"))
     rows = _rows(hidden, failed, strange)
 
-    assert [row.is_fine for row in rows.rows] == [True, False, False]
-    assert rows.failures == 2
+    assert [row["is_fine"] for row in rows["rows"]] == [True, False, False]
+    assert rows["failures"] == 2
 
 
 def test_a_step_without_attempts_keeps_its_row() -> None:
     step = StepFacts(name="s", verdict="missing", attempts=())
 
-    assert [row.attempts for row in _rows(step).rows] == [()]
+    assert [row["attempts"] for row in _rows(step)["rows"]] == [[]]
 
 
-def test_more_steps_than_a_page_holds_are_counted() -> None:
+def test_more_than_a_page_holds_is_counted() -> None:
+    causes = tuple(
+        CauseFacts(fingerprint=str(number), title="x", steps=(), jobs=1) for number in range(103)
+    )
     rows = _rows(*[a_step(f"s{number}") for number in range(2003)])
 
-    assert (len(rows.rows), rows.left_out) == (2000, 3)
+    assert len(page_causes(BuildFacts(causes=causes))) == 100
+    assert (len(rows["rows"]), rows["left_out"]) == (2000, 3)
 
 
-def test_the_key_names_each_verdict_that_a_bar_has() -> None:
-    first = a_job(0, 20, verdict="infra", retry=RetryWorth.HELPED)
-    rows = _rows(a_step("s", first, a_job(50, 50, attempt=1)))
-
-    assert rows.key == (("infra", "INFRA"), ("pass", "PASS"))
+START = BEGIN.timestamp()
 
 
-def test_an_attempt_with_a_wrong_clock_has_no_bar_and_no_time_of_the_build() -> None:
-    rows = _rows(a_step("s", a_job(0, 20)), a_step("t", a_job(5 * 365 * 86400, 20)))
-    attempt = rows.rows[1].attempts[0]
+def test_the_axis_goes_from_the_first_time_in_the_queue_to_the_last_end() -> None:
+    step = a_step("serving", a_job(60, 100, queued_s=60), a_job(200, 400))
+    axis = build_axis(BuildFacts(build_steps=(step,)))
 
-    assert attempt.bar is None
-    assert (attempt.began, attempt.took) == ("another day", "20.0 s")
+    assert axis is not None
+    assert axis.begin == pytest.approx(START)
+    assert axis.seconds == pytest.approx(600)
+    assert axis.place(START + 300) == "50%"
+    assert [tick["clock"] for tick in axis.ticks[:2]] == ["09:58", "10:00"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "offsets", "grid"),
+    [
+        (0, ["+0 s"], "100%"),
+        (4, ["+0 s", "+1 s", "+2 s", "+3 s"], "25%"),
+        (600, ["+0 min", "+2 min", "+4 min", "+6 min", "+8 min"], "20%"),
+        (10 * 3600, ["+0 h", "+2 h", "+4 h", "+6 h", "+8 h"], "20%"),
+        (24 * 86400, ["+0 d", "+3 d", "+6 d", "+9 d", "+12 d", "+15 d", "+18 d", "+21 d"], "12.5%"),
+    ],
+)  # fmt: skip
+def test_ticks_stand_at_round_distances(seconds: float, offsets: list[str], grid: str) -> None:
+    axis = build_axis(BuildFacts(build_steps=(a_step("serving", a_job(0, seconds)),)))
+
+    assert axis is not None
+    assert [tick["offset"] for tick in axis.ticks] == offsets
+    assert (axis.grid, axis.took) == (grid, seconds)
+
+
+def test_without_any_time_there_is_no_axis() -> None:
+    assert build_axis(BuildFacts(build_steps=(a_step("s", a_job(began_at=None)),))) is None
+    assert build_axis(BuildFacts()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "soon", "2026-11-21T09:58:12", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z", "\x00"],
+)  # fmt: skip
+def test_what_is_no_time_of_a_job_is_unknown(text: str | None) -> None:
+    assert instant(text) is None
+
+
+def test_a_job_that_ends_before_it_begins_by_another_clock_has_no_length() -> None:
+    span = span_of(a_job(100, -40))
+
+    assert wall_time(a_job(100, -40)) == 0
+    assert span is not None
+    assert span.end == span.begin
+    assert wall_time(a_job(ended_at=None)) is None
+
+
+@pytest.mark.parametrize("queued", [None, -1.0, float("inf"), float("nan"), 1e300])
+def test_a_time_that_no_job_waits_is_unknown(queued: float | None) -> None:
+    assert _attempts(a_step("s", a_job(queued_s=queued)))[0]["queued"] == "unknown"
+    assert hours(queued) == "unknown"
 
 
 ANY_SECONDS = st.none() | st.floats()
@@ -452,10 +442,10 @@ def test_what_a_row_of_the_causes_says_is_no_finding_as_well() -> None:
     assert "Findings ! an attempt left no report" in words
 
 
-def test_a_whole_build_has_neither_gaps_nor_causes_nor_retries() -> None:
+def test_a_whole_build_has_neither_gaps_nor_causes() -> None:
     words = words_of(one_job())
 
-    for title in ("Not everything is here", "Causes", "Retries", "Only failures"):
+    for title in ("Not everything is here", "Causes", "Only failures"):
         assert title not in words
     assert "First Nothing is left to do." in words
     # There may have been a token, and no answer.

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from ci_doctor.model.facts.correctness import AnswerMatrix, DivergencePositions
-from ci_doctor.render.html.matrix import Histogram, MatrixView, histogram, view
+from ci_doctor.render.html.matrix import histogram, view
+from ci_doctor.render.html.templating import Shown
 from tests.support.pictures import Classes, matrix
 from tests.unit.render.strategies import patient
 
 
 def _view(
     starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()
-) -> MatrixView:
+) -> Shown:
     seen = view(convert(matrix(starts, requests), AnswerMatrix), disputed)
     assert seen is not None
     return seen
@@ -23,9 +24,15 @@ def _view(
 def test_baseline_starts_stand_before_candidate_starts_and_archived_ones_first() -> None:
     seen = _view(["A1", "B1", "a1", "A2", "B2"], {"r0": ("own", [0, 1, 2, 3, 4])})
 
-    assert [column.name for column in seen.columns] == ["a1", "A1", "A2", "B1", "B2"]
-    assert [cell.text for cell in seen.groups[0].rows[0].cells] == ["3", "1", "4", "2", "5"]
-    assert seen.baseline == 3
+    assert [column.name for column in seen["columns"]] == ["a1", "A1", "A2", "B1", "B2"]
+    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == [
+        "3",
+        "1",
+        "4",
+        "2",
+        "5",
+    ]
+    assert seen["baseline"] == 3
 
 
 def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_ones_last() -> None:
@@ -40,10 +47,17 @@ def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_on
     }
     seen = _view(["A1", "B1"], rows, ("d",))
 
-    assert [row.id for group in seen.groups for row in group.rows] == ["d", "c", "o", "s", "f", "u"]
-    assert (seen.equal, seen.differing, seen.total) == (("e",), 6, 7)
+    assert [row["id"] for group in seen["groups"] for row in group["rows"]] == [
+        "d",
+        "c",
+        "o",
+        "s",
+        "f",
+        "u",
+    ]
+    assert (seen["equal"], seen["differing"], seen["total"]) == (["e"], 6, 7)
     assert (
-        seen.kinds
+        seen["kinds"]
         == "1 disputed, 1 changed, 1 own, 1 sometimes, 1 flaky, 1 unanswered, 1 the same in every start"
     )
 
@@ -53,7 +67,7 @@ def test_requests_that_vary_together_stand_together() -> None:
         f"r{n}": ("flaky", [0, n % 2, 1 - n % 2]) for n in range(6)
     }
 
-    assert [row.id for row in _view(["A1", "A2", "B1"], rows).groups[0].rows] == [
+    assert [row["id"] for row in _view(["A1", "A2", "B1"], rows)["groups"][0]["rows"]] == [
         "r0",
         "r2",
         "r4",
@@ -71,21 +85,18 @@ def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row()
     }
     seen = _view(["a1", "A1"], rows)
 
-    assert [row.id for row in seen.groups[0].rows] == ["r1", "r0"]
-    assert seen.equal == ("r2",)
+    assert [row["id"] for row in seen["groups"][0]["rows"]] == ["r1", "r0"]
+    assert seen["equal"] == ["r2"]
 
 
 def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> (
     None
 ):
-    cells = (
-        _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})
-        .groups[0]
-        .rows[0]
-        .cells
-    )
+    cells = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})["groups"][
+        0
+    ]["rows"][0]["cells"]
 
-    assert [cell.style for cell in cells] == [
+    assert [cell["style"] for cell in cells] == [
         "none",
         "c0",
         "c1",
@@ -97,12 +108,13 @@ def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but
         "c7",
         "c1",
     ]
-    assert [cell.text for cell in cells] == ["–", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+    assert [cell["text"] for cell in cells] == ["–", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 
 
 def test_missing_entries_of_a_row_are_no_answers() -> None:
     assert [
-        cell.text for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])}).groups[0].rows[0].cells
+        cell["text"]
+        for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])})["groups"][0]["rows"][0]["cells"]
     ] == ["1", "1"]
     short = convert(
         {
@@ -113,7 +125,7 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
     )
     seen = view(short)
     assert seen is not None
-    assert [cell.text for cell in seen.groups[0].rows[0].cells] == ["1", "–"]
+    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == ["1", "–"]
 
 
 @pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
@@ -124,13 +136,13 @@ def test_a_matrix_without_starts_or_requests_is_not_drawn(empty: dict[str, objec
 def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() -> None:
     rows: dict[str, tuple[str, Classes]] = {f"r{n}": ("flaky", [0, 1]) for n in range(3)}
     rows |= {f"e{n}": ("equal", [0, 0]) for n in range(5)}
-    first, second = _view(["A1", "B1"], rows).strips
+    first, second = _view(["A1", "B1"], rows)["strips"]
 
-    assert first.paths == (("c0", "M0 0h8v10h-8z"),)
-    assert second.paths == (("c0", "M3 0h5v10h-5z"), ("c1", "M0 0h3v10h-3z"))
+    assert first["paths"] == [("c0", "M0 0h8v10h-8z")]
+    assert second["paths"] == [("c0", "M3 0h5v10h-5z"), ("c1", "M0 0h3v10h-3z")]
 
 
-def _histogram(*positions: float | None, unit: str = "token") -> Histogram:
+def _histogram(*positions: float | None, unit: str = "token") -> Shown:
     drawn = histogram(DivergencePositions(positions=positions, unit=unit))
     assert drawn is not None
     return drawn
@@ -143,20 +155,22 @@ def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(
 ) -> None:
     drawn = _histogram(*positions)
 
-    for bar in drawn.bars:
-        assert bar.count == sum(bar.first <= position <= bar.last for position in positions)
-        assert 0 <= bar.x < bar.x + bar.width <= 100.01
-        assert 0 < bar.height <= 100
-    assert sum(bar.count for bar in drawn.bars) == drawn.count == len(positions)
-    assert 0 <= drawn.median_at <= 100
-    assert 1 <= len(drawn.across) <= 6
-    assert all(0 <= tick.at <= 100 for tick in (*drawn.across, *drawn.up))
+    for bar in drawn["bars"]:
+        assert bar["count"] == sum(
+            bar["first"] <= position <= bar["last"] for position in positions
+        )
+        assert 0 <= bar["x"] < bar["x"] + bar["width"] <= 100.01
+        assert 0 < bar["height"] <= 100
+    assert sum(bar["count"] for bar in drawn["bars"]) == drawn["count"] == len(positions)
+    assert 0 <= drawn["median_at"] <= 100
+    assert 1 <= len(drawn["across"]) <= 6
+    assert all(0 <= tick["at"] <= 100 for tick in (*drawn["across"], *drawn["up"]))
 
 
 def test_median_least_and_most_are_those_of_the_positions_that_are_known() -> None:
     drawn = _histogram(4, None, 37, 212, 38, unit="character")
 
-    assert (drawn.least, drawn.median, drawn.most, drawn.unit, drawn.count) == (
+    assert (drawn["least"], drawn["median"], drawn["most"], drawn["unit"], drawn["count"]) == (
         "4",
         "37",
         "212",
@@ -166,8 +180,8 @@ def test_median_least_and_most_are_those_of_the_positions_that_are_known() -> No
 
 
 def test_bins_have_round_widths() -> None:
-    assert {bar.last - bar.first + 1 for bar in _histogram(0, 212).bars} == {10}
-    assert {bar.last - bar.first + 1 for bar in _histogram(3, 5).bars} == {1}
+    assert {bar["last"] - bar["first"] + 1 for bar in _histogram(0, 212)["bars"]} == {10}
+    assert {bar["last"] - bar["first"] + 1 for bar in _histogram(3, 5)["bars"]} == {1}
 
 
 @pytest.mark.parametrize("positions", [(), (None,), (float("inf"),), (-1,)])
