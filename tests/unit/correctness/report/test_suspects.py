@@ -95,7 +95,7 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
     )
 
     assert (
-        "answers differ between passes of one start (1 in A1), as with batching or a cache that a later pass hits"
+        "answers differ between passes of one start (1 in A1), as with batching or what a start keeps from earlier requests"
         in batching
     )
     assert (
@@ -105,64 +105,6 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
     assert not any("batching" in sentence for sentence in kernels)
 
 
-<<<<<<< HEAD
-def test_passes_that_differ_in_the_same_way_in_each_start_are_not_put_down_to_batching() -> None:
-    found = told(
-        result("A1", "x x x x", passes=2),
-        result("B1", "x y x x", passes=2),
-        result("B2", "x y x x", passes=2),
-    )
-
-    assert (
-        "answers differ between passes of one start (1 in B1, 1 in B2), in each start in the same way: "
-        "as with a state that a start builds up, such as a cache" in found
-    )
-
-
-def test_arms_that_agree_with_themselves_are_not_blamed_on_kernels() -> None:
-    found = told(
-        *(
-            result(f"{arm}{number}", "x x" if arm == "A" else "y y", passes=2)
-            for number in (1, 2)
-            for arm in "AB"
-        )
-    )
-
-    assert (
-        found[0]
-        == "the clusters are the arms: each agrees with itself in every start, and with the other in none"
-    )
-    assert not any("kernels" in sentence for sentence in found)
-
-
-def test_cold_caches_that_line_up_with_the_clusters_are_named() -> None:
-    found = told(
-        result("A1", "x", cached=14),
-        result("B1", "y", cached=0),
-        result("A2", "y", cached=0),
-        result("B2", "y"),
-    )
-
-    assert (
-        "cold and warm compile caches line up with the clusters: A1 added 14 files; B1 A2 none"
-        in found
-    )
-
-
-@pytest.mark.parametrize("cached", [(14, 14, 14), (14, 0, 14), (None, None, None)])
-def test_caches_that_do_not_line_up_are_not_named(cached: tuple[int | None, ...]) -> None:
-    first, second, third = cached
-    found = told(
-        result("A1", "x", cached=first),
-        result("B1", "y", cached=second),
-        result("A2", "y", cached=third),
-    )
-
-    assert not any("caches" in sentence for sentence in found)
-
-
-=======
->>>>>>> main
 def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> None:
     def start(name: str, word: str, cublas: str, gpu: str) -> StartResult:
         return result(name, word, facts={"libcublas.so.12": cublas, "gpu": gpu, "driver": "550"})
