@@ -47,31 +47,8 @@ FORGED = [
     "\x1b[0Ksection_start:1560896352:name[collapsed=true]\r\x1b[0Ktitle",
     "in the middle section_end:1:name\r\x1b[0K",
 ]
-MARKS = (
-    "--- ",
-    "+++ ",
-    "^^^ +++",
-    "~~~",
-    "::",
-    "##[",
-    "]",
-    "#",
-    "section_start:1:a",
-    "section_end:1:a",
-)
-BETWEEN = (
-    "\n",
-    "\r",
-    " ",
-    "\t",
-    "\u2028",
-    "\x1b[0K",
-    "\x1b[1m",
-    "x",
-    "error",
-    "group",
-    "stop-commands",
-)
+MARKS = ("--- ", "+++ ", "^^^ +++", "~~~", "::", "##[", "]", "#", "section_start:1:a", "section_end:1:a")  # fmt: skip
+BETWEEN = ("\n", "\r", " ", "\t", "\u2028", "\x1b[0K", "\x1b[1m", "x", "error", "group", "stop-commands")  # fmt: skip
 PIECES = st.sampled_from(MARKS + BETWEEN)
 
 
