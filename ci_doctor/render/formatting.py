@@ -100,7 +100,7 @@ def _with_unit(value: float, unit: Unit | None) -> str:
         Unit.BYTES: lambda count: size(int(count)),
         Unit.SHARE: percent,
     }
-    return forms.get(unit, number)(value)
+    return number(value) if unit is None else forms[unit](value)
 
 
 def amount(count: int, noun: str) -> str:
