@@ -205,7 +205,7 @@ def ordinal(number: int) -> str:
 def _of_sums(table: SendTable) -> Iterator[CausePart]:
     """What adds up over a start. It claims more than that a certain request came before."""
     length = {name: len(text) for name, text in table.prompts.items()}
-    sums: tuple[tuple[str, str, float, Callable[[Any], float]], ...] = (
+    sums: tuple[tuple[str, str, float, Callable[[Any, int], float]], ...] = (
         ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each, _: each.answer_tokens),
         ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each, prompt: each.answer_tokens and prompt and prompt + each.answer_tokens),
         ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda _, prompt: prompt),

@@ -52,9 +52,6 @@ _OVER_TIME = {"from", "answer tokens", "tokens", "prompt tokens", "characters", 
 # After so many trials it is asked whether time passed alone.
 _LEAST_BEFORE_PAUSE = 4
 
-# So many changed copies are told where no cause is.
-_MOST_FACTS = 6
-
 # So often at most the same is sent to learn whether each start shows it.
 _MOST_AGAIN = 4
 
@@ -429,7 +426,7 @@ class LocalisationSearch(SentSoFar):
         Of a request that differs, that is a changed copy. So it is of what came before; or there is a
         start without it, if it is about the first or each second of a kind.
         """
-        if None in self._controls(cause) or not self._is_timed(cause):
+        if None in self._controls(cause) or not self._is_timed(cause.context.family):
             return False
         needed = [self._is_needed(cause, each) for each in cause.context.both]
         if cause.context.beyond:
@@ -561,43 +558,6 @@ class LocalisationSearch(SentSoFar):
             part, words=words, least=abs(least), below=None if most is None else abs(most)
         )
 
-    def _is_timed(self, cause: Cause) -> bool:
-        """Whether time is a cause by itself: it passed without requests, and they came without time.
-
-        So one start that was left idle differs, and another that had got more by then does not.
-        """
-        if not {"age", "idle"} & set(cause.context.family.split(" ")):
-            return True
-        paused = [each for each in self.told if each.pairs and each.trial.pause_s]
-        late = [
-            (place, each.at_s)
-            for result in paused
-            for place, each in enumerate(result.sends)
-            if each.wrong and each.block == len(result.trial.blocks) - 1
-        ]
-        early = [
-            (place, each.at_s)
-            for lane in self._lanes()
-            for place, each in enumerate(lane)
-            if each.wrong is False
-        ]
-        return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
-
-    def _varied(self, *, equal: bool) -> tuple[str, ...]:
-        """Changed copies that were equal, or that differed too, in starts in which the request differed."""
-        names: dict[str, set[bool]] = {}
-        for sends in self._lanes():
-            # Of what is under way at once nobody knows which came first.
-            lane = [each for each in sends if each.at_once == 1]
-            wrong = {each.name for each in lane if each.wrong}
-            for each in lane:
-                base = self._bases.get(each.name)
-                if base in wrong and each.wrong is not None:
-                    names.setdefault(each.name, set()).add(each.wrong)
-        parted = [one for base in dict.fromkeys(self._bases.values()) for one in self._parted(base)]
-        some = [name for name in parted if names.get(name) == {not equal}]
-        return tuple(some[:_MOST_FACTS])
-
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
         found = self._concluded()
@@ -608,7 +568,7 @@ class LocalisationSearch(SentSoFar):
             vanished = [each for each in smaller if self._shown(each) is False]
             return LocalisedCause(
                 shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
-                copies=self._varied(equal=True), shorts=self._shorts(), place=self._place(),
+                copies=self._varied(), shorts=self._shorts(), place=self._place(),
             )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
@@ -621,18 +581,9 @@ class LocalisationSearch(SentSoFar):
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(equal=True),
+            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(),
             shorts=self._shorts(), place=self._place(),
         )  # fmt: skip
-
-    def _place(self) -> int:
-        """About which token of an answer is the first that differed."""
-        places = [each.differs_at for result in self.told for each in result.differing]
-        return round(min(places, default=0.0)) + 1
-
-    def _shorts(self) -> int:
-        """How many equal answers were too short to tell anything."""
-        return sum(each.is_short for result in self.told for each in result.sends)
 
     def _noise(self) -> str:
         """In how many starts something differed that did not in all; empty if there is no such thing."""

@@ -34,6 +34,8 @@ _MOST_REPEATS = 64
 _MOST_DOUBTED = 2
 # Requests that are under way at once may arrive in another order.
 _MARGIN = 8
+# So many changed copies are told where no cause is.
+_MOST_FACTS = 6
 # Of so many requests that differ beside the first one, changed copies are sent.
 _MOST_COPIED = 4
 
@@ -202,6 +204,52 @@ class SentSoFar:
             made.append(replace(result.trial, blocks=result.trial.blocks[: place + 1]))
         made.sort(key=lambda each: (each.at_once, len(each.names)))
         return tuple(made[:1])
+
+    def _varied(self) -> tuple[str, ...]:
+        """Changed copies that were equal in all starts in which the request differed."""
+        names: dict[str, set[bool]] = {}
+        for sends in self._lanes():
+            # Of what is under way at once nobody knows which came first.
+            lane = [each for each in sends if each.at_once == 1]
+            wrong = {each.name for each in lane if each.wrong}
+            for each in lane:
+                base = self._bases.get(each.name)
+                if base in wrong and each.wrong is not None:
+                    names.setdefault(each.name, set()).add(each.wrong)
+        parted = [one for base in dict.fromkeys(self._bases.values()) for one in self._parted(base)]
+        some = [name for name in parted if names.get(name) == {False}]
+        return tuple(some[:_MOST_FACTS])
+
+    def _place(self) -> int:
+        """About which token of an answer is the first that differed."""
+        places = [each.differs_at for result in self.told for each in result.differing]
+        return round(min(places, default=0.0)) + 1
+
+    def _shorts(self) -> int:
+        """How many equal answers were too short to tell anything."""
+        return sum(each.is_short for result in self.told for each in result.sends)
+
+    def _is_timed(self, family: str) -> bool:
+        """Whether time is a cause by itself, if a family of contexts is of it: it passed without requests, and they came without time.
+
+        So one start that was left idle differs, and another that had got more by then does not.
+        """
+        if not {"age", "idle"} & set(family.split(" ")):
+            return True
+        paused = [each for each in self.told if each.pairs and each.trial.pause_s]
+        late = [
+            (place, each.at_s)
+            for result in paused
+            for place, each in enumerate(result.sends)
+            if each.wrong and each.block == len(result.trial.blocks) - 1
+        ]
+        early = [
+            (place, each.at_s)
+            for lane in self._lanes()
+            for place, each in enumerate(lane)
+            if each.wrong is False
+        ]
+        return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
 
     def _first_wrong_block(self, trial: Trial) -> TrialBlock:
         result = next(each for each in self.told if each.trial == trial and each.differing)

@@ -45,7 +45,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert (first, last) == (FIRST, LAST)
     assert finding.summary == (
         "where it differs: prompts of 93 characters or more differ (90: equal); "
-        "or: prompts of 33 tokens or more differ (22: equal)"
+        "or: prompts of 23 tokens or more differ"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
     assert finding.remedy == (
@@ -56,7 +56,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
         "what fits all of this: prompts of 93 characters or more differ (90: equal)",
-        "what fits as well: prompts of 33 tokens or more differ (22: equal)",
+        "what fits as well: prompts of 23 tokens or more differ",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
     cells = [line.split() for line in lines]
