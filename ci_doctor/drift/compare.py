@@ -112,13 +112,12 @@ def compare(
 
 
 def _order(ranked: _Ranked) -> tuple[object, ...]:
-    """By suspicion; a version that went back comes before others of its kind."""
+    """By suspicion, then by kind and name."""
     change = ranked.change
     return (
         _WORST_FIRST.index(change.suspicion),
         ranked.row,
         _KINDS.index(change.kind),
-        not change.went_back,
         change.subject,
         change.interpreter or "",
     )
@@ -222,9 +221,7 @@ def _package_change(
     old = None if before is None else before.words
     new = None if after is None else after.words
     more: dict[str, Any] = {}
-    if before is not None and after is not None and old != new:
-        more["went_back"] = _went_back(before.version, after.version)
-    elif before is not None and after is not None:
+    if before is not None and after is not None and old == new:
         files = _file_changes(before, after)
         if not files:
             return None
@@ -246,16 +243,6 @@ def _file_changes(before: PackageSnapshot, after: PackageSnapshot) -> tuple[File
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)
     )
-
-
-def _went_back(before: str | None, after: str | None) -> bool:
-    """Whether the second version is lower (PEP 440); False if one of them is no version."""
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return Version(after or "") < Version(before or "")
-    except InvalidVersion:
-        return False
 
 
 def _change(

@@ -175,8 +175,7 @@ def sentence(change: EnvironmentChange) -> str:
 def _described(change: EnvironmentChange) -> str:
     match change.kind:
         case ChangeKind.CHANGED:
-            text = f"{change.subject} {_cut(change.before)} -> {_cut(change.after)}"
-            return f"{text}, an older version" if change.went_back else text
+            return f"{change.subject} {_cut(change.before)} -> {_cut(change.after)}"
         case ChangeKind.ADDED:
             return f"{change.subject} {_cut(change.after)} added".replace("  ", " ")
         case ChangeKind.REMOVED:

@@ -23,10 +23,10 @@ from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.plan import PackedFiles
 from ci_doctor.store.transfer import (
     Deadline,
-    RunningDigest,
     ThreadBuffer,
     digest,
     few_threads,
+    running_digest,
     thread_buffer,
 )
 from ci_doctor.store.walk import TreeFile
@@ -90,7 +90,7 @@ def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str |
         descriptor = open_at_once(file.path, follow=False, dir_fd=root)
     except OSError:
         return None
-    running = RunningDigest()
+    running = running_digest()
     left = file.bytes
     try:
         while left:
@@ -205,7 +205,7 @@ class PackWriter:
         self._pending = None
 
     def _create(self, parts: list[bytes]) -> tuple[PackReference, bool]:
-        running = RunningDigest()
+        running = running_digest()
         for part in parts:
             running.update(part)
         pack = PackReference(

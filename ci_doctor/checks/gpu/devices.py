@@ -25,7 +25,6 @@ from ci_doctor.machine.gpus import (
     VISIBLE,
     GpuView,
     VisibleGpus,
-    amd_gpus,
     other_accelerators,
     proc_gpus,
     shows_gpu,
@@ -33,7 +32,7 @@ from ci_doctor.machine.gpus import (
 )
 from ci_doctor.machine.nvidia_smi import Gpu
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
-from ci_doctor.render.formatting import amount, size
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.gpu_demand import demands_of
 
 GPU_MISSING: Final = Rule(
@@ -127,11 +126,7 @@ def _summary(gpus: Sequence[Gpu], visible: VisibleGpus) -> str:
 
 
 def _without_nvidia(context: CheckContext) -> Findings:
-    others = []
-    for gpu in amd_gpus(context.sys):
-        free = "an unknown part" if gpu.free is None else size(gpu.free)
-        others.append(f"AMD {gpu.card} with {free} free of {size(gpu.total)}")
-    others.extend(other_accelerators(context.dev))
+    others = other_accelerators(context.dev)
     if others:
         return f"no NVIDIA GPU; {', '.join(others)}"
     if context.workload not in SERVING:

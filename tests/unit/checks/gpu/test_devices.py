@@ -113,25 +113,8 @@ def test_without_a_gpu_a_torch_for_cuda_is_not_fit_for_vllm(tmp_path: Path) -> N
     assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.ERROR
 
 
-def test_an_amd_gpu_is_named_with_its_free_memory(tmp_path: Path) -> None:
-    card = "sys/class/drm/card1/device"
-    files = {
-        f"{card}/mem_info_vram_total": "206158430208\n",
-        f"{card}/mem_info_vram_used": "158430208\n",
-    }
-
-    result = without_gpu(tmp_path, files, VLLM)
-
-    assert result.status is CheckStatus.OK
-    assert result.summary == "no NVIDIA GPU; AMD card1 with 206.0 GB free of 206.2 GB"
 
 
-def test_memory_of_an_amd_gpu_that_no_file_counts_is_not_said_to_be_free(tmp_path: Path) -> None:
-    files = {"sys/class/drm/card1/device/mem_info_vram_total": "206158430208\n"}
-
-    result = without_gpu(tmp_path, files, VLLM)
-
-    assert result.summary == "no NVIDIA GPU; AMD card1 with an unknown part free of 206.2 GB"
 
 
 def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:

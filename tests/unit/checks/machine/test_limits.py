@@ -161,13 +161,6 @@ def test_files_that_the_kernel_can_drop_are_not_in_use(tmp_path: Path) -> None:
     assert result.status is CheckStatus.OK
 
 
-def test_at_memory_high_allocations_are_slowed_down(tmp_path: Path) -> None:
-    high = f"{4 * GIB}\n"
-    root = v2_tree(tmp_path, {"/job": level("max", 4 * GIB, memory_high=high)}, own="/job")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert [each.finding.rule for each in result.problems] == ["doctor/cgroup-memory-throttled"]
 
 
 def test_v1_has_its_own_files(tmp_path: Path) -> None:
