@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci_doctor.caches.effect import FamilyEffect, Use, cost_of, judge
 from ci_doctor.caches.facts import FactReader
-from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.families import Family, relocate
 from ci_doctor.caches.judge import Decision, Relocate, Tiers, Usable, usable
 from ci_doctor.caches.targets import read_tiers
 from ci_doctor.identity.identity import Identity
@@ -23,10 +23,9 @@ from ci_doctor.store.manifest import (
     Origin,
     decode,
 )
-from ci_doctor.store.objects import StoreLimits
+from ci_doctor.store.objects import Deadline, StoreLimits
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
-from ci_doctor.store.transfer import Deadline
 
 LIMIT_S = 600.0
 DAY_MS = 86_400_000

@@ -16,8 +16,7 @@ import msgspec
 
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
-from ci_doctor.store.objects import StoreLimits
-from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.objects import Deadline, StoreLimits
 
 ALLOWED_S = 600.0
 

@@ -28,7 +28,7 @@ from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
-    from ci_doctor.caches.family import Family
+    from ci_doctor.caches.families import Family
     from ci_doctor.caches.receipt import Receipt
 
 
@@ -62,7 +62,7 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 
 
 def _tree(family: "Family", variable: str, receipt: "Receipt") -> CopiedCache:
-    from ci_doctor.caches.family import relocate
+    from ci_doctor.caches.families import relocate
 
     return CopiedCache(
         variable=variable,

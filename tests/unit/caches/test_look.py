@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.families import FAMILIES
-from ci_doctor.caches.judge import Tiers
-from ci_doctor.caches.look import explain
+from ci_doctor.caches.judge import Tiers, explain
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.identity.identity import Identity

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.detection import git_command, git_reader, literal_name, read_project
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.version_code import git_command, git_reader, literal_name
 
 DYNAMIC = '[project]\nname = "x"\ndynamic = ["version"]\n'
 DESCRIBES = 'import subprocess\n__version__ = subprocess.getoutput("git describe --tags")\n'

@@ -113,10 +113,6 @@ def test_without_a_gpu_a_torch_for_cuda_is_not_fit_for_vllm(tmp_path: Path) -> N
     assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.ERROR
 
 
-
-
-
-
 def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:
     assert without_gpu(tmp_path, {"dev/neuron0": ""}, VLLM).status is CheckStatus.OK
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
+from ci_doctor.checks.gpu.devices import free_memory, holders
 from ci_doctor.checks.gpu.driver import gpu_view
-from ci_doctor.checks.gpu.memory import free_memory, holders
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context

@@ -26,8 +26,13 @@ from ci_doctor.checks.limits import (
     wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload
-from ci_doctor.machine.cgroups import CpuQuota, read_cgroups, smallest_quota
-from ci_doctor.machine.host import ResourceLimit, resource_limits
+from ci_doctor.machine.host import (
+    CpuQuota,
+    ResourceLimit,
+    read_cgroups,
+    resource_limits,
+    smallest_quota,
+)
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
@@ -159,8 +164,6 @@ def test_files_that_the_kernel_can_drop_are_not_in_use(tmp_path: Path) -> None:
     result = cgroup_memory.run(check_context(tmp_path, root=root))
 
     assert result.status is CheckStatus.OK
-
-
 
 
 def test_v1_has_its_own_files(tmp_path: Path) -> None:
