@@ -28,9 +28,10 @@ from benchmarks.caches.killing import PtraceForbiddenError, killed_after, killed
 from benchmarks.results import record
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import Manifest, decode
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.own_directory import is_own_name
 from tests.support.saved_trees import content_of, header
 

@@ -23,9 +23,10 @@ from ci_doctor.store.manifest import (
     Origin,
     decode,
 )
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 
 LIMIT_S = 600.0
 DAY_MS = 86_400_000

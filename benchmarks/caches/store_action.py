@@ -16,7 +16,8 @@ import msgspec
 
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
+from ci_doctor.store.transfer import Deadline
 
 ALLOWED_S = 600.0
 

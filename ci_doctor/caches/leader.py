@@ -14,7 +14,8 @@ import msgspec
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.store.objects import Deadline, StoreError, StoreFailure
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes import limited_calls
 

@@ -28,7 +28,7 @@ from ci_doctor.caches.targets import CacheTarget, identity_of
 from ci_doctor.identity.identity import differences
 from ci_doctor.model.facts.cache import CacheEffect
 from ci_doctor.store.manifest import ColdCost
-from ci_doctor.store.objects import digest_of_file
+from ci_doctor.store.transfer import digest_of_file
 
 # --- the one that it chose beside the restored ones ---
 # vLLM names a directory by a digest of its environment, its configuration, the traced code and the

@@ -36,9 +36,10 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoreCacheFacts, RestoredCache, SaveCacheFacts, SavedCache
 from ci_doctor.store.manifest import ColdCost, Manifest, ManifestHeader, Origin
-from ci_doctor.store.objects import Deadline, StoreError, StoreFailure, file_system_error
+from ci_doctor.store.objects import StoreError, StoreFailure, file_system_error
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import ManifestSigner, SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import accepts_unsigned
 from ci_doctor.system.files.writing import make_directory
 

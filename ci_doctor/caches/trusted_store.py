@@ -43,15 +43,13 @@ from ci_doctor.store.manifest import (
 )
 from ci_doctor.store.objects import (
     DamagedError,
-    Deadline,
     ObjectStore,
     StoreError,
     StoreFailure,
     StoreLimits,
     TooLargeError,
-    digest,
-    digest_of_file,
 )
+from ci_doctor.store.transfer import Deadline, digest, digest_of_file
 from ci_doctor.store.trust import (
     CandidateManifest,
     TrustRules,

@@ -23,7 +23,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.preload.install import install_shims
-from ci_doctor.preload.preload_rule import PreloadRule, format_rules, rules_of, split_texts
+from ci_doctor.preload.preload_rule import PreloadRule, format_rules
+from ci_doctor.preload.presets import rules_of, split_texts
 
 INJECT = "CI_DOCTOR_INJECT"
 RULES_VARIABLE = "CI_DOCTOR_PRELOAD_RULES"

@@ -40,14 +40,11 @@ from ci_doctor.preload.interpreter import (
     inspect_interpreter,
     worst,
 )
-from ci_doctor.preload.preload_rule import (
-    FORM,
+from ci_doctor.preload.preload_rule import FORM, PreloadRule, format_rules, merge
+from ci_doctor.preload.presets import (
     PRESETS,
-    PreloadRule,
     describe_fit,
     findings_about,
-    format_rules,
-    merge,
     preset_states,
     rules_of,
     split_texts,

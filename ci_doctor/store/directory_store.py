@@ -15,13 +15,13 @@ from ci_doctor.errors import UsageError
 from ci_doctor.store.objects import (
     TEMPORARY,
     DamagedError,
-    Deadline,
     ObjectStore,
     StoredObject,
     TooLargeError,
     check_object_name,
     file_system_error,
 )
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.opening import open_at_once
 from ci_doctor.system.files.writing import make_directory
 

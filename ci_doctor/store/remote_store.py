@@ -13,13 +13,13 @@ import msgspec
 from ci_doctor.model.distribution import install_extra
 from ci_doctor.store.objects import (
     DamagedError,
-    Deadline,
     StoredObject,
     StoreError,
     StoreFailure,
     TooLargeError,
     check_object_name,
 )
+from ci_doctor.store.transfer import Deadline
 
 if TYPE_CHECKING:
     from obstore import ListStream, ObjectMeta

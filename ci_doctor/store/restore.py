@@ -25,16 +25,11 @@ from ci_doctor.store.manifest import (
 )
 from ci_doctor.store.objects import (
     DamagedError,
-    Deadline,
     ObjectStore,
     StoreError,
     StoreFailure,
     StoreLimits,
-    ThreadBuffer,
-    digest,
-    few_threads,
     file_system_error,
-    thread_buffer,
 )
 from ci_doctor.store.plan import (
     FetchPlan,
@@ -46,6 +41,7 @@ from ci_doctor.store.plan import (
     plan_fetch,
     plan_merge,
 )
+from ci_doctor.store.transfer import Deadline, ThreadBuffer, digest, few_threads, thread_buffer
 from ci_doctor.system.files.own_directory import (
     abandoned_directories,
     own_directory,

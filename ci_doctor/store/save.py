@@ -29,19 +29,21 @@ from ci_doctor.store.manifest import (
     signature_name,
 )
 from ci_doctor.store.objects import (
-    Deadline,
     ObjectStore,
     StoreError,
     StoreFailure,
     StoreLimits,
+    file_system_error,
+)
+from ci_doctor.store.plan import PackedFiles, assemble
+from ci_doctor.store.transfer import (
+    Deadline,
     ThreadBuffer,
     digest,
     few_threads,
-    file_system_error,
     running_digest,
     thread_buffer,
 )
-from ci_doctor.store.plan import PackedFiles, assemble
 from ci_doctor.store.walk import TreeFile, WalkedTree, changed, reusable, settled, walk
 from ci_doctor.system.files.opening import open_at_once
 

@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from ci_doctor.store.manifest import MOST_COMPONENTS, FileEntry, Manifest, path_fault
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import readable_packs
 from ci_doctor.system.files.own_directory import is_own_name
 

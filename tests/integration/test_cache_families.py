@@ -8,9 +8,10 @@ import pytest
 from ci_doctor.caches.families import FAMILIES, Family, relocate
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 from tests.support.jit_caches import make_inductor_cache, make_triton_cache, triton_finds
 
 pytestmark = pytest.mark.integration

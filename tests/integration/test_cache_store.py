@@ -12,10 +12,11 @@ import pytest
 
 from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import IdentityTier, ManifestHeader, Origin, signature_name
-from ci_doctor.store.objects import Deadline, ObjectStore, StoreLimits
+from ci_doctor.store.objects import ObjectStore, StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SavedTree, SaveRules, save_tree
 from ci_doctor.store.signer import generate_key, load_signer
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import (
     AllowedSigners,
     Distrust,

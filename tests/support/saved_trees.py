@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
-from ci_doctor.store.objects import Deadline, StoreLimits
+from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import SavedTree, SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 
 TIER = IdentityTier(facts={"arch": "x86_64"}, unknown=("driver",))
 LONG_AGO_NS = 1_700_000_000_123_456_789

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.leader import Agreed, WorkResult, bounded, forget, once
-from ci_doctor.store.objects import Deadline, StoreError, StoreFailure
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.transfer import Deadline
 
 
 def do(directory: Path, content: str = "1", *, holds_s: float = 60, current: bool = True) -> Agreed:

@@ -16,8 +16,8 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import ManifestHeader, Origin
-from ci_doctor.store.objects import Deadline
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import TrustPolicy, TrustRules
 
 HERE = Identity.of({"package.triton": "3.9.0"})

@@ -27,8 +27,9 @@ from ci_doctor.store.manifest import (
     manifest_name,
     pack_name,
 )
-from ci_doctor.store.objects import Deadline, StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.objects import digest as content_digest
+from ci_doctor.store.objects import StoreError, StoreFailure, TooLargeError
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.transfer import digest as content_digest
 from ci_doctor.store.trust import CandidateManifest, TrustPolicy, TrustRules, Vouched
 from tests.support.saved_manifests import receipt, saved_manifest
 

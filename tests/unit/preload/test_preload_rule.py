@@ -8,17 +8,8 @@ from packaging.specifiers import SpecifierSet
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.preload import PresetFit, PresetState
-from ci_doctor.preload.preload_rule import (
-    PRESETS,
-    Preload,
-    PreloadRule,
-    describe_fit,
-    fit_of,
-    format_rule,
-    merge,
-    parse_rule,
-    rules_of,
-)
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge, parse_rule
+from ci_doctor.preload.presets import PRESETS, describe_fit, fit_of, rules_of
 
 NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
 PRELOADS = st.builds(

@@ -10,16 +10,10 @@ from msgspec.structs import replace
 from ci_doctor.store import restore as staging
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import Manifest
-from ci_doctor.store.objects import (
-    DamagedError,
-    Deadline,
-    LimitError,
-    StoreError,
-    StoreFailure,
-    StoreLimits,
-)
+from ci_doctor.store.objects import DamagedError, LimitError, StoreError, StoreFailure, StoreLimits
 from ci_doctor.store.plan import Merge
 from ci_doctor.store.restore import Installation, RestoreRules, restore_tree
+from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.own_directory import own_directory
 from tests.support.saved_trees import (
     LONG_AGO_NS,

@@ -8,16 +8,9 @@ import msgspec
 import pytest
 
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.objects import (
-    Deadline,
-    LimitError,
-    StoreError,
-    StoreFailure,
-    digest,
-    digest_of_file,
-    running_digest,
-)
+from ci_doctor.store.objects import LimitError, StoreError, StoreFailure
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline, digest, digest_of_file, running_digest
 from tests.support.saved_trees import (
     content_of,
     header,

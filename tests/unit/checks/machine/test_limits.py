@@ -26,13 +26,8 @@ from ci_doctor.checks.limits import (
     wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload
-from ci_doctor.machine.host import (
-    CpuQuota,
-    ResourceLimit,
-    read_cgroups,
-    resource_limits,
-    smallest_quota,
-)
+from ci_doctor.machine.cgroups import CpuQuota, read_cgroups, smallest_quota
+from ci_doctor.machine.host import ResourceLimit, resource_limits
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
