@@ -20,11 +20,9 @@ from ci_doctor.environment.project import (
     VersionSource,
     constants,
     imported_modules,
-    is_forced_below,
     packages,
     read_packaging_files,
     scm_table,
-    suffix,
     table,
 )
 from ci_doctor.errors import UsageError
@@ -109,31 +107,17 @@ def _candidates(files: PackagingFiles) -> Iterator[Path]:
 
 
 def _modules(files: PackagingFiles) -> Iterator[tuple[Path, str]]:
-    """A backend in the project's tree (PEP 517, `backend-path`), and the module of flit."""
+    """A backend in the project's tree (PEP 517, `backend-path`)."""
     paths = table(files.pyproject, "build-system").get("backend-path")
     for path in paths if isinstance(paths, list) else ():
         yield files.directory / str(path), files.backend.partition(":")[0]
-    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
-    if files.backend.startswith("flit_core") and isinstance(name, str):
-        yield files.directory, re.sub(r"[-.]+", "_", name)
 
 
 def _scripts(files: PackagingFiles) -> Iterator[str]:
-    """Those of hatchling, of scikit-build-core's providers and of pdm-backend's getters."""
-    hatch = table(files.tools, "hatch")
-    source = table(files.hatch, "version") or table(hatch, "version")
+    """That of hatchling's `source = "code"`."""
+    source = table(files.hatch, "version") or table(table(files.tools, "hatch"), "version")
     if source.get("source") == "code" and isinstance(source.get("path"), str):
         yield source["path"]
-    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
-    if "custom" in hooks:
-        yield str(table(hooks, "custom").get("path", "hatch_build.py"))
-    version = table(table(table(files.tools, "scikit-build"), "metadata"), "version")
-    if isinstance(version.get("provider-path"), str):
-        provider = str(version.get("provider", "")).replace(".", "/")
-        yield f"{version['provider-path']}/{provider}.py"
-    getter = table(table(files.tools, "pdm"), "version").get("getter")
-    if isinstance(getter, str):
-        yield f"{getter.partition(':')[0].replace('.', '/')}.py"
 
 
 def _meson_code(files: PackagingFiles) -> VersionCode | None:
@@ -413,18 +397,11 @@ def _requests_setuptools_scm(files: PackagingFiles) -> bool:
 def _with_setuptools_scm(
     files: PackagingFiles, options: ScmOptions | None = None, *, reads_pyproject: bool = True
 ) -> Project:
-    """A project whose version setuptools-scm computes with `options` from setup.py.
-
-    Before 8 it puts the name in upper case and changes nothing else, so the variable of `my-pkg`
-    would have a `-` in its name, which no shell can set.
-    """
+    """A project whose version setuptools-scm computes with `options` from setup.py."""
     options = options or ScmOptions(values={})
     section = scm_table(files.pyproject) if reads_pyproject else options.values
     dist_name = section.get("dist_name")
     name = dist_name if isinstance(dist_name, str) else files.distribution_name
-    unnamed = name is None or (not reads_pyproject and dist_name is None)
-    is_old = is_forced_below(files.requires, "setuptools-scm", "8")
-    is_misspelt = is_old and name is not None and name.upper() != suffix(name)
     return Project(
         directory=files.directory,
         name=name,
@@ -436,8 +413,7 @@ def _with_setuptools_scm(
         options=options.values,
         unreadable=options.unreadable,
         reads_pyproject=reads_pyproject,
-        reads_generic=unnamed or is_misspelt,
-        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
+        reads_generic=name is None or (not reads_pyproject and dist_name is None),
     )
 
 
@@ -468,7 +444,6 @@ def _hatchling(files: PackagingFiles) -> Project:
         source=HATCH_VCS,
         options=options,
         reads_generic=dist_name is None,
-        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
     )
 
 

@@ -97,14 +97,6 @@ MESON = backend("mesonpy", "meson-python")
             id="a backend in the tree",
         ),
         pytest.param(
-            {
-                "pyproject__d__toml": backend("flit_core.buildapi", "flit_core"),
-                "x__d__py": DESCRIBES,
-            },
-            "git describe in x.py",
-            id="flit_core",
-        ),
-        pytest.param(
             {"pyproject__d__toml": backend("some.backend", "some", "some-git-versioning")},
             "some-git-versioning",
             id="a requirement by its name",
