@@ -89,12 +89,8 @@ def _of_family(word: str, rules: Sequence[str]) -> Meaning | None:
 
 
 def _verdicts_and_codes() -> dict[str, Meaning]:
-    words: dict[str, Meaning] = {}
-    for verdict, meaning in VERDICTS.items():
-        words[verdict.value] = meaning
-    for code, meaning in EXIT_CODE_MEANINGS.items():
-        words[str(int(code))] = meaning
-    return words
+    codes = {str(int(code)): meaning for code, meaning in EXIT_CODE_MEANINGS.items()}
+    return {verdict.value: meaning for verdict, meaning in VERDICTS.items()} | codes
 
 
 def _unknown(word: str, log_rules: Sequence[str]) -> UsageError:

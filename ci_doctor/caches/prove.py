@@ -187,7 +187,6 @@ def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
         else (),
         compiled=use.compiled,
         read=use.read,
-        restored_bytes=receipt.bytes,
         fetched_bytes=receipt.fetched_bytes,
         cold_s=cold.seconds if cold is not None else None,
         warm_s=_warm_seconds(warm, cold),

@@ -248,14 +248,12 @@ def status_row(cache: IdentifiedCache, state: Path, source: TrustedStore | None)
     """A family's directory now. Raises StoreError if the store fails."""
     files = scan(cache.directory, cache.family)
     receipt = read_receipt(state, cache.family.name, cache.directory)
-    restored_ms = receipt.installed_ns // 1_000_000 if receipt is not None else 0
     return CacheStatusRow(
         family=cache.family.name,
         directory=str(cache.directory),
         files=len(files),
         bytes=sum(file.bytes for file in files),
         restored=origin_at(receipt.origin, receipt.created_ms) if receipt is not None else None,
-        restored_at=moment(restored_ms) if receipt is not None else None,
         would=would_restore(cache, read_candidates(source, cache)) if source is not None else None,
     )
 

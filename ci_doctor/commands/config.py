@@ -76,27 +76,28 @@ def schema(session: Session) -> int:
 
 def describe(loaded: Config) -> Outcome:
     """Every value of `loaded`. Raises ConfigError for one that is wrong."""
-    values = _typed(loaded)
-    values.update(_services(loaded))
-    values["exit-codes"] = _exit_codes(loaded)
+    values = _typed(loaded) | _services(loaded)
+    codes, origins = read_exit_codes(loaded, os.environ)
+    values["exit-codes"] = {
+        name: ConfigValue(value=code, origin=origins[name]) for name, code in codes.items()
+    }
     source = "no file; defaults and environment"
     if loaded.path is not None:
         source = os.path.relpath(loaded.path)
-    tables = [_table(title, section) for title, section in values.items()]
     return Outcome(
         verdict=None,
         summary=f"configuration: {source}",
-        tables=tuple(tables),
+        tables=tuple(_table(title, section) for title, section in values.items()),
         facts=ConfigFacts(values=values),
     )
 
 
 def _table(title: str, section: Values) -> Table:
-    rows = []
-    for name, each in section.items():
-        # As JSON: "8000" and 8000 are two values, and null is shown.
-        value = json.dumps(each.value, ensure_ascii=False)
-        rows.append(row(name, value, each.origin))
+    # As JSON: "8000" and 8000 are two values, and null is shown.
+    rows = [
+        row(name, json.dumps(each.value, ensure_ascii=False), each.origin)
+        for name, each in section.items()
+    ]
     return Table(title=f"[{title}]", rows=tuple(rows))
 
 
@@ -104,11 +105,10 @@ def _typed(loaded: Config) -> dict[str, Values]:
     sections = {}
     for section, into in SETTINGS.items():
         settings, origins = decode_section(loaded, section, into, environ=os.environ, flags={})
-        values = {}
-        for name, origin in origins.items():
-            value = to_builtins(getattr(settings, name))
-            values[name] = ConfigValue(value=value, origin=origin)
-        sections[section] = values
+        sections[section] = {
+            name: ConfigValue(value=to_builtins(getattr(settings, name)), origin=origin)
+            for name, origin in origins.items()
+        }
     return sections
 
 
@@ -116,23 +116,15 @@ def _services(loaded: Config) -> dict[str, Values]:
     sections = {}
     for name, spec in service_specs(loaded).items():
         written = loaded.tables["services"][name]
-        values = {}
-        for key, value in to_builtins(spec).items():
-            # No variable and no flag sets a single key of a service.
-            origin = DEFAULT
-            if key in written:
-                origin = loaded.where("services", name, key)
-            values[key] = ConfigValue(value=value, origin=origin)
-        sections[f"services.{name}"] = values
+        # No variable and no flag sets a single key of a service.
+        sections[f"services.{name}"] = {
+            key: ConfigValue(
+                value=value,
+                origin=loaded.where("services", name, key) if key in written else DEFAULT,
+            )
+            for key, value in to_builtins(spec).items()
+        }
     return sections
-
-
-def _exit_codes(loaded: Config) -> Values:
-    codes, origins = read_exit_codes(loaded, os.environ)
-    values = {}
-    for name, code in codes.items():
-        values[name] = ConfigValue(value=code, origin=origins[name])
-    return values
 
 
 @config.command(

@@ -14,8 +14,13 @@ from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.planning import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
+from ci_doctor.correctness.planning import (
+    ExperimentRequest,
+    PreparedExperiment,
+    parse_arm_variables,
+    prepare,
+    read_settings,
+)
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.preparation import missing_preparation
@@ -37,6 +42,7 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 
     With `fresh`, a restored cache is not used, which is a finding. Nothing of it raises.
     """
+    from ci_doctor.caches.families import relocate
     from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
 
     restored = list(_restored())
@@ -57,19 +63,14 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
             sentence = f"{family.name}: a copy in another directory would not be used"
             findings.append(NOT_COPIED.finding(sentence))
             continue
-        trees.append(_tree(family, family.variable, receipt))
+        tree = CopiedCache(
+            variable=family.variable,
+            subdirectory=family.subdirectory,
+            tree=Path(receipt.root),
+            rewrite=partial(relocate, family),
+        )
+        trees.append(tree)
     return tuple(trees), tuple(findings)
-
-
-def _tree(family: "Family", variable: str, receipt: "Receipt") -> CopiedCache:
-    from ci_doctor.caches.families import relocate
-
-    return CopiedCache(
-        variable=variable,
-        subdirectory=family.subdirectory,
-        tree=Path(receipt.root),
-        rewrite=partial(relocate, family),
-    )
 
 
 def _restored() -> Iterator[tuple["Family", "Receipt"]]:

@@ -44,7 +44,7 @@ def _output_options(function: F, directory: str) -> F:
             type=click.Choice(["verdict", "requests"]),
             expose_value=False,
             is_eager=True,
-            callback=_keep_junit,
+            callback=_keep("junit", str),
             help="Test cases of junit.xml. [default: verdict; requests for `pytest`]",
         ),
         option(
@@ -53,7 +53,7 @@ def _output_options(function: F, directory: str) -> F:
             type=click.Path(file_okay=False),
             expose_value=False,
             is_eager=True,
-            callback=_keep_directory,
+            callback=_keep("named_directory", Path),
             help="Write report.json, report.md and junit.xml to this directory. "
             f"[default: {directory}]",
         ),
@@ -63,7 +63,7 @@ def _output_options(function: F, directory: str) -> F:
             is_flag=True,
             expose_value=False,
             is_eager=True,
-            callback=_keep_json,
+            callback=_keep("as_json", bool),
             help="Print the report as JSON on stdout; all other output goes to stderr.",
         ),
     ):
@@ -71,21 +71,18 @@ def _output_options(function: F, directory: str) -> F:
     return function
 
 
-def _keep_directory(context: click.Context, _option: click.Parameter, value: str | None) -> None:
-    # Not if it is absent: it may stand before the word of a command within a command. An empty text is
-    # `--report-dir "$UNSET"`: as a path it would be the working directory, and lose its files.
-    if value:
-        _session(context).named_directory = Path(value)
+def _keep(name: str, kind: Callable[[Any], Any]) -> Callable[..., None]:
+    """What keeps a value in the session, as `kind` makes it.
 
+    Not if it is absent: it may stand before the word of a command within a command. An empty text is
+    `--report-dir "$UNSET"`: as a path it would be the working directory, and lose its files.
+    """
 
-def _keep_json(context: click.Context, _option: click.Parameter, value: bool) -> None:
-    if value:
-        _session(context).as_json = True
+    def keep(context: click.Context, _option: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(_session(context), name, kind(value))
 
-
-def _keep_junit(context: click.Context, _option: click.Parameter, value: str | None) -> None:
-    if value:
-        _session(context).junit = value
+    return keep
 
 
 def _session(context: click.Context) -> Session:

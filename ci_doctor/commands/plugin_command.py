@@ -123,7 +123,9 @@ def status_of(session: Session, end: JobEnd) -> int | None:
     if configured.problem is not None:
         say_line(configured.problem)
     causes = list(diagnosed_causes([report for _, report in reports]))
-    is_named = bool(_of_hooks(reports))
+    # By hooks of this job before this one.
+    own = [report for _, report in reports if report.command == REPORT_NAME]
+    is_named = any(diagnosed_causes(own))
     if job.wants_diagnosis():
         cause = _explain(session, job, configured)
         is_named = cause is not None
@@ -148,14 +150,9 @@ def _go_to_checkout() -> None:
             os.chdir(checkout)
 
 
-def _of_hooks(reports: Sequence[tuple[Path, Report]]) -> list[Cause]:
-    """The causes that hooks of this job have named before."""
-    own = [report for _, report in reports if report.command == REPORT_NAME]
-    return list(diagnosed_causes(own))
-
-
 def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> Cause | None:
     """Diagnose, and report it; what cannot be written is printed all the same."""
+    status = job.end.command_status
     request = AfterCommandRequest(
         named=job.named,
         root=job.root,
@@ -163,7 +160,8 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
         reports=job.reports,
         began_at=began_at(job.root),
         ended_at=clock.epoch(),
-        status=_status_of_command(job.end),
+        # None if a hook failed, and for the agent's -1.
+        status=status if status is not None and status > 0 else None,
         rules=configured.rules,
         # What an earlier hook of ours has printed stands in the job's log by now.
         wants_output=not done_with(job.root, HookStep.DIAGNOSED),
@@ -174,12 +172,6 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
     _report(session, job, explained, configured)
     keep_done(job.root, HookStep.DIAGNOSED, job.words)
     return None if explained.facts is None else explained.facts.root_cause
-
-
-def _status_of_command(end: JobEnd) -> int | None:
-    """The status of the command that failed; None if a hook did, and for the agent's -1."""
-    status = end.command_status
-    return status if status is not None and status > 0 else None
 
 
 def _report(
@@ -214,10 +206,8 @@ def _decided(failed: FailedCommand) -> int | None:
     """The decision's status, said in one line."""
     status = failed.end.command_status
     decision = decide(failed)
-    if decision.status is None:
-        say_line(f"the command's status {status} stays: {decision.reason}")
-    else:
-        say_line(f"the command's status {status} becomes {decision.status}: {decision.reason}")
+    what = "stays" if decision.status is None else f"becomes {decision.status}"
+    say_line(f"the command's status {status} {what}: {decision.reason}")
     return decision.status
 
 

@@ -193,8 +193,6 @@ def snapshot_request(
 def _run_record(
     session: "Session", config_path: Path | None, interpreter: "Callable[[], Path] | None"
 ) -> "RunRecord":
-    from msgspec.structs import replace
-
     from ci_doctor.drift.reading import take_snapshot
     from ci_doctor.drift.recording import RunRecord
 
@@ -215,7 +213,6 @@ def _configured(
 ) -> tuple["SnapshotRequest", Path | None]:
     """The request, with `further` interpreters, and the place of the last green run if one is named."""
     from ci_doctor.checks.settings import DoctorSettings
-    from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
     from ci_doctor.drift.reading import SnapshotRequest, snapshot_targets
 

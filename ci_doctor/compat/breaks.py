@@ -2,40 +2,16 @@
 """Pure. From breaks to findings: the caller's line, the callee's definition, the right call."""
 
 import ast
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from ci_doctor.compat import rules
 from ci_doctor.compat.scopes import ReadModule
-from ci_doctor.compat.world import Caught
 from ci_doctor.model.facts.compat import BreakFact, DefinitionFact
 from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
-
-
-class Breakage(Struct, frozen=True, kw_only=True):
-    """A break.
-
-    symbol: the dotted name of the callee's definition, or of the name that is gone. sentence: what
-    Python does there. is_certain: it happens whenever the place runs. now: where the callee's definition stands now. call: the right call,
-    if there is only one.
-    """
-
-    rule: Rule
-    at: DefinitionFact
-    symbol: str
-    sentence: str
-    caught: Caught = Caught.NOT
-    is_certain: bool = True
-    now: DefinitionFact | None = None
-    call: str | None = None
-
-    @property
-    def is_error(self) -> bool:
-        """Whether it is certain, and no handler hides it."""
-        return self.is_certain and self.caught is Caught.NOT
 
 
 class Judged(Struct, kw_only=True):
@@ -47,7 +23,7 @@ class Judged(Struct, kw_only=True):
     caller is imported, and that nothing handles.
     """
 
-    breaks: list[Breakage] = field(default_factory=list)
+    breaks: list[BreakFact] = field(default_factory=list)
     resolved: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     guarded: int = 0
@@ -94,33 +70,27 @@ def line_of(module: ReadModule, node: ast.AST, line: int | None = None) -> Defin
 _MOST_IMPORTS: Final = 20
 
 
-def finding(broken: Breakage) -> Finding:
+def break_at(rule: Rule, at: DefinitionFact, **fields: Any) -> BreakFact:
+    """The break at a place of the caller; `fields` are the others of `BreakFact`."""
+    return BreakFact(rule=rule.id, file=at.file, line=at.line, excerpt=at.text, **fields)
+
+
+_RULES: Final = {each.id: each for each in rules.RULES}
+
+
+def finding(broken: BreakFact) -> Finding:
     """The finding of a break."""
-    summary = f"{broken.at.file}:{broken.at.line}: {broken.sentence}"
-    if broken.caught is Caught.BROADLY:
+    rule = _RULES[broken.rule]
+    summary = f"{broken.file}:{broken.line}: {broken.sentence}"
+    if broken.caught == "broadly":
         summary = f"{summary}; a broad `except` around it hides the error"
-    evidence = [Evidence(file=broken.at.file, line=broken.at.line, excerpt=broken.at.text)]
+    evidence = [Evidence(file=broken.file, line=broken.line, excerpt=broken.excerpt)]
     if broken.now is not None:
         text = f"now: {broken.now.text}"
         evidence.append(Evidence(file=broken.now.file, line=broken.now.line, excerpt=text))
-    remedy = broken.rule.remedy if broken.call is None else f"call it like this: `{broken.call}`"
-    severity = broken.rule.severity if broken.is_error else Severity.WARNING
-    return broken.rule.finding(summary, evidence=tuple(evidence), remedy=remedy, severity=severity)
-
-
-def break_fact(broken: Breakage) -> BreakFact:
-    """The same for programs."""
-    return BreakFact(
-        rule=broken.rule.id,
-        file=broken.at.file,
-        line=broken.at.line,
-        excerpt=broken.at.text,
-        symbol=broken.symbol,
-        sentence=broken.sentence,
-        caught="broadly" if broken.caught is Caught.BROADLY else "not",
-        now=broken.now,
-        call=broken.call,
-    )
+    remedy = rule.remedy if broken.call is None else f"call it like this: `{broken.call}`"
+    severity = rule.severity if broken.is_error else Severity.WARNING
+    return rule.finding(summary, evidence=tuple(evidence), remedy=remedy, severity=severity)
 
 
 def other_findings(judged: Judged) -> list[Finding]:

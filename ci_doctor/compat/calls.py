@@ -2,9 +2,9 @@
 """Pure. Calls: the parameters of what is called, the arguments that do not fit, and what Python says."""
 
 import ast
+import inspect
 import re
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -16,32 +16,22 @@ from ci_doctor.compat.scopes import NameScope
 from ci_doctor.compat.world import ClassRef, FunctionRef, Ignorance, UnknownRef
 from ci_doctor.render.formatting import amount
 
-
-class ParameterKind(StrEnum):
-    """How an argument reaches a parameter, in the words of `inspect`."""
-
-    POSITIONAL_ONLY = "positional-only"
-    PLAIN = "positional or keyword"
-    STAR = "variadic positional"
-    KEYWORD_ONLY = "keyword-only"
-    STARS = "variadic keyword"
+_POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
+_PLAIN: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_STAR: Final = inspect.Parameter.VAR_POSITIONAL
+_KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
+_STARS: Final = inspect.Parameter.VAR_KEYWORD
+_EMPTY: Final = inspect.Parameter.empty
 
 
-class CallParameter(Struct, frozen=True, kw_only=True):
-    """One parameter. `default` is its text; None if an argument must be given."""
+class _Source(str):
+    """The text of a default value, which a signature prints as it is."""
 
-    name: str
-    kind: ParameterKind
-    default: str | None = None
+    __slots__ = ()
 
-    @property
-    def text(self) -> str:
-        """As it stands in a definition, without its annotation."""
-        if self.kind is ParameterKind.STAR:
-            return f"*{self.name}"
-        if self.kind is ParameterKind.STARS:
-            return f"**{self.name}"
-        return self.name if self.default is None else f"{self.name}={self.default}"
+    def __repr__(self) -> str:
+        """The text."""
+        return str(self)
 
 
 class CallSignature(Struct, frozen=True, kw_only=True):
@@ -52,7 +42,7 @@ class CallSignature(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    parameters: tuple[CallParameter, ...]
+    parameters: tuple[inspect.Parameter, ...]
     module: str
     qualified: str
     line: int
@@ -61,166 +51,126 @@ class CallSignature(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """`name(a, b=1, *, c)`."""
-        return f"{self.name}({parameter_list(self.parameters)})"
+        return f"{self.name}{inspect.Signature(self.parameters, __validate_parameters__=False)}"
 
-    def positional(self) -> list[CallParameter]:
-        """The parameters that a positional argument can fill, in order."""
-        kinds = {ParameterKind.POSITIONAL_ONLY, ParameterKind.PLAIN}
+    def of(self, *kinds: object) -> list[inspect.Parameter]:
+        """The parameters of these kinds, in order."""
         return [each for each in self.parameters if each.kind in kinds]
-
-    def has(self, kind: ParameterKind) -> bool:
-        """Whether a parameter is of that kind."""
-        return any(each.kind is kind for each in self.parameters)
-
-    def keywords(self) -> dict[str, CallParameter]:
-        """The parameters that a keyword argument can fill, by name."""
-        kinds = {ParameterKind.KEYWORD_ONLY, ParameterKind.PLAIN}
-        return {each.name: each for each in self.parameters if each.kind in kinds}
-
-
-def parameter_list(parameters: tuple[CallParameter, ...]) -> str:
-    """The parameters as a definition writes them, with its `/` and `*`."""
-    texts: list[str] = []
-    before: ParameterKind | None = None
-    starred = False
-    for each in parameters:
-        if before is ParameterKind.POSITIONAL_ONLY and each.kind is not before:
-            texts.append("/")
-        starred = starred or each.kind is ParameterKind.STAR
-        if each.kind is ParameterKind.KEYWORD_ONLY and not starred:
-            texts.append("*")
-            starred = True
-        texts.append(each.text)
-        before = each.kind
-    if before is ParameterKind.POSITIONAL_ONLY:
-        texts.append("/")
-    return ", ".join(texts)
 
 
 def of_function(ref: FunctionRef, *, name: str | None = None) -> CallSignature:
     """The signature of a function, without the parameters that are filled already."""
     node = ref.scope.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)  # noqa: S101
-    parameters = read_parameters(node.args)
-    fills = {ParameterKind.POSITIONAL_ONLY, ParameterKind.PLAIN}
-    filled = [each for each in parameters if each.kind in fills][: ref.skip]
-    return CallSignature(
-        name=name or ref.scope.qualified,
-        parameters=tuple(each for each in parameters if each not in filled),
-        module=ref.scope.module,
-        qualified=ref.scope.qualified,
-        line=node.lineno,
-        filled=len(filled),
-    )
-
-
-def read_parameters(arguments: ast.arguments) -> list[CallParameter]:
-    """The parameters of a definition."""
+    arguments = node.args
     plain = [*arguments.posonlyargs, *arguments.args]
     # The defaults are those of the last parameters.
     defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
-    read = []
-    for position, (each, value) in enumerate(zip(plain, defaults, strict=True)):
-        is_only = position < len(arguments.posonlyargs)
-        kind = ParameterKind.POSITIONAL_ONLY if is_only else ParameterKind.PLAIN
-        read.append(CallParameter(name=each.arg, kind=kind, default=_text(value)))
+    parameters = [
+        _parameter(
+            each.arg,
+            _POSITIONAL_ONLY if position < len(arguments.posonlyargs) else _PLAIN,
+            defaults[position],
+        )
+        for position, each in enumerate(plain)
+    ][ref.skip :]
     if arguments.vararg is not None:
-        read.append(CallParameter(name=arguments.vararg.arg, kind=ParameterKind.STAR))
+        parameters.append(_parameter(arguments.vararg.arg, _STAR))
     for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        kind = ParameterKind.KEYWORD_ONLY
-        read.append(CallParameter(name=each.arg, kind=kind, default=_text(value)))
+        parameters.append(_parameter(each.arg, _KEYWORD_ONLY, value))
     if arguments.kwarg is not None:
-        read.append(CallParameter(name=arguments.kwarg.arg, kind=ParameterKind.STARS))
-    return read
-
-
-class Misfit(StrEnum):
-    """Why a call raises TypeError."""
-
-    TOO_MANY = "too many positional arguments"
-    TWICE = "multiple values"
-    UNKNOWN_KEYWORD = "unknown keyword"
-    MISSING = "missing argument"
-
-
-class Mismatch(Struct, frozen=True, kw_only=True):
-    """One reason. `names` are parameters or keywords; `given` and `taken` count positional arguments."""
-
-    misfit: Misfit
-    names: tuple[str, ...] = ()
-    given: int = 0
-    taken: int = 0
-
-
-class Arguments(Struct, frozen=True, kw_only=True):
-    """What a call passes: how many positional arguments before any `*`, and its keywords."""
-
-    positional: int
-    has_star: bool
-    keywords: tuple[str, ...]
-    has_stars: bool
-
-
-def arguments_of(call: ast.Call) -> Arguments:
-    """What a call passes. Only arguments before the first `*` have a certain position."""
-    certain = list(takewhile(lambda each: not isinstance(each, ast.Starred), call.args))
-    return Arguments(
-        positional=len(certain),
-        has_star=len(certain) < len(call.args),
-        keywords=tuple(each.arg for each in call.keywords if each.arg is not None),
-        has_stars=any(each.arg is None for each in call.keywords),
+        parameters.append(_parameter(arguments.kwarg.arg, _STARS))
+    return CallSignature(
+        name=name or ref.scope.qualified,
+        parameters=tuple(parameters),
+        module=ref.scope.module,
+        qualified=ref.scope.qualified,
+        line=node.lineno,
+        filled=min(ref.skip, len(plain)),
     )
 
 
-def mismatches(signature: CallSignature, arguments: Arguments) -> list[Mismatch]:
-    """Why the call surely fails; empty if it may succeed."""
-    positional = signature.positional()
-    misfits: list[Mismatch] = []
-    if arguments.positional > len(positional) and not signature.has(ParameterKind.STAR):
-        misfits.append(
-            Mismatch(misfit=Misfit.TOO_MANY, given=arguments.positional, taken=len(positional))
+def _parameter(
+    name: str, kind: "inspect._ParameterKind", default: ast.expr | None = None
+) -> inspect.Parameter:
+    text = _EMPTY if default is None else _Source(ast.unparse(default))
+    return inspect.Parameter(name, kind, default=text)
+
+
+def mismatches(signature: CallSignature, call: ast.Call) -> list[str]:
+    """Why the call surely fails, in sentences without full stops; empty if it may succeed.
+
+    Only arguments before the first `*` have a certain position.
+    """
+    name = f"{signature.name}()"
+    positional = signature.of(_POSITIONAL_ONLY, _PLAIN)
+    given = len(list(takewhile(lambda each: not isinstance(each, ast.Starred), call.args)))
+    keywords = [each.arg for each in call.keywords]
+    filled = [each.name for each in positional[:given]]
+    misfits = []
+    if given > len(positional) and not signature.of(_STAR):
+        # Python counts `self` too.
+        least = sum(each.default is _EMPTY for each in positional) + signature.filled
+        most = len(positional) + signature.filled
+        taken = (
+            f"{f'from {least} to ' if least < most else ''}{amount(most, 'positional argument')}"
         )
-    filled = positional[: arguments.positional]
-    misfits += _twice(filled, arguments)
-    misfits += _unknown(signature, arguments)
-    if not misfits:
-        misfits += _missing(signature, filled, arguments)
-    return misfits
-
-
-def _twice(filled: list[CallParameter], arguments: Arguments) -> list[Mismatch]:
-    names = [
+        counted = given + signature.filled
+        were = "was" if counted == 1 else "were"
+        misfits.append(f"{name} takes {taken}, and {counted} {were} given")
+    twice = [each.name for each in signature.of(_PLAIN) if each.name in filled]
+    if names := _listed(each for each in twice if each in keywords):
+        misfits.append(f"{name} gets multiple values for {names}: by position and by keyword")
+    if names := _listed(unknown_keywords(signature, call)):
+        misfits.append(f"{name} takes no keyword {names}")
+    if misfits or None in keywords:
+        return misfits
+    # What a `*` may fill.
+    open_ = () if given == len(call.args) else (_POSITIONAL_ONLY, _PLAIN)
+    names = _listed(
         each.name
-        for each in filled
-        if each.kind is ParameterKind.PLAIN and each.name in arguments.keywords
+        for each in signature.parameters
+        if each.default is _EMPTY
+        and each.kind not in {_STAR, _STARS, *open_}
+        and each.name not in {*filled, *keywords}
+    )
+    return [f"{name} needs {names}, which the call does not give"] if names else []
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names)
+
+
+def unknown_keywords(signature: CallSignature, call: ast.Call) -> list[str]:
+    """The keywords of the call that no parameter takes."""
+    known = {each.name for each in signature.of(_PLAIN, _KEYWORD_ONLY)}
+    named = [each.arg for each in call.keywords if each.arg is not None]
+    return [] if signature.of(_STARS) else [each for each in named if each not in known]
+
+
+def right_call(call: ast.Call, signature: CallSignature) -> str | None:
+    """The call with the new name of its one unknown keyword; None if that is a guess.
+
+    It is none if one required parameter is not filled, and both names share a word.
+    """
+    unknown = unknown_keywords(signature, call)
+    keywords = [each.arg for each in call.keywords]
+    filled = {each.name for each in signature.of(_POSITIONAL_ONLY, _PLAIN)[: len(call.args)]}
+    free = [
+        each.name
+        for each in signature.of(_PLAIN, _KEYWORD_ONLY)
+        if each.default is _EMPTY and each.name not in {*filled, *keywords}
     ]
-    return [Mismatch(misfit=Misfit.TWICE, names=tuple(names))] if names else []
-
-
-def _unknown(signature: CallSignature, arguments: Arguments) -> list[Mismatch]:
-    if signature.has(ParameterKind.STARS):
-        return []
-    known = signature.keywords()
-    names = tuple(name for name in arguments.keywords if name not in known)
-    return [Mismatch(misfit=Misfit.UNKNOWN_KEYWORD, names=names)] if names else []
-
-
-def _missing(
-    signature: CallSignature, filled: list[CallParameter], arguments: Arguments
-) -> list[Mismatch]:
-    if arguments.has_stars:
-        return []
-    given = {each.name for each in filled} | set(arguments.keywords)
-    names = []
-    for each in signature.parameters:
-        if each.default is not None or each.name in given:
-            continue
-        if each.kind in {ParameterKind.STAR, ParameterKind.STARS}:
-            continue
-        if arguments.has_star and each.kind is not ParameterKind.KEYWORD_ONLY:
-            continue
-        names.append(each.name)
-    return [Mismatch(misfit=Misfit.MISSING, names=tuple(names))] if names else []
+    is_whole = None not in keywords and not any(isinstance(each, ast.Starred) for each in call.args)
+    if not is_whole or len(unknown) != 1 or len(free) != 1:
+        return None
+    if not {word for word in unknown[0].split("_") if len(word) > 2} & set(free[0].split("_")):
+        return None
+    texts = [ast.unparse(each) for each in call.args]
+    for each in call.keywords:
+        name = free[0] if each.arg == unknown[0] else each.arg
+        texts.append(f"{name}={ast.unparse(each.value)}")
+    return f"{ast.unparse(call.func)}({', '.join(texts)})"
 
 
 _NAMED_TUPLES: Final = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple"})
@@ -270,8 +220,7 @@ class Constructors:
         base = rest[1] if len(rest) > 1 else None
         if isinstance(base, OpaqueBase) and base.name in _NAMED_TUPLES:
             fields = [
-                CallParameter(name=field, kind=ParameterKind.PLAIN, default=_text(node.value))
-                for field, node in _annotated(each.scope)
+                _parameter(field, _PLAIN, node.value) for field, node in _annotated(each.scope)
             ]
             return _generated(each, each.scope.name, fields)
         if "__init__" in each.scope.bindings:
@@ -286,40 +235,32 @@ class Constructors:
     def _dataclass(
         self, cls: ClassRef, rest: Sequence[Ancestor], name: str
     ) -> CallSignature | UnknownRef:
-        if _plain_dataclass(cls) is None:
-            return UnknownRef(Ignorance.GENERATED, cls.name)
-        fields: dict[str, CallParameter] = {}
+        fields: dict[str, inspect.Parameter] = {}
         for each in reversed(rest):
             if isinstance(each, OpaqueBase):
                 return UnknownRef(Ignorance.BASES, each.name)
             unknown = self._evaluation.classes.decorated(each)
             if unknown is not None:
                 return unknown
-            own = self._own_fields(each)
-            if isinstance(own, UnknownRef):
-                return own
-            fields |= own
+            decorator = _plain_dataclass(each)
+            if decorator is not None:
+                fields |= _own_fields(each, decorator)
+            elif _has_generated_constructor(each):
+                return UnknownRef(Ignorance.GENERATED, each.name)
         return _generated(cls, name, list(fields.values()))
 
-    def _own_fields(self, cls: ClassRef) -> dict[str, CallParameter] | UnknownRef:
-        if not _has_generated_constructor(cls):
-            return {}
-        decorator = _plain_dataclass(cls)
-        if decorator is None:
-            return UnknownRef(Ignorance.GENERATED, cls.name)
-        keyword_only = _flag(decorator, "kw_only")
-        fields: dict[str, CallParameter] = {}
-        for name, node in _annotated(cls.scope):
-            annotation = ast.unparse(node.annotation).strip("'\"")
-            if annotation.rpartition(".")[2] == "KW_ONLY":
-                keyword_only = True
-                continue
-            if "ClassVar" in re.split(r"\W+", annotation):
-                continue
+
+def _own_fields(cls: ClassRef, decorator: ast.expr) -> dict[str, inspect.Parameter]:
+    keyword_only = _flag(decorator, "kw_only")
+    fields: dict[str, inspect.Parameter] = {}
+    for name, node in _annotated(cls.scope):
+        annotation = ast.unparse(node.annotation).strip("'\"")
+        if annotation.rpartition(".")[2] == "KW_ONLY":
+            keyword_only = True
+        elif "ClassVar" not in re.split(r"\W+", annotation):
             made = _dataclass_field(name, node, keyword_only=keyword_only)
-            if made is not None:
-                fields[name] = made
-        return fields
+            fields |= {} if made is None else {name: made}
+    return fields
 
 
 def _has_generated_constructor(cls: ClassRef) -> bool:
@@ -366,109 +307,29 @@ def _annotated(scope: NameScope) -> list[tuple[str, ast.AnnAssign]]:
     return sorted(found.items(), key=lambda each: each[1].lineno)
 
 
-def _dataclass_field(name: str, node: ast.AnnAssign, *, keyword_only: bool) -> CallParameter | None:
+def _dataclass_field(
+    name: str, node: ast.AnnAssign, *, keyword_only: bool
+) -> inspect.Parameter | None:
     """The parameter that a field becomes; None if the constructor does not take it."""
     value = node.value
-    default = _text(value)
+    default = value
     if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field":
         if not _flag(value, "init", default=True):
             return None
         keyword_only = _flag(value, "kw_only", default=keyword_only)
         given = {each.arg for each in value.keywords}
-        default = "..." if given & {"default", "default_factory"} else None
-    kind = ParameterKind.KEYWORD_ONLY if keyword_only else ParameterKind.PLAIN
-    return CallParameter(name=name, kind=kind, default=default)
+        default = ast.Constant(...) if given & {"default", "default_factory"} else None
+    return _parameter(name, _KEYWORD_ONLY if keyword_only else _PLAIN, default)
 
 
 def _generated(
-    cls: ClassRef, name: str, fields: list[CallParameter], *, filled: int = 1
+    cls: ClassRef, name: str, fields: list[inspect.Parameter], *, filled: int = 1
 ) -> CallSignature:
     return CallSignature(
         name=name,
-        parameters=tuple(sorted(fields, key=lambda each: each.kind is not ParameterKind.PLAIN)),
+        parameters=tuple(sorted(fields, key=lambda each: each.kind)),
         module=cls.scope.module,
         qualified=cls.scope.qualified,
         line=getattr(cls.scope.node, "lineno", 1),
         filled=filled,
     )
-
-
-def _text(node: ast.expr | None) -> str | None:
-    return None if node is None else ast.unparse(node)
-
-
-def sentence(signature: CallSignature, mismatch: Mismatch) -> str:
-    """What happens at the call, without a full stop."""
-    name = f"{signature.name}()"
-    names = ", ".join(f"`{each}`" for each in mismatch.names)
-    match mismatch.misfit:
-        case Misfit.TOO_MANY:
-            # Python counts `self` too.
-            least = sum(each.default is None for each in signature.positional()) + signature.filled
-            most = mismatch.taken + signature.filled
-            taken = f"{f'from {least} to ' if least < most else ''}{amount(most, 'positional argument')}"
-            given = mismatch.given + signature.filled
-            return f"{name} takes {taken}, and {given} {'was' if given == 1 else 'were'} given"
-        case Misfit.TWICE:
-            return f"{name} gets multiple values for {names}: by position and by keyword"
-        case Misfit.UNKNOWN_KEYWORD:
-            return f"{name} takes no keyword {names}"
-        case Misfit.MISSING:
-            return f"{name} needs {names}, which the call does not give"
-
-
-def right_call(call: ast.Call, signature: CallSignature, mismatches: list[Mismatch]) -> str | None:
-    """The call as the signature takes it, with the caller's own arguments; None if that is a guess.
-
-    It is none if a positional argument only lost its place to a keyword, or if every surplus
-    positional argument has the name of a keyword-only parameter.
-    """
-    if len(mismatches) != 1 or any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    if any(keyword.arg is None for keyword in call.keywords):
-        return None
-    only = mismatches[0]
-    if only.misfit is Misfit.TOO_MANY:
-        return _by_keyword(call, signature, only.taken)
-    if only.misfit is Misfit.UNKNOWN_KEYWORD:
-        return _renamed(call, signature, only)
-    return None
-
-
-def _by_keyword(call: ast.Call, signature: CallSignature, taken: int) -> str | None:
-    """Surplus arguments become keywords, if they are variables of the keywords' names."""
-    only = {each.name for each in signature.parameters if each.kind is ParameterKind.KEYWORD_ONLY}
-    texts = [ast.unparse(each) for each in call.args]
-    moved = []
-    for text in texts[taken:]:
-        name = text.rpartition(".")[2]
-        if name not in only:
-            return None
-        moved.append(f"{name}={text}")
-    return _rendered(call, [*texts[:taken], *moved])
-
-
-def _renamed(call: ast.Call, signature: CallSignature, mismatch: Mismatch) -> str | None:
-    """One unknown keyword, and one required parameter that nothing fills: it was renamed."""
-    keywords = {each.arg for each in call.keywords}
-    filled = {each.name for each in signature.positional()[: len(call.args)]}
-    free = [
-        each.name
-        for each in signature.keywords().values()
-        if each.default is None and each.name not in keywords | filled
-    ]
-    if len(mismatch.names) != 1 or len(free) != 1:
-        return None
-    # Two names share a word, so that one may be the other's new name.
-    words = {word for word in mismatch.names[0].split("_") if len(word) > 2}
-    if not words & set(free[0].split("_")):
-        return None
-    return _rendered(call, [ast.unparse(each) for each in call.args], {mismatch.names[0]: free[0]})
-
-
-def _rendered(call: ast.Call, positional: list[str], renamed: dict[str, str] | None = None) -> str:
-    texts = list(positional)
-    for keyword in call.keywords:
-        name = keyword.arg or ""
-        texts.append(f"{(renamed or {}).get(name, name)}={ast.unparse(keyword.value)}")
-    return f"{ast.unparse(call.func)}({', '.join(texts)})"

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
 from ci_doctor.compat.world import (
     AbsentRef,
@@ -249,8 +250,9 @@ _ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
 class ClassMembers:
     """Looks names up in classes and instances."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: Asks, conditions: Conditions) -> None:
         self._evaluation = evaluation
+        self._conditions = conditions
         self.bases = Bases(evaluation)
 
     def instance(self, cls: ClassRef) -> Ref:
@@ -362,7 +364,7 @@ class ClassMembers:
             for each in order
             if isinstance(each, ClassRef)
             for scope, binding in each.scope.attributes.get(name, ())
-            if self._evaluation.runs(binding.guards, scope)
+            if self._conditions.runs(binding.guards, scope)
         ]
         own = joined(assigned) if assigned else None
         if own is not None:

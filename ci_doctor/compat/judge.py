@@ -5,23 +5,22 @@ import ast
 import gc
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec import structs
 
 from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Breakage, Judged, line_of
+from ci_doctor.compat.breaks import Judged, break_at, line_of
 from ci_doctor.compat.calls import (
     CallSignature,
     Constructors,
-    arguments_of,
     mismatches,
     of_function,
     right_call,
-    sentence,
 )
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
-from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseKind, UseSite
+from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseSite
 from ci_doctor.compat.world import (
     AbsentRef,
     Caught,
@@ -39,6 +38,7 @@ from ci_doctor.compat.world import (
     World,
     side_of,
 )
+from ci_doctor.model.facts.compat import BreakFact
 
 
 class SiteJudge:
@@ -50,7 +50,7 @@ class SiteJudge:
         self._constructors = Constructors(evaluation)
         self._doubts = doubts
         self.judged = Judged()
-        self._kept: set[Breakage] = set()
+        self._kept: set[BreakFact] = set()
 
     def module(self, module: ReadModule) -> None:
         """Judge every place of a module."""
@@ -66,13 +66,13 @@ class SiteJudge:
         life = self._evaluation.conditions.runs(site.guards, site.scope)
         if life in {Life.DEAD, Life.TYPING}:
             return
-        match site.kind:
-            case UseKind.IMPORT:
+        match site.node:
+            case ast.Call() as node:
+                self._call(module, site, life, node)
+            case ast.Attribute() as node:
+                self._attribute(module, site, life, node)
+            case _:
                 self._import(module, site, life)
-            case UseKind.CALL:
-                self._call(module, site, life)
-            case UseKind.ATTRIBUTE:
-                self._attribute(module, site, life)
 
     def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
         binding = site.binding
@@ -84,9 +84,9 @@ class SiteJudge:
         if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
             self.judged.miss(Ignorance.PATCHED)
         elif isinstance(ref, AbsentRef):
-            broken = Breakage(
-                rule=rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
-                at=line_of(module, site.node),
+            broken = break_at(
+                rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
+                line_of(module, site.node),
                 symbol=ref.name if ref.is_module else f"{ref.place}.{ref.name}",
                 sentence=ref.sentence,
             )
@@ -101,9 +101,9 @@ class SiteJudge:
         else:
             self.judged.count("imports")
 
-    def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
-        node = site.node
-        assert isinstance(node, ast.Attribute)  # noqa: S101 - that is what the kind says
+    def _attribute(
+        self, module: ReadModule, site: UseSite, life: Life, node: ast.Attribute
+    ) -> None:
         owner = self._evaluation.value(node.value, site.scope)
         if isinstance(owner, UnknownRef) and self._concerns(node.value, site.scope):
             self.judged.miss(owner.why)
@@ -129,18 +129,16 @@ class SiteJudge:
         if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
             self.judged.miss(Ignorance.PATCHED)
             return
-        broken = Breakage(
-            rule=rules.ATTRIBUTE_GONE,
-            at=line_of(module, site.node, getattr(site.node, "end_lineno", None)),
+        broken = break_at(
+            rules.ATTRIBUTE_GONE,
+            line_of(module, site.node, getattr(site.node, "end_lineno", None)),
             symbol=f"{ref.place}.{ref.name}",
             sentence=ref.sentence,
             now=None if ref.scope is None else self._world.class_line(ref.scope),
         )
         self._keep(broken, site, life, "AttributeError")
 
-    def _call(self, module: ReadModule, site: UseSite, life: Life) -> None:
-        node = site.node
-        assert isinstance(node, ast.Call)  # noqa: S101 - that is what the kind says
+    def _call(self, module: ReadModule, site: UseSite, life: Life, node: ast.Call) -> None:
         ref = self._evaluation.value(node.func, site.scope)
         signature = self._signature(ref)
         if signature is None:
@@ -151,7 +149,7 @@ class SiteJudge:
             return
         if not self._world.is_callee(signature.module):
             return
-        misfits = mismatches(signature, arguments_of(node))
+        misfits = mismatches(signature, node)
         if not misfits:
             self.judged.count("calls")
             return
@@ -159,13 +157,13 @@ class SiteJudge:
             self.judged.miss(Ignorance.SEVERAL)
             return
         self.judged.count("calls")
-        broken = Breakage(
-            rule=rules.CALL,
-            at=line_of(module, node),
+        broken = break_at(
+            rules.CALL,
+            line_of(module, node),
             symbol=f"{signature.module}.{signature.qualified}",
-            sentence="; ".join(sentence(signature, each) for each in misfits),
+            sentence="; ".join(misfits),
             now=self._world.definition(signature.module, signature.line, signature.text),
-            call=right_call(node, signature, misfits),
+            call=right_call(node, signature) if len(misfits) == 1 else None,
         )
         self._keep(broken, site, life, "TypeError")
 
@@ -222,7 +220,7 @@ class SiteJudge:
             around = around.parent
         return self._is_callee(self._evaluation.value(node, scope))
 
-    def _keep(self, broken: Breakage, site: UseSite, life: Life, error: str) -> None:
+    def _keep(self, broken: BreakFact, site: UseSite, life: Life, error: str) -> None:
         caught = self._evaluation.conditions.caught(site.guards, error)
         if broken in self._kept:
             return  # `from gone import a, b` is one break
@@ -230,7 +228,8 @@ class SiteJudge:
         if life is Life.GUARDED or caught is Caught.BY_NAME:
             self.judged.guarded += 1
             return
-        self.judged.breaks.append(structs.replace(broken, caught=caught))
+        hidden: Literal["not", "broadly"] = "broadly" if caught is Caught.BROADLY else "not"
+        self.judged.breaks.append(structs.replace(broken, caught=hidden))
 
 
 def judge(

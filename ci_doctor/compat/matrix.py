@@ -7,12 +7,11 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 
 from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import break_fact
 from ci_doctor.compat.judge import judge
-from ci_doctor.compat.releases import Releases, version_choice
+from ci_doctor.compat.releases import Releases
 from ci_doctor.compat.sources import open_source
 from ci_doctor.compat.world import CodeTree
 from ci_doctor.errors import UsageError
@@ -103,58 +102,12 @@ def _findings(broken: Sequence[PairFact]) -> list[Finding]:
         if fact.now is not None:
             text = f"{direction.callee}: {fact.now.text}"
             evidence.append(Evidence(file=fact.now.file, line=fact.now.line, excerpt=text))
-        if fact.changed_by is not None:
-            evidence.append(Evidence(excerpt=f"changed by: {fact.changed_by}"))
         evidence.append(Evidence(excerpt=f"in {', '.join(names)}"))
         caller = direction.caller.partition(" ")[0]
         summary = f"{caller}: {fact.file}:{fact.line}: {fact.sentence}"
         rule = by_id[fact.rule]
         findings.append(rule.finding(summary, evidence=tuple(evidence), remedy=rule.remedy))
     return findings
-
-
-def with_versions(pairs: Sequence[PairFact]) -> tuple[PairFact, ...]:
-    """The same pairs; a break that an older version of the callee did not have names the version that brought it.
-
-    The versions of a package come oldest first.
-    """
-    directions = [direction for pair in pairs for direction in pair.directions]
-    return tuple(
-        msgspec.structs.replace(
-            pair, directions=tuple(_dated(each, directions) for each in pair.directions)
-        )
-        for pair in pairs
-    )
-
-
-def _dated(direction: DirectionFact, all_: Sequence[DirectionFact]) -> DirectionFact:
-    """The same direction, with what is known of the callee's older versions."""
-    name = direction.callee.partition(" ")[0]
-    same = [
-        each
-        for each in all_
-        if each.caller == direction.caller and each.callee.partition(" ")[0] == name
-    ]
-    older = same[: same.index(direction)][::-1]
-    breaks = []
-    for broken in direction.breaks:
-        first = direction.callee
-        dated = broken
-        for each in older:
-            if not each.resolved:
-                break  # nobody knows how it was
-            # The definition may have moved in between.
-            if _same_place(broken) not in map(_same_place, each.breaks):
-                text = f"{first}; {each.callee} does not break here"
-                dated = msgspec.structs.replace(broken, changed_by=text)
-                break
-            first = each.callee
-        breaks.append(dated)
-    return msgspec.structs.replace(direction, breaks=tuple(breaks))
-
-
-def _same_place(broken: BreakFact) -> tuple[str, str, int, str]:
-    return broken.rule, broken.file, broken.line, broken.symbol
 
 
 _MOST_PAIRS: Final = 400
@@ -176,18 +129,26 @@ class MatrixRun:
         """
         if Path(text).exists() or "@" in text:
             return [open_source(text)]
-        choice = version_choice(text)
+        try:
+            wanted = Requirement(text)
+        except InvalidRequirement as error:
+            raise UsageError(
+                f"{text} is no path and no specification: {error}",
+                hint="write it like 'vllm>=0.18,<0.20'",
+            ) from error
         self._tell(f"looking for {text}")
-        chosen = choice.chosen(self._releases.versions(choice.name))
+        published = sorted(self._releases.versions(wanted.name))
+        chosen = list(wanted.specifier.filter(published, prereleases=True))
         if not chosen:
             raise UsageError(
-                f"no version of {choice.name} is {text}",
-                hint=f"see `pip index versions {choice.name}`",
+                f"no version of {wanted.name} is {text}",
+                hint=f"see `pip index versions {wanted.name}`",
             )
         trees = []
-        for version in chosen:
-            self._tell(f"reading {choice.name} {version}")
-            trees.append(self._releases.tree(choice.name, version))
+        # Pre-releases only if nothing else is wanted.
+        for version in [each for each in chosen if not each.is_prerelease] or chosen:
+            self._tell(f"reading {wanted.name} {version}")
+            trees.append(self._releases.tree(wanted.name, version))
         return trees
 
     def pairs(self, operands: Sequence[Sequence[CodeTree]]) -> Iterator[PairFact]:
@@ -210,7 +171,7 @@ class MatrixRun:
     def _direction(self, caller: CodeTree, callee: CodeTree) -> DirectionFact:
         judged = judge(caller, [callee], python=self._python)
         gc.collect()  # the scopes of a pair are circles of hundreds of megabytes
-        errors = [break_fact(each) for each in judged.breaks if each.is_error]
+        errors = [each for each in judged.breaks if each.is_error]
         return DirectionFact(
             caller=caller.label,
             callee=callee.label,

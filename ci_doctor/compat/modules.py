@@ -2,13 +2,13 @@
 """Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
 
 import ast
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from ci_doctor.compat.conditions import Decisions
-from ci_doctor.compat.folding import UndecidedError
+from msgspec import structs
+
+from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
@@ -34,17 +34,12 @@ class Answer(StrEnum):
     UNDECIDED = "the source does not decide it"
 
 
-_OPEN: Final = frozenset({Answer.UNDECIDED})
-_ON: Final = frozenset({Answer.GOES_ON})
-
-
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: Asks, member: Callable[[str, str], Ref]) -> None:
         self._evaluation = evaluation
-        self._decisions = Decisions(evaluation)
-        self._folding = self._decisions.folding
+        self._member = member
         self._refuses = False
 
     def answer(self, scope: NameScope, name: str) -> Answer:
@@ -53,97 +48,86 @@ class ModuleGetattr:
         node = bindings[-1].node if bindings else None
         if len(bindings) != 1 or not isinstance(node, ast.FunctionDef) or len(node.args.args) != 1:
             return Answer.UNDECIDED
-        names = {node.args.args[0].arg: name}
         self._refuses = False
-        ways = self._block(node.body, scope.children[id(node)], names)
+        ways = self._ways(node.body, scope.children[id(node)], {node.args.args[0].arg: name})
         if ways == {Answer.RAISES}:
             return Answer.RAISES
         if ways <= {Answer.GIVES, Answer.GOES_ON}:  # at its end it returns None
             return Answer.GIVES
         return Answer.REFUSES if self._refuses else Answer.UNDECIDED
 
-    def _block(
+    def _ways(
         self, body: Sequence[ast.stmt], scope: NameScope, names: dict[str, str]
-    ) -> frozenset[Answer]:
+    ) -> set[Answer]:
+        """The ways through these statements."""
         ways: set[Answer] = set()
-        for statement in body:
-            step = self._statement(statement, scope, names)
-            ways |= step - _ON
+        for node in body:
+            match node:
+                case ast.If() | ast.Try():
+                    step = self._branches(node, scope, names)
+                case ast.Raise():
+                    called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+                    is_absence = called is not None and last_word(called) == "AttributeError"
+                    step = {Answer.RAISES if is_absence else Answer.UNDECIDED}
+                case ast.Return():
+                    step = {self._returned(node.value, scope, names)}
+                case ast.With():
+                    step = self._ways(node.body, scope, names)
+                case _:
+                    # A warning, a message, the import of what is returned say nothing.
+                    open_ = () if isinstance(node, _QUIET) else (Answer.UNDECIDED,)
+                    step = {Answer.GOES_ON, *open_}
+            ways |= step - {Answer.GOES_ON}
             if Answer.GOES_ON not in step:
-                return frozenset(ways)
-        return frozenset({*ways, Answer.GOES_ON})
+                return ways
+        return {*ways, Answer.GOES_ON}
 
-    def _statement(  # noqa: PLR0911 - a case per form
-        self, node: ast.stmt, scope: NameScope, names: dict[str, str]
-    ) -> frozenset[Answer]:
-        match node:
-            case ast.If():
-                return self._if(node, scope, names)
-            case ast.Raise():
-                called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-                is_absence = called is not None and last_word(called) == "AttributeError"
-                return frozenset({Answer.RAISES if is_absence else Answer.UNDECIDED})
-            case ast.Return():
-                return frozenset({self._returned(node.value, scope, names)})
-            case ast.Try():
-                return self._try(node, scope, names)
-            case ast.With():
-                return self._block(node.body, scope, names)
-            case ast.Assign() | ast.AnnAssign() | ast.Expr() | ast.Import() | ast.ImportFrom():
-                # A warning, a message, the import of what is returned.
-                return _ON
-            case ast.Pass() | ast.Global():
-                return _ON
-            case _:
-                return frozenset({Answer.UNDECIDED, Answer.GOES_ON})
-
-    def _try(self, node: ast.Try, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        """`try: value = TABLE[name]`, and any other."""
-        first = node.body[0]
-        value = first.value if isinstance(first, ast.Assign | ast.Return) else None
-        held: bool | None = None
-        if isinstance(value, ast.Subscript):
-            with contextlib.suppress(UndecidedError):
-                held = self._folding.contains(value.slice, value.value, scope, names)
-        ways: set[Answer] = set()
-        if held is not False:
-            ways |= self._block([*node.body, *node.orelse], scope, names)
-        if held is not True:
-            ways = ways.union(*(self._block(each.body, scope, names) for each in node.handlers))
-        return _ways(held, ways)
-
-    def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        decided = self._decisions.decide(node.test, scope, names)
-        ways: set[Answer] = set()
-        if decided is not False:
-            ways |= self._block(node.body, scope, names)
+    def _branches(
+        self, node: ast.If | ast.Try, scope: NameScope, names: dict[str, str]
+    ) -> set[Answer]:
+        """The ways through an `if`, or `try: value = TABLE[name]` and its like."""
+        if isinstance(node, ast.If):
+            decided = self._evaluation.decide(node.test, scope, names)
+            yes, no = node.body, [node.orelse]
+        else:
+            value = getattr(node.body[0], "value", None)
+            is_part = isinstance(node.body[0], ast.Assign | ast.Return)
+            decided = None
+            if is_part and isinstance(value, ast.Subscript):
+                decided = self._evaluation.contains(value.slice, value.value, scope, names)
+            yes, no = [*node.body, *node.orelse], [each.body for each in node.handlers]
+        ways: set[Answer] = set() if decided is False else self._ways(yes, scope, names)
         # A table of names that are gone holds it.
-        self._refuses = self._refuses or (decided is True and Answer.RAISES in ways)
-        if decided is not True:
-            ways |= self._block(node.orelse, scope, names)
-        return _ways(decided, ways)
+        is_refused = isinstance(node, ast.If) and decided is True and Answer.RAISES in ways
+        self._refuses = self._refuses or is_refused
+        for branch in () if decided is True else no:
+            ways |= self._ways(branch, scope, names)
+        # One that gives a value is open if nobody knows which branch runs.
+        if decided is None and Answer.GIVES in ways:
+            return ways - {Answer.GIVES} | {Answer.UNDECIDED}
+        return ways
 
     def _returned(self, value: ast.expr | None, scope: NameScope, names: dict[str, str]) -> Answer:
-        if not isinstance(value, ast.Call) or last_word(value.func) != "getattr":
-            return Answer.GIVES if not isinstance(value, ast.Call) else Answer.UNDECIDED
-        if len(value.args) != 2:
-            return Answer.UNDECIDED
-        owner = self._evaluation.value(value.args[0], scope)
-        try:
-            name = self._folding.value(value.args[1], scope, names)
-        except UndecidedError:
-            return Answer.UNDECIDED
-        if not isinstance(owner, ModuleRef) or not isinstance(name, str):
-            return Answer.UNDECIDED
-        is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
-        return Answer.RAISES if is_absent else Answer.UNDECIDED
+        if not isinstance(value, ast.Call):
+            return Answer.GIVES
+        if last_word(value.func) == "getattr" and len(value.args) == 2:
+            owner = self._evaluation.value(value.args[0], scope)
+            name = self._evaluation.value(value.args[1], scope, names)
+            if isinstance(owner, ModuleRef) and isinstance(name, ConstantRef):
+                member = self._member(owner.name, str(name.value))
+                return Answer.RAISES if isinstance(member, AbsentRef) else Answer.UNDECIDED
+        return Answer.UNDECIDED
 
 
-def _ways(decided: bool | None, ways: set[Answer]) -> frozenset[Answer]:
-    """The ways through a statement with branches: one that gives a value is open if nobody knows which runs."""
-    if decided is None and Answer.GIVES in ways:
-        return frozenset(ways - {Answer.GIVES} | _OPEN)
-    return frozenset(ways)
+_QUIET: Final = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+)
 
 
 # What the import system gives every module.
@@ -168,13 +152,14 @@ _OWN_NAMES: Final = frozenset(
 class ModuleMembers:
     """Looks names up in modules."""
 
-    def __init__(self, evaluation: Asks) -> None:
+    def __init__(self, evaluation: Asks, conditions: Conditions) -> None:
         self._evaluation = evaluation
+        self._conditions = conditions
         self._world = evaluation.world
         self._looking: set[tuple[str, str]] = set()
         self._known: dict[tuple[str, str], Ref] = {}
         self._looking_at_stubs: set[tuple[str, str]] = set()
-        self._getattr = ModuleGetattr(evaluation)
+        self._getattr = ModuleGetattr(evaluation, self.member)
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
@@ -276,11 +261,11 @@ class ModuleMembers:
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.runs(each.guards, read.scope) for each in read.scope.bindings[name]
+            self._conditions.runs(each.guards, read.scope) for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:
-            return UnknownRef(ref.why, ref.detail, is_there=True)
+            return structs.replace(ref, is_there=True)
         return ref
 
     def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.compat.breaks import Judged, break_fact, finding, other_findings
+from ci_doctor.compat.breaks import Judged, finding, other_findings
 from ci_doctor.compat.judge import judge
 from ci_doctor.compat.sources import open_source
 from ci_doctor.compat.world import CodeTree
@@ -61,18 +61,18 @@ def check_matrix(
 
     Raises UsageError for a wrong operand, InfraError if an index or a file cannot be read.
     """
-    from ci_doctor.compat.matrix import MatrixRun, matrix_outcome, with_versions
+    from ci_doctor.compat.matrix import MatrixRun, matrix_outcome
     from ci_doctor.compat.releases import Releases, cache_directory
 
     releases = Releases(cache_directory(), request.python_version)
     run = MatrixRun(releases, request.python_version, tell)
     operands = [run.operand(each) for each in (request.caller, *request.callees)]
-    return matrix_outcome(with_versions(tuple(run.pairs(operands))))
+    return matrix_outcome(tuple(run.pairs(operands)))
 
 
 def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> Outcome:
     """The outcome of what was judged."""
-    breaks = sorted(judged.breaks, key=lambda each: (not each.is_error, each.at.file, each.at.line))
+    breaks = sorted(judged.breaks, key=lambda each: (not each.is_error, each.file, each.line))
     facts = [
         CodeTreeFact(label=each.label, distribution=each.distribution, version=each.version)
         for each in (caller, *callees)
@@ -94,7 +94,7 @@ def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged
             share=judged.share,
             open_imports=tuple(judged.open_imports),
             unread=judged.unread,
-            breaks=tuple(map(break_fact, breaks)),
+            breaks=tuple(breaks),
         ),
     )
 

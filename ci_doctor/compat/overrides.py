@@ -2,17 +2,19 @@
 """Reads both sides for what speaks against a break, and the caller's classes below those of the callee."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 from typing import Final
 
 from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Breakage, Judged, line_of
-from ci_doctor.compat.calls import CallSignature, arguments_of, mismatches, of_function, sentence
+from ci_doctor.compat.breaks import Judged, break_at, line_of
+from ci_doctor.compat.calls import CallSignature, mismatches, of_function
 from ci_doctor.compat.classes import Ancestor, Shape, shape, words
 from ci_doctor.compat.evaluation import Evaluation
-from ci_doctor.compat.scopes import FunctionNode, NameScope, ReadModule, UseKind
+from ci_doctor.compat.scopes import FunctionNode, NameScope, ReadModule
 from ci_doctor.compat.world import (
     AbsentRef,
     Caught,
@@ -37,8 +39,9 @@ class DoubtCheck:
         self._evaluation = evaluation
         self._world = evaluation.world
         self._callers = callers
-        self._texts: dict[int, list[tuple[str, str]]] = {}
-        self._by_method: dict[int, dict[str, list[tuple[str, str]]]] = {}
+        # As long as the pair is judged.
+        self._all_text: Callable[[Side], list[tuple[str, str]]] = cache(_texts)
+        self._calling: Callable[[Side], dict[str, list[tuple[str, str]]]] = cache(self._by_method)
 
     def is_named_in_caller(self, name: str) -> bool:
         """Whether a class of the caller defines the name, perhaps a mixin. Text says first where to look."""
@@ -92,7 +95,7 @@ class DoubtCheck:
             override = self._evaluation.attribute(InstanceRef(below), name)
             if not isinstance(override, FunctionRef) or override.scope is ref.scope:
                 continue
-            if not mismatches(of_function(override), arguments_of(node)):
+            if not mismatches(of_function(override), node):
                 return True
         return False
 
@@ -141,31 +144,22 @@ class DoubtCheck:
                 return name
         return None
 
-    def _calling(self, side: Side) -> dict[str, list[tuple[str, str]]]:
+    def _by_method(self, side: Side) -> dict[str, list[tuple[str, str]]]:
         """The files of a side by the methods that they call: one pass, not one for each method."""
-        key = id(side)
-        if key not in self._by_method:
-            files: dict[str, list[tuple[str, str]]] = {}
-            for path, text in self._all_text(side):
-                for method in set(_METHOD_CALL.findall(text)):
-                    files.setdefault(method, []).append((path, text))
-            self._by_method[key] = files
-        return self._by_method[key]
-
-    def _all_text(self, side: Side) -> list[tuple[str, str]]:
-        key = id(side)
-        if key not in self._texts:
-            self._texts[key] = list(_texts(side))
-        return self._texts[key]
+        files: dict[str, list[tuple[str, str]]] = {}
+        for path, text in self._all_text(side):
+            for method in set(_METHOD_CALL.findall(text)):
+                files.setdefault(method, []).append((path, text))
+        return files
 
 
-def _texts(side: Side) -> Iterator[tuple[str, str]]:
+def _texts(side: Side) -> list[tuple[str, str]]:
+    texts = []
     for path in sorted(side.tree.names):
         if path.endswith(".py"):
-            try:
-                yield path, side.tree.read(path).decode("utf-8", "replace")
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                texts.append((path, side.tree.read(path).decode("utf-8", "replace")))
+    return texts
 
 
 _LONGEST_CALL: Final = 4_000
@@ -183,7 +177,7 @@ def _may_misfit(text: str, name: str, own: CallSignature) -> bool:
             node = ast.parse(f"f{_bracketed(text, opening)}", mode="eval").body
         except (SyntaxError, ValueError):
             return True
-        if not isinstance(node, ast.Call) or mismatches(own, arguments_of(node)):
+        if not isinstance(node, ast.Call) or mismatches(own, node):
             return True
         start = text.find(f".{name}(", opening)
     return False
@@ -254,19 +248,18 @@ class OverrideJudge:
         self._judged.count("overrides")
         calls = [(at, call) for at in modules for call in self._calls(at, above, node.name)]
         for at, call in calls:
-            wrong = mismatches(own, arguments_of(call))
+            wrong = mismatches(own, call)
             if not wrong:
                 continue
             place = line_of(at, call)
             text = f"def {own.text.rpartition('.')[2]}"
-            broken = Breakage(
-                rule=rules.OVERRIDE,
-                at=DefinitionFact(file=module.path, line=node.lineno, text=text),
+            broken = break_at(
+                rules.OVERRIDE,
+                DefinitionFact(file=module.path, line=node.lineno, text=text),
                 symbol=f"{owner.name}.{node.name}",
                 sentence=(
                     f"{owner.scope.module.partition('.')[0]} calls {node.name}() of "
-                    f"{owner.scope.name} at {place.file}:{place.line}, and "
-                    + "; ".join(sentence(own, each) for each in wrong)
+                    f"{owner.scope.name} at {place.file}:{place.line}, and " + "; ".join(wrong)
                 ),
                 now=DefinitionFact(file=place.file, line=place.line, text=f"calls {place.text}"),
             )
@@ -280,9 +273,9 @@ class OverrideJudge:
         conditions = self._evaluation.conditions
         for site in module.sites:
             node = site.node
-            if site.kind is not UseKind.CALL or not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
-            if not isinstance(node.func, ast.Attribute) or node.func.attr != name:
+            if node.func.attr != name:
                 continue
             receiver = self._evaluation.value(node.func.value, site.scope)
             if not isinstance(receiver, InstanceRef) or receiver.is_exact:
@@ -326,9 +319,9 @@ class OverrideJudge:
         at = DefinitionFact(file=module.path, line=line, text=f"class {cls.scope.name}")
         where = "is made here" if made else "cannot be made by anybody"
         self._judged.breaks.append(
-            Breakage(
-                rule=rules.ABSTRACT,
-                at=line_of(module, made[0]) if made else at,
+            break_at(
+                rules.ABSTRACT,
+                line_of(module, made[0]) if made else at,
                 symbol=f"{owner.name}.{name}",
                 sentence=f"{cls.scope.name} {where}: it lacks the abstract method `{name}` of {owner.name}",
                 is_certain=bool(made),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes and on the user's cache: releases of packages, which pip lists and downloads."""
 
-import fnmatch
 import importlib.util
 import io
 import os
@@ -9,12 +8,9 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -25,9 +21,6 @@ from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
-_SPEC: Final = re.compile(
-    r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^]=<>]*\])?\s*((?:[=<>!~].*)?)$"
-)
 _LISTED: Final = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
 _QUIET: Final = ("--disable-pip-version-check", "--no-input")
 # Engines are published for Linux. So is their source, whatever machine compares it.
@@ -35,55 +28,6 @@ _LINUX: Final = ("any", "manylinux2014_x86_64", "manylinux_2_28_x86_64", "manyli
 # An engine's wheel has half a gigabyte.
 _DOWNLOAD_S: Final = 1800.0
 _MOST_SOURCE: Final = 512 * 2**20
-
-
-class VersionChoice(Struct, frozen=True, kw_only=True):
-    """A package and the versions of it that are wanted. `globs`: each with whether it must match."""
-
-    name: str
-    specifiers: str
-    globs: tuple[tuple[bool, str], ...]
-
-    def chosen(self, published: Sequence[Version]) -> list[Version]:
-        """The wanted versions, oldest first; pre-releases only if nothing else is wanted."""
-        wanted = SpecifierSet(self.specifiers)
-        matching = [
-            each
-            for each in sorted(published)
-            if wanted.contains(each, prereleases=True)
-            and all(_matches(str(each), pattern) is positive for positive, pattern in self.globs)
-        ]
-        return [each for each in matching if not each.is_prerelease] or matching
-
-
-def version_choice(text: str) -> VersionChoice:
-    """The choice that `name==1.[23].*,!=1.2.5` means. Raises UsageError if it is none."""
-    match = _SPEC.match(text)
-    if match is None:
-        raise UsageError(
-            f"{text} is no path and no specification", hint="write it like 'vllm>=0.18,<0.20'"
-        )
-    plain: list[str] = []
-    globs: list[tuple[bool, str]] = []
-    for part in match.group(2).split(","):
-        clause = part.strip()
-        operator, pattern = clause[:2], clause[2:].strip()
-        if operator in {"==", "!="} and re.search(r"[\[?]|\*.", pattern):
-            globs.append((operator == "==", pattern))
-        elif clause:
-            plain.append(clause)
-    try:
-        SpecifierSet(",".join(plain))
-    except InvalidSpecifier as error:
-        raise UsageError(f"{text}: {error}", hint="see PEP 440 for specifiers") from error
-    return VersionChoice(name=match.group(1), specifiers=",".join(plain), globs=tuple(globs))
-
-
-def _matches(version: str, pattern: str) -> bool:
-    if fnmatch.fnmatchcase(version, pattern):
-        return True
-    # `0.18.*` means 0.18 too, as in PEP 440.
-    return pattern.endswith(".*") and fnmatch.fnmatchcase(version, pattern[:-2])
 
 
 class Releases:

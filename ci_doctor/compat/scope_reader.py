@@ -15,7 +15,6 @@ from ci_doctor.compat.scopes import (
     Guards,
     NameScope,
     ReadModule,
-    UseKind,
     UseSite,
 )
 
@@ -296,7 +295,6 @@ class _ScopeReader:
 
     def _use_import(self, binding: Binding) -> None:
         site = UseSite(
-            kind=UseKind.IMPORT,
             node=binding.node,
             guards=binding.guards,
             scope=self._scope,
@@ -426,7 +424,7 @@ class _ScopeReader:
             self._change(node)
         if name in _NARROWING and node.args:
             self._scope.narrowed.add(ast.unparse(node.args[0]))
-        site = UseSite(kind=UseKind.CALL, node=node, guards=guards, scope=self._scope)
+        site = UseSite(node=node, guards=guards, scope=self._scope)
         self._module.sites.append(site)
         self._children(node, guards)
 
@@ -465,7 +463,7 @@ class _ScopeReader:
         if node.attr == "__dict__":
             self._mark_class()
         if isinstance(node.ctx, ast.Load):
-            site = UseSite(kind=UseKind.ATTRIBUTE, node=node, guards=guards, scope=self._scope)
+            site = UseSite(node=node, guards=guards, scope=self._scope)
             self._module.sites.append(site)
         self._read(node.value, guards)
 

@@ -75,21 +75,12 @@ class Binding(Struct, frozen=True, kw_only=True, eq=False):
     level: int = 0
 
 
-class UseKind(StrEnum):
-    """A place at which the caller depends on a definition."""
-
-    CALL = "call"
-    ATTRIBUTE = "attribute"
-    IMPORT = "import"
-
-
 class UseSite(Struct, frozen=True, kw_only=True, eq=False):
     """A call, an attribute that is read, or a name that is imported.
 
     `binding` is that of an import; `node` is the expression or the statement.
     """
 
-    kind: UseKind
     node: ast.AST
     guards: Guards
     scope: "NameScope"

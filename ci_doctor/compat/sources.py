@@ -14,7 +14,7 @@ from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import structs
 
 from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import UsageError
@@ -22,17 +22,12 @@ from ci_doctor.git import GitObjects, ask_git, run_git
 from ci_doctor.machine.packages import Package, installed, normal, read_record
 
 
-class MetadataFields(Struct, frozen=True, kw_only=True):
-    """What a distribution says of itself; None if it does not."""
-
-    name: str | None = None
-    version: str | None = None
-
-
-def metadata_fields(content: bytes) -> MetadataFields:
-    """Name and version."""
-    headers = BytesHeaderParser().parsebytes(content)
-    return MetadataFields(name=headers.get("Name"), version=headers.get("Version"))
+def _described(tree: CodeTree, metadata: str) -> CodeTree:
+    """The tree with what its file `metadata` says of itself, if it has that file."""
+    if metadata not in tree.names:
+        return tree
+    headers = BytesHeaderParser().parsebytes(tree.read(metadata))
+    return structs.replace(tree, distribution=headers["Name"], version=headers["Version"])
 
 
 def wheel_tree(file: Path, label: str) -> CodeTree:
@@ -48,17 +43,9 @@ def wheel_tree(file: Path, label: str) -> CodeTree:
     def read(name: str) -> bytes:
         return _member(archive, name, sizes)
 
-    places = [
-        each for each in sizes if each.endswith(".dist-info/METADATA") and each.count("/") == 1
-    ]
-    fields = metadata_fields(read(places[0])) if places else MetadataFields()
-    return CodeTree(
-        label=label,
-        names=frozenset(filter(is_inside, sizes)),
-        read=read,
-        distribution=fields.name,
-        version=fields.version,
-    )
+    names = frozenset(filter(is_inside, sizes))
+    metadata = [each for each in names if _METADATA.fullmatch(each)]
+    return _described(CodeTree(label=label, names=names, read=read), "".join(metadata[:1]))
 
 
 def is_inside(name: str) -> bool:
@@ -86,6 +73,7 @@ def _member(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> bytes
         raise OSError(f"{name} cannot be read: {error}") from error
 
 
+_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 # vLLM's sdist has 30 MB in 5,000 files. Beyond these limits an archive is no package.
 _MOST_MEMBERS: Final = 200_000
 _MOST_BYTES: Final = 2 * 2**30
@@ -111,22 +99,14 @@ def sdist_tree(path: Path, label: str) -> CodeTree:
         raise UsageError(
             f"{label} cannot be read: {error}", hint="name a complete sdist"
         ) from error
-    files = _without_top(files)
-    fields = metadata_fields(files["PKG-INFO"]) if "PKG-INFO" in files else MetadataFields()
 
     def read(name: str) -> bytes:
         if name not in files:
             raise OSError(f"{name} is not in {label}")
         return files[name]
 
-    return CodeTree(
-        label=label,
-        names=frozenset(files),
-        read=read,
-        distribution=fields.name,
-        version=fields.version,
-        is_built=False,
-    )
+    tree = CodeTree(label=label, names=frozenset(files), read=read, is_built=False)
+    return _described(tree, "PKG-INFO")
 
 
 def _files(archive: tarfile.TarFile, label: str) -> dict[str, bytes]:
@@ -146,16 +126,9 @@ def _files(archive: tarfile.TarFile, label: str) -> dict[str, bytes]:
             continue
         content = archive.extractfile(member)
         if content is not None:
-            files[name] = content.read()
+            # Below the one directory `name-version/` that every sdist has.
+            files[name.partition("/")[2]] = content.read()
     return files
-
-
-def _without_top(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files below the one directory `name-version/` that every sdist has."""
-    tops = {name.partition("/")[0] for name in files}
-    if len(tops) != 1 or any("/" not in name for name in files):
-        return files
-    return {name.partition("/")[2]: content for name, content in files.items()}
 
 
 # Never a part of the package itself.
@@ -184,15 +157,14 @@ def directory_tree(path: Path, label: str) -> CodeTree:
     def read(name: str) -> bytes:
         return read_inside(top, name)
 
-    fields = _metadata(names, read)
-    return CodeTree(
-        label=label,
-        names=names,
-        read=read,
-        distribution=fields.name,
-        version=fields.version,
-        is_built=False,
-    )
+    tree = CodeTree(label=label, names=names, read=read, is_built=False)
+    if "PKG-INFO" in names:
+        return _described(tree, "PKG-INFO")
+    project: dict[str, str] = {}
+    with contextlib.suppress(tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+        project = tomllib.loads(read("pyproject.toml").decode()).get("project", {})
+    version = project.get("version") or _literal_version(names, read)
+    return structs.replace(tree, distribution=project.get("name"), version=version)
 
 
 def _names(top: Path, inside: str) -> Iterator[str]:
@@ -227,19 +199,6 @@ def read_inside(top: Path, name: str) -> bytes:
     if not real.is_file() or real.stat().st_size > LARGEST_SOURCE:
         raise OSError(f"{name} is no file of at most 4 MiB")
     return real.read_bytes()
-
-
-def _metadata(names: frozenset[str], read: Callable[[str], bytes]) -> MetadataFields:
-    if "PKG-INFO" in names:
-        return metadata_fields(read("PKG-INFO"))
-    name = version = None
-    if "pyproject.toml" in names:
-        try:
-            project = tomllib.loads(read("pyproject.toml").decode()).get("project", {})
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
-            project = {}
-        name, version = project.get("name"), project.get("version")
-    return MetadataFields(name=name, version=version or _literal_version(names, read))
 
 
 def _literal_version(names: frozenset[str], read: Callable[[str], bytes]) -> str | None:
@@ -287,16 +246,12 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
             raise OSError(f"{name} is not in {label}")
         return contents.blob(objects[name], LARGEST_SOURCE)
 
-    fields = metadata_fields(read("PKG-INFO")) if "PKG-INFO" in objects else MetadataFields()
-    tag = ask_git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", commit)
-    return CodeTree(
-        label=label,
-        names=frozenset(objects),
-        read=read,
-        distribution=fields.name,
-        version=fields.version or (None if tag is None else tag.removeprefix("v")),
-        is_built=False,
+    tree = _described(
+        CodeTree(label=label, names=frozenset(objects), read=read, is_built=False), "PKG-INFO"
     )
+    tag = ask_git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", commit)
+    tagged = None if tag is None else tag.removeprefix("v")
+    return structs.replace(tree, version=tree.version or tagged)
 
 
 def installed_tree(name: str, python: Path | None) -> CodeTree:
@@ -334,23 +289,18 @@ def _tree(package: Package) -> CodeTree:
     recorded = (file.path for file in read_record(package.folder) if file.is_in_site)
     code = (path for path in recorded if path.endswith((".py", ".so")))
     names = frozenset(path for path in code if (site / path).is_file())
-    fields = metadata_fields((package.folder / "METADATA").read_bytes())
+    metadata = f"{package.folder.name}/METADATA"
 
     def read(name: str) -> bytes:
         return read_inside(site.resolve(), name)
 
     if not any(name.endswith(".py") for name in names):
         raise UsageError(
-            f"{fields.name} has no Python file in {site}",
+            f"{package.name} has no Python file in {site}",
             hint="if it is an editable installation, name its checkout",
         )
-    return CodeTree(
-        label=f"{fields.name} {fields.version}",
-        names=names,
-        read=read,
-        distribution=fields.name,
-        version=fields.version,
-    )
+    tree = _described(CodeTree(label="", names=names | {metadata}, read=read), metadata)
+    return structs.replace(tree, label=f"{tree.distribution} {tree.version}", names=names)
 
 
 _TARS: Final = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")

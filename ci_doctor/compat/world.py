@@ -2,9 +2,11 @@
 """Reads the files of code trees, and has the words for what an expression may stand for."""
 
 import ast
+import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
+from functools import cache
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -12,7 +14,6 @@ from msgspec import Struct
 from ci_doctor.compat.scope_reader import read_module
 from ci_doctor.compat.scopes import (
     Binding,
-    Guards,
     ModuleFile,
     ModuleIndex,
     NameScope,
@@ -138,6 +139,16 @@ class UnknownRef(Struct, frozen=True):
     is_there: bool = False
 
 
+class TableRef(UnknownRef, frozen=True, eq=False):
+    """A list, a set or a table that the source states. Code may change it, so only its content is asked for."""
+
+    value: Any = None
+
+
+class UndecidedError(Exception):
+    """The source does not state the value."""
+
+
 Ref = (
     ModuleRef
     | ClassRef
@@ -228,18 +239,23 @@ def side_of(tree: CodeTree, *, is_caller: bool = False) -> Side:
 
 
 class World:
-    """The caller and what it calls. A module is looked for in the caller first."""
+    """The caller and what it calls. A module is looked for in the caller first.
+
+    module: by name the module, parsed; None if it has no Python source that can be read. stub: by
+    name the types of a module (PEP 484), parsed; None without a stub that can be read.
+    """
 
     def __init__(self, caller: Side, callees: Sequence[Side], python: tuple[int, int]) -> None:
         self.caller = caller
         self.callees = tuple(callees)
         self.python = python
-        self._modules: dict[str, ReadModule | None] = {}
-        self._build_words: dict[int, frozenset[str]] = {}
-        self._exports: dict[str, frozenset[str] | None] = {}
-        self._stubs: dict[str, ReadModule | None] = {}
-        self._compiled: dict[str, bytes] = {}
         self.unread: dict[str, str] = {}
+        # As long as the world lives: a matrix has hundreds of megabytes of each pair.
+        self.module: Callable[[str], ReadModule | None] = cache(self._module)
+        self.stub: Callable[[str], ReadModule | None] = cache(self._stub)
+        self._compiled: Callable[[str], bytes] = cache(self._binary)
+        self._exports: Callable[[str], frozenset[str] | None] = cache(self._exported)
+        self._build_words: Callable[[Side], frozenset[str]] = cache(_named_by_build)
 
     def side(self, module: str) -> Side | None:
         """The package that has the module's top name, if it was given."""
@@ -259,37 +275,24 @@ class World:
         side = self.side(module)
         return None if side is None else side.index.modules.get(module)
 
-    def module(self, name: str) -> ReadModule | None:
-        """The module, parsed; None if it has no Python source that can be read."""
-        if name not in self._modules:
-            self._modules[name] = self._read(name)
-        return self._modules[name]
-
-    def stub(self, name: str) -> ReadModule | None:
-        """The types of the module (PEP 484), parsed; None without a stub that can be read."""
+    def _stub(self, name: str) -> ReadModule | None:
         side = self.side(name)
         path = None if side is None else side.index.stubs.get(name)
-        if path is None:
+        source = self._source(side, path)
+        if source is None or path is None:
             return None
-        if path not in self._stubs:
-            source = self._source(side, path)
-            is_package = path.endswith("__init__.pyi")
-            self._stubs[path] = (
-                None if source is None else self.parse(name, path, source, is_package=is_package)
-            )
-        return self._stubs[path]
+        return self.parse(name, path, source, is_package=path.endswith("__init__.pyi"))
 
     def is_in_compiled(self, module: str, name: str) -> bool:
         """Whether the compiled module holds the name as text; names of its attributes are text there."""
+        return name.encode() in self._compiled(module)
+
+    def _binary(self, module: str) -> bytes:
         side, file = self.side(module), self.file(module)
-        if side is None or file is None or file.compiled is None:
-            return False
-        if file.compiled not in self._compiled:
-            try:
-                self._compiled[file.compiled] = side.tree.read(file.compiled)
-            except OSError:
-                self._compiled[file.compiled] = b""
-        return name.encode() in self._compiled[file.compiled]
+        if side is not None and file is not None and file.compiled is not None:
+            with contextlib.suppress(OSError):
+                return side.tree.read(file.compiled)
+        return b""
 
     def may_export(self, module: str, name: str) -> bool:
         """Whether a star import of the module may bring the name.
@@ -297,12 +300,12 @@ class World:
         Its text decides that before it is parsed: a package of hundreds of lazy modules has a
         star import of each.
         """
-        if module not in self._exports:
-            file = self.file(module)
-            source = self._source(self.side(module), None if file is None else file.path)
-            self._exports[module] = _exported_words(source)
-        words = self._exports[module]
+        words = self._exports(module)
         return words is None or name in words
+
+    def _exported(self, module: str) -> frozenset[str] | None:
+        file = self.file(module)
+        return _exported_words(self._source(self.side(module), None if file is None else file.path))
 
     def may_be_built(self, name: str) -> bool:
         """Whether a build might make a module of that name, which the tree does not have."""
@@ -312,7 +315,7 @@ class World:
         last = name.rpartition(".")[2]
         if last.startswith("_C") or last.endswith(("_pb2", "_pb2_grpc", "_version", "version")):
             return True
-        return last in self._named_by_build(side)
+        return last in self._build_words(side)
 
     def versions(self) -> dict[str, str]:
         """The known versions of the callees, by distribution and by top package."""
@@ -353,15 +356,7 @@ class World:
             self.unread[path] = str(error)
             return None
 
-    def _named_by_build(self, side: Side) -> frozenset[str]:
-        key = id(side)
-        if key not in self._build_words:
-            texts = [side.tree.read(name) for name in _BUILD_FILES if name in side.tree.names]
-            text = b" ".join(texts).decode("utf-8", "replace")
-            self._build_words[key] = frozenset(_WORD.findall(text))
-        return self._build_words[key]
-
-    def _read(self, name: str) -> ReadModule | None:
+    def _module(self, name: str) -> ReadModule | None:
         file = self.file(name)
         if file is None or file.path is None:
             return None
@@ -382,6 +377,12 @@ class World:
             return None
 
 
+def _named_by_build(side: Side) -> frozenset[str]:
+    """The words in the files that say what a build makes."""
+    texts = [side.tree.read(name) for name in _BUILD_FILES if name in side.tree.names]
+    return frozenset(_WORD.findall(b" ".join(texts).decode("utf-8", "replace")))
+
+
 def _exported_words(text: bytes | None) -> frozenset[str] | None:
     """The words that a star import of a module of this text may bring; None if that may be any."""
     if text is None or b"import *" in text:
@@ -390,13 +391,29 @@ def _exported_words(text: bytes | None) -> frozenset[str] | None:
     return frozenset(pattern.findall(text.decode("utf-8", "replace")))
 
 
+# The values of names that no statement binds: of a parameter, of a comprehension.
+Environment = Mapping[str, Any]
+NOTHING: Final[Environment] = {}
+
+
 class Asks(Protocol):
     """The evaluation as its parts see it: each of them needs the others' answers."""
 
     world: World
 
-    def value(self, node: ast.expr, scope: NameScope) -> Ref:
+    def value(self, node: ast.expr, scope: NameScope, names: Environment = NOTHING) -> Ref:
         """What an expression stands for in a scope."""
+
+    def stated(self, node: ast.expr, scope: NameScope, names: Environment = NOTHING) -> Any:
+        """The value of an expression. Raises UndecidedError if the source does not state it."""
+
+    def contains(
+        self, item: ast.expr, table: ast.expr, scope: NameScope, names: Environment = NOTHING
+    ) -> bool | None:
+        """`item in table`; None if the source does not decide it."""
+
+    def decide(self, test: ast.expr, scope: NameScope, names: Environment = NOTHING) -> bool | None:
+        """Whether `test` is true in `scope`; None if the source does not decide it."""
 
     def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
         """What a name stands for in this very scope; None if no line there binds it."""
@@ -404,23 +421,11 @@ class Asks(Protocol):
     def binding(self, binding: Binding, scope: NameScope) -> Ref:
         """What one statement binds."""
 
-    def attribute(self, ref: Ref, name: str) -> Ref:
-        """What an attribute stands for."""
-
-    def member(self, module: str, name: str) -> Ref:
-        """What a name of a module stands for."""
+    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What a value with that annotation stands for."""
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
 
     def absolute(self, binding: Binding, scope: NameScope) -> str | None:
         """The absolute name of the module that a `from` names."""
-
-    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
-        """What a value with that annotation stands for."""
-
-    def class_member(self, cls: ClassRef, name: str) -> Ref:
-        """What a name of a class stands for, through its bases."""
-
-    def runs(self, guards: Guards, scope: NameScope) -> Life:
-        """Whether a statement with these conditions runs."""

@@ -3,7 +3,6 @@
 
 import asyncio
 import functools
-import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,14 +11,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.asking import PassPlan, collect, passes_of, reset, send_control
+from ci_doctor.correctness.asking import (
+    PassPlan,
+    ProofCheck,
+    collect,
+    passes_of,
+    reset,
+    send_control,
+)
 from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.environment.cache_table import TABLE, cache_directory, shared_downloads
+from ci_doctor.environment.cache_table import TABLE, shared_downloads
 from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
@@ -56,33 +61,6 @@ def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> d
     return variables
 
 
-def cache_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the compile caches of a process with this environment lie.
-
-    Without a home directory, caches without a variable are left out.
-    """
-    places = {cache_directory(row, environ) for row in TABLE}
-    return tuple(sorted(place for place in places if place))
-
-
-def count_files(*directories: Path) -> int:
-    """The files in and below `directories`, without locks and what nobody may read.
-
-    A file that lies in two of them counts once.
-    """
-    files: set[str] = set()
-    for top in {os.path.realpath(directory) for directory in directories}:
-        # os.walk leaves out what it cannot read.
-        for directory, _, names in os.walk(top):
-            # No Path, which costs ten times as much.
-            files.update(
-                os.path.join(directory, name)  # noqa: PTH118
-                for name in names
-                if not name.endswith(".lock")
-            )
-    return len(files)
-
-
 # If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
 _CLOSE_S = 0.5
 # The time in which a server must answer its probe again after the last answer.
@@ -105,8 +83,8 @@ class ExperimentProgress(Struct, frozen=True, kw_only=True):
 class StartTools(Struct, frozen=True, kw_only=True):
     """What a start needs besides the plan.
 
-    `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable,
-    `cache_places` the directories with their files. `control`: the start gets a request with a
+    `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable.
+    `control`: the start gets a request with a
     changed prompt. `passes` are sent in place of the plan's, if there are any. `devices` is the
     start's CUDA_VISIBLE_DEVICES, if it has one of its own. `turn` is awaited before the first
     request, if other starts run at once.
@@ -115,7 +93,6 @@ class StartTools(Struct, frozen=True, kw_only=True):
     keep: Callable[[Sample], None]
     tell: Callable[[ExperimentProgress], None]
     caches: Mapping[str, str] = {}
-    cache_places: tuple[Path, ...] = ()
     control: bool = False
     passes: tuple[PassPlan, ...] = ()
     devices: str = ""
@@ -139,7 +116,6 @@ class StartAttempt:
         self._group: RunningGroup | None = None
         self._stopped: StopResult | None = None
         self._proof: ProofCheck | None = None
-        self._cached = count_files(*tools.cache_places)
         self._passes = tools.passes or passes_of(plan)
         # Seconds in which it was ready, and another start's turn.
         self._waited_s = 0.0
@@ -185,22 +161,16 @@ class StartAttempt:
             control=self._control,
             devices=self.tools.devices,
         )
-        # Before the files are counted: a large cache would lengthen the start.
-        duration_s = clock.now() - self.began - self._waited_s
-        # Never negative: libraries remove old files too. 0: it found the caches warm.
-        now_cached = count_files(*self.tools.cache_places)
         return StartResult(
             start=start,
             failure=failure,
-            duration_s=duration_s,
+            duration_s=clock.now() - self.began - self._waited_s,
             services=self._starts.runs,
             stopped=stopped,
             digests=tally.digests,
             errors=tally.errors,
             samples=tally.count,
-            throttled=len(tally.throttled),
             facts=self.facts,
-            cached=max(0, now_cached - self._cached),
             cut_short=not self.whole,
             warm_up=warm_up,
             proof=self._proof.readings if self._proof else (),
@@ -372,8 +342,7 @@ def start_tools(
     """
     environment = plan.environment
     if plan.caches is Caches.AS_IS:
-        places = cache_places(environment)
-        yield StartTools(keep=keep, tell=tell, cache_places=places, devices=devices)
+        yield StartTools(keep=keep, tell=tell, devices=devices)
         return
     with ExitStack() as stack:
         try:
@@ -386,6 +355,4 @@ def start_tools(
                 f"cannot make {error.filename or caches}: {error.strerror}",
                 hint="free some disk space",
             ) from error
-        yield StartTools(
-            keep=keep, tell=tell, caches=variables, cache_places=(caches,), devices=devices
-        )
+        yield StartTools(keep=keep, tell=tell, caches=variables, devices=devices)

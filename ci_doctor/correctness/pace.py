@@ -6,7 +6,6 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,16 +44,12 @@ class Budget(Struct, frozen=True, kw_only=True):
         To write the report takes about as much work as to load what writes it, and a busy machine
         is as slow at both.
         """
-        return min(LONGEST_RESERVE_S, self._quiet_reserve_s + self.spent_s)
+        return min(LONGEST_RESERVE_S, reserve_of(self.seconds) + self.spent_s)
 
     @property
     def grace_s(self) -> float:
         """The seconds in which processes may end by themselves, well before the report is due."""
-        return min(LONGEST_GRACE_S, self._quiet_reserve_s / 3)
-
-    @property
-    def _quiet_reserve_s(self) -> float:
-        return reserve_of(self.seconds)
+        return min(LONGEST_GRACE_S, reserve_of(self.seconds) / 3)
 
     @property
     def deadline(self) -> float:
@@ -137,43 +132,6 @@ _MORE = 2
 _FACTOR = 2
 
 
-class NextRun(NamedTuple):
-    """The run that would decide an undecided one: what it costs, in words, and its command."""
-
-    cost: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"{self.cost}: {self.command}"
-
-
-class StartSeconds(Struct, frozen=True, kw_only=True):
-    """Seconds that a start of each arm takes, from its first process to its last.
-
-    `of` is the median of its own starts, else of the other's; `number` counts those that were measured.
-    """
-
-    of: Mapping[Arm, float]
-    number: int
-
-    def total(self, arms: Sequence[Arm]) -> float:
-        """Seconds that these starts take, one after the other."""
-        # Without rounding errors: exactly the budget still fits.
-        return math.fsum(self.of[arm] for arm in arms)
-
-    def __str__(self) -> str:
-        """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
-        baseline, candidate = (formatting.duration(self.of[arm]) for arm in Arm)
-        if baseline == candidate:
-            return baseline
-        return f"{baseline} (baseline) and {candidate} (candidate)"
-
-    @property
-    def basis(self) -> str:
-        """`measured in 3 starts`."""
-        return f"measured in {formatting.amount(self.number, 'start')}"
-
-
 class Pace(Struct, frozen=True, kw_only=True):
     """What to make, and for how long.
 
@@ -207,7 +165,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         )
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
-        """How many starts still fit, and how many the run takes; no full stop.
+        """How many starts still fit; no full stop.
 
         Empty before a start has answered everything: nobody knows then.
         """
@@ -216,22 +174,15 @@ class Pace(Struct, frozen=True, kw_only=True):
             return ""
         remaining = _left(self.order, results)
         left_s = max(0.0, self.deadline - now)
-        left = f"{formatting.duration(left_s)} left of {formatting.duration(self.deadline - self.began)}"
-        fitting = sum(
-            measured.total(remaining[:count]) <= left_s for count in range(1, len(remaining) + 1)
-        )
-        if fitting < len(remaining):
-            about = f"{fitting} of {len(remaining)} more starts"
-            return f"{left}: about {about} of {measured} fit ({measured.basis})"
-        pace = statistics.fmean(measured.of.values())
-        room = (
-            formatting.amount(math.floor(left_s / pace), "start")
-            if pace
-            else "any number of starts"
-        )
+        # Without rounding errors: exactly the budget still fits.
+        took = [
+            math.fsum(measured[arm] for arm in remaining[:end])
+            for end in range(1, len(remaining) + 1)
+        ]
+        fitting = sum(each <= left_s for each in took)
         return (
-            f"{left}: about {room} of {measured} fit ({measured.basis}); "
-            f"the run takes {self._needs(results)}"
+            f"{formatting.duration(left_s)} left of {formatting.duration(self.deadline - self.began)}: "
+            f"about {fitting} of at most {len(remaining)} more starts of {_mean(measured)} fit"
         )
 
     def measured_deadline(self, results: Sequence[StartResult]) -> float:
@@ -242,45 +193,46 @@ class Pace(Struct, frozen=True, kw_only=True):
         measured = self.measured(results)
         if measured is None:
             return self.deadline
-        seconds = measured.total(self.order) * (1 + SLACK_SHARE) + LONGEST_RESERVE_S
+        took_s = math.fsum(measured[arm] for arm in self.order)
+        seconds = took_s * (1 + SLACK_SHARE) + LONGEST_RESERVE_S
         return max(self.deadline, self.began + seconds)
 
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
-    ) -> NextRun:
-        """The run that would decide an undecided experiment: starts, minutes, and the command.
+    ) -> tuple[str, str]:
+        """The run that would decide an undecided experiment: its cost in words, and the command.
 
         `argv` are the words behind `ci-doctor` of that run, `directory` is its report directory,
         `reserve_s` the part of a budget that is kept for the report. A run of the policy `any` that made
         every start has no looks to go on to, and is made anew.
         """
         arms = _left(self.order, results)
-        options, cost = ["--resume", directory], "up to {}"
-        what = "more start"
+        options, cost = ["--resume", directory], "up to {} more"
         if not arms and self.rules.policy is Policy.ANY:
             retries = self.rules.retries + _MORE
             arms = sequence(replace(self.rules, retries=retries), archived=self.archived)
-            options, cost, what = ["--retries", str(retries)], "a new run of up to {}", "start"
+            options, cost = ["--retries", str(retries)], "a new run of up to {}"
         elif not arms:
             most, limits = _FACTOR * self.rules.max_starts, self.rules.limits
             longer = replace(self.rules, max_starts=most, earlier_max_starts=limits)
             arms = _left(sequence(longer, archived=self.archived), results)
             options += ["--max-starts", str(most)]
-        words = cost.format(formatting.amount(len(arms), what))
+        words = f"{cost.format(len(arms))} {'start' if len(arms) == 1 else 'starts'}"
         # If no start came to its end, the budget was too short for anything.
         seconds = _FACTOR * (self.deadline - self.began)
         if measured := self.measured(results):
-            took_s = measured.total(arms)
+            took_s = math.fsum(measured[arm] for arm in arms)
             seconds = took_s * (1 + SLACK_SHARE) + _SLACK_S
-            words = f"{words}, about {formatting.duration(took_s)} at {measured} a start ({measured.basis})"
+            words = f"{words}, about {formatting.duration(took_s)} at {_mean(measured)} a start"
         # Whole minutes: a budget to paste, and not a measurement.
         budget = f"{math.ceil((seconds + reserve_s) / 60)}m"
-        return NextRun(words, command_line(argv, [*options, "--budget", budget]))
+        return words, command_line(argv, [*options, "--budget", budget])
 
-    def measured(self, results: Sequence[StartResult]) -> StartSeconds | None:
-        """What the starts took that answered everything; None without any.
+    def measured(self, results: Sequence[StartResult]) -> Mapping[Arm, float] | None:
+        """What the starts took that answered everything, in seconds; None without any.
 
-        A start that died took less time. A median, because one slow start must not sway it.
+        A start that died took less time. A median, because one slow start must not sway it. An arm
+        without such a start has the other's.
         """
         seconds: dict[Arm, list[float]] = {arm: [] for arm in Arm}
         for each in results:
@@ -290,8 +242,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         if not everyone:
             return None
         # The arms differ by what they load, but less than a start differs from a guess.
-        medians = {arm: statistics.median(own or everyone) for arm, own in seconds.items()}
-        return StartSeconds(of=medians, number=len(everyone))
+        return {arm: statistics.median(own or everyone) for arm, own in seconds.items()}
 
     def _needs(self, results: Sequence[StartResult]) -> str:
         """`2 to 16`, `15 more`: how many starts a verdict takes, at best and at most."""
@@ -308,6 +259,10 @@ class Pace(Struct, frozen=True, kw_only=True):
                 break
         most = len(remaining)
         return f"{most}{more}" if fewest == most else f"{fewest} to {most}{more}"
+
+
+def _mean(measured: Mapping[Arm, float]) -> str:
+    return formatting.duration(statistics.fmean(measured.values()))
 
 
 def _left(order: Sequence[Arm], results: Sequence[StartResult]) -> tuple[Arm, ...]:

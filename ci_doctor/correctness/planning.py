@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the configuration and whether there is a GPU driver: the `[correctness]` section as the plan of a run."""
+"""Reads settings, requests, archive and machine: the plan of a run, and all else before its first start."""
 
+import hashlib
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
-from ci_doctor.correctness.devices import placeholders, places_of
-from ci_doctor.correctness.pace import Budget
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.devices import at_once, placeholders, places_of
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
+from ci_doctor.correctness.evidence.samples import Outputs
+from ci_doctor.correctness.pace import Budget, Pace, budget_of
+from ci_doctor.correctness.report.findings import Context, run_context
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
     Arm,
     ArmPlan,
@@ -25,12 +35,23 @@ from ci_doctor.correctness.settings import (
 )
 from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.errors import UsageError
+from ci_doctor.git import Checkout, checkout
+from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.load.metrics import parse_selector
-from ci_doctor.load.requests import Request
+from ci_doctor.load.prompts import parameters_of
+from ci_doctor.load.requests import Request, protocol_of, read_requests
 from ci_doctor.machine.gpus import can_read_gpu_memory
+from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.quantities import parse_size
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.check import check_scripts, check_services
-from ci_doctor.services.spec import LaunchContext, ServiceSpec, service_specs
+from ci_doctor.services.spec import LaunchContext, ServiceSpec, service_specs, start_order
+from ci_doctor.system import clock
+from ci_doctor.system.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from ci_doctor.correctness.archive.run_archive import RunArchive
 
 
 def read_settings(
@@ -94,8 +115,24 @@ def arm_plan(
 ) -> ArmPlan:
     """The plan of one arm; `specs` are the configured services. Raises UsageError."""
     chosen = settings.arm(arm)
-    _check_alternatives(arm, chosen, loaded)
     names = chosen.services
+    if not (names or chosen.command):
+        raise UsageError(
+            f"the {arm} is missing: nothing says how to start it",
+            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
+        )
+    if names and chosen.command:
+        where = loaded.where("correctness", arm.value)
+        raise UsageError(
+            f"{where}: the {arm} has both `services` and `command`", hint="keep one of them"
+        )
+    reset = chosen.reset or settings.reset
+    if reset is not None and not _PATH.fullmatch(reset):
+        where = loaded.where("correctness", arm.value, "reset")
+        raise UsageError(
+            f"{where}: `{reset}` is not the path of a URL",
+            hint='write reset = "/reset_prefix_cache"',
+        )
     if chosen.command:
         # The service bears the name of the arm, which cannot clash: it is the only one.
         specs = {arm.value: ServiceSpec(command=chosen.command)}
@@ -113,38 +150,26 @@ def arm_plan(
     return ArmPlan(
         specs=own_specs,
         names=tuple(names),
-        proof=_checked_proof(arm, chosen, names, loaded),
-        reset=_checked_reset(arm, chosen.reset or settings.reset, loaded),
+        proof=tuple(_checked_proof(arm, chosen, names, loaded)),
+        reset=reset,
     )
-
-
-def _check_alternatives(arm: Arm, chosen: ArmSettings, loaded: Config) -> None:
-    """Exactly one of `services` and `command` must be there. Raises UsageError."""
-    if not (chosen.services or chosen.command):
-        raise UsageError(
-            f"the {arm} is missing: nothing says how to start it",
-            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
-        )
-    if chosen.services and chosen.command:
-        where = loaded.where("correctness", arm.value)
-        raise UsageError(
-            f"{where}: the {arm} has both `services` and `command`", hint="keep one of them"
-        )
 
 
 def _checked_proof(
     arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config
-) -> tuple[Proof, ...]:
+) -> Iterator[Proof]:
+    """The proofs of an arm, with `metric` as a name alone: `hits{kind="hit"}` names labels too."""
     where = loaded.where("correctness", arm.value, "proof")
-    proofs = []
     for proof in chosen.proof:
         if (proof.metric is None) == (proof.log is None):
             raise UsageError(
                 f"{where}: a proof has either `metric` or `log`",
                 hint='write { metric = "…", above = 0 }',
             )
-        if proof.at_start and proof.log is None:
-            raise UsageError(f"{where}: `at_start` is about a `log`: a counter has to rise")
+        wrong = "at_start" if proof.at_start and proof.log is None else ""
+        wrong = wrong or ("labels" if proof.labels and proof.metric is None else "")
+        if wrong:
+            raise UsageError(f"{where}: `{wrong}` does not belong there", hint=f"remove `{wrong}`")
         if proof.service is not None and proof.service not in names:
             raise UsageError(
                 f"{where}: the {arm} starts no service `{proof.service}`",
@@ -152,34 +177,13 @@ def _checked_proof(
             )
         try:
             re.compile(proof.log or "")
+            name, labels = parse_selector(proof.metric) if proof.metric else (None, {})
         except re.error as error:
             raise UsageError(f"{where}: /{proof.log}/ is no regular expression: {error}") from error
-        proofs.append(_with_labels(proof, where))
-    return tuple(proofs)
-
-
-def _with_labels(proof: Proof, where: str) -> Proof:
-    """A proof whose `metric` is a name alone: `hits{kind="hit"}` names labels too."""
-    if proof.metric is None:
-        if proof.labels:
-            raise UsageError(f"{where}: `labels` belong to a `metric`", hint="remove `labels`")
-        return proof
-    try:
-        name, labels = parse_selector(proof.metric)
-    except ValueError as error:
-        hint = """write { metric = "hits", labels = { kind = "hit" } }"""
-        raise UsageError(f"{where}: {error}", hint=hint) from error
-    return structs.replace(proof, metric=name, labels={**labels, **proof.labels})
-
-
-def _checked_reset(arm: Arm, reset: str | None, loaded: Config) -> str | None:
-    if reset is not None and not _PATH.fullmatch(reset):
-        where = loaded.where("correctness", arm.value, "reset")
-        raise UsageError(
-            f"{where}: `{reset}` is not the path of a URL",
-            hint='write reset = "/reset_prefix_cache"',
-        )
-    return reset
+        except ValueError as error:
+            hint = """write { metric = "hits", labels = { kind = "hit" } }"""
+            raise UsageError(f"{where}: {error}", hint=hint) from error
+        yield structs.replace(proof, metric=name, labels={**labels, **proof.labels})
 
 
 def _spec(
@@ -220,7 +224,7 @@ def plan(
     made = ExperimentPlan(
         arms=arms,
         requests=requests,
-        rules=rules(settings),
+        rules=rules_of(settings),
         concurrency=settings.concurrency,
         passes=settings.passes,
         caches=settings.caches,
@@ -241,13 +245,12 @@ def plan(
     return made
 
 
-def rules(settings: CorrectnessSettings) -> Rules:
+def rules_of(settings: CorrectnessSettings) -> Rules:
     """The rules of the verdict. Raises UsageError for limits within which nothing can be decided.
 
     At least as many candidate starts are made as must answer before a pass. If those leave no
     regression to be decided within `max_starts`, more starts are allowed (see `widening`).
     """
-    _check_limits(settings)
     chosen = Rules(
         retries=max(settings.retries, settings.min_candidate_starts),
         alpha=settings.alpha,
@@ -259,8 +262,15 @@ def rules(settings: CorrectnessSettings) -> Rules:
         seed=settings.seed or 0,
         evidence=settings.evidence,
     )
+    # This policy makes `retries` pairs, and no test.
     if settings.policy is Policy.ANY:
         return chosen
+    if settings.max_starts < FEWEST_STARTS:
+        raise UsageError(
+            f"max_starts: with {settings.max_starts} starts no regression can be declared, "
+            f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
+            hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
+        )
     try:
         # Not beside an archive: whether it holds anything is not known yet, and it needs fewer.
         return widened(chosen, archived=False)
@@ -280,18 +290,6 @@ def widening(settings: CorrectnessSettings, made: Rules) -> str | None:
     )
 
 
-def _check_limits(settings: CorrectnessSettings) -> None:
-    # This policy makes `retries` pairs, and no test.
-    if settings.policy is Policy.ANY:
-        return
-    if settings.max_starts < FEWEST_STARTS:
-        raise UsageError(
-            f"max_starts: with {settings.max_starts} starts no regression can be declared, "
-            f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
-            hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
-        )
-
-
 def _check_services(made: ExperimentPlan) -> None:
     """Raises UsageError for services that cannot work."""
     # A script that the baseline runs is no typing error in the candidate: if it is not there, the
@@ -308,3 +306,232 @@ def _check_services(made: ExperimentPlan) -> None:
         check_scripts(planned.specs, order, context, elsewhere)
         for name in order:
             elsewhere.update(planned.specs[name].words())
+
+
+class ExperimentRequest(Struct, frozen=True, kw_only=True):
+    """An experiment to make.
+
+    `config` holds the services that the arms name. Relative paths in `settings` are relative to the
+    working directory. `only` restricts the requests to these ids. `resume` continues the run in the
+    report directory. `argv` are the words of a command line that does the same, for commands to
+    paste; `began` is the monotonic time from which the budget counts, by default the call.
+    """
+
+    settings: CorrectnessSettings
+    config: Config = Config(path=None, tables={})
+    only: tuple[str, ...] = ()
+    resume: bool = False
+    argv: tuple[str, ...] = ("correctness",)
+    began: float | None = None
+
+
+# The form in which answers become comparable. Another form makes other digests of the same answers,
+# so a change of it needs another name here. A test holds the name and the digests of fixed answers
+# together.
+COMPARISON_FORM = "0bc095900a7b"
+
+
+def requests_digest(requests: Sequence[Request]) -> str:
+    """SHA-256 in hex over id, path and body of every request, in the order of sending."""
+    content = hashlib.sha256()
+    for each in requests:
+        parts: list[object] = [each.id, each.path, each.body, *each.rare_parts().values()]
+        # The order of keys in a body is no difference to a server.
+        content.update(json.dumps(parts, sort_keys=True).encode("ascii") + b"\n")
+    return content.hexdigest()
+
+
+def identity_of(
+    plan: ExperimentPlan, arm: Arm, redactor: Redactor, ignore: Sequence[str]
+) -> Identity:
+    """The identity of an arm's servers.
+
+    It covers machine, libraries, model, command line and schedule. `ignore` holds patterns of facts
+    that may differ.
+    """
+    arm_plan = plan.arms[arm]
+    # Requests may name several models, such as LoRA adapters.
+    models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
+    served = []
+    for name in start_order(arm_plan.specs, arm_plan.names):
+        spec = arm_plan.specs[name]
+        # The environment of the arm goes on top of ours, as it does at the start.
+        environ = {**plan.environment, **spec.env}
+        cwd = plan.services_directory / (spec.cwd or "")
+        served.append(Served(name=name, words=tuple(spec.words()), environ=environ, cwd=cwd))
+    identity = read_identity(served, models, redactor, ignore)
+    facts = {
+        "requests": f"{len(plan.requests)}, sha256 {requests_digest(plan.requests)[:16]}",
+        "schedule.passes": str(plan.passes),
+        "schedule.concurrency": str(plan.concurrency),
+        "schedule.caches": str(plan.caches),
+        "schedule.reset": arm_plan.reset or "none",
+        # Another form has other digests of the same answers.
+        "comparison": COMPARISON_FORM,
+    }
+    return identity.also(Identity.of(facts))
+
+
+def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
+    """A warning if requests ask for random sampling: their answers may differ by design."""
+    random = [request for request in requests if not _is_greedy(request)]
+    if not random:
+        return ()
+    # One place is enough: the requests of a file are mostly written alike.
+    first = random[0]
+    return (
+        rules.NOT_GREEDY.finding(
+            f"{len(random)} of {len(requests)} requests do not ask for temperature 0: "
+            "their answers may differ by design",
+            evidence=(Evidence(file=str(path), line=first.line, excerpt=f"request {first.id}"),),
+            remedy=rules.NOT_GREEDY.remedy,
+        ),
+    )
+
+
+def _is_greedy(request: Request) -> bool:
+    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant.
+
+    text-generation-inference takes no temperature of 0, and has `do_sample` for it.
+    """
+    parameters = parameters_of(request)
+    return (
+        not protocol_of(request).sampled
+        or parameters.get("do_sample") is False
+        or parameters.get("temperature") == 0
+        or parameters.get("top_k") == 1
+    )
+
+
+class PreparedExperiment(Struct, frozen=True, kw_only=True):
+    """An experiment that can start.
+
+    `identity` is the run's, `identities` are those of each arm's servers. `findings` and `notes`
+    are what a person should know before the first start.
+    """
+
+    request: ExperimentRequest
+    plan: ExperimentPlan
+    identity: RunIdentity
+    identities: Mapping[Arm, Identity]
+    context: Context
+    pace: Pace
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    redactor: Redactor
+    repository: Checkout | None
+    archive: "RunArchive | None"
+
+    def service_environments(self) -> Iterator[Mapping[str, str]]:
+        """The variables of every service: they may hold secrets that our own environment lacks."""
+        return _service_environments(self.plan)
+
+    def until(self, deadline: float | None) -> "PreparedExperiment":
+        """The same with the deadline that the starts have left, if they moved it."""
+        if deadline is None:
+            return self
+        plan = replace(self.plan, deadline=deadline)
+        return replace(self, plan=plan, pace=replace(self.pace, deadline=deadline))
+
+    def archived(self, outputs: Outputs) -> tuple[StartResult, ...]:
+        """The baseline starts of earlier builds that stand beside those of this run."""
+        return self.archive.results(outputs) if self.archive else ()
+
+
+def prepare(
+    request: ExperimentRequest, directory: Path, environment: Mapping[str, str]
+) -> PreparedExperiment:
+    """Find everything that is wrong before anything is started. Raises UsageError.
+
+    `directory` is the report directory. Nothing is written.
+    """
+    settings = request.settings
+    if settings.requests is None:
+        raise UsageError(
+            "no requests file is named",
+            hint='give --requests FILE, or requests = "…" in [correctness]',
+        )
+    file = Path(settings.requests)
+    requests = read_requests(file, request.only)
+    began = clock.now() if request.began is None else request.began
+    budget, budget_note = budget_of(settings, environment, began, clock.now())
+    made = plan(
+        settings,
+        request.config,
+        requests,
+        budget=budget,
+        directory=directory.absolute(),
+        environment=environment,
+    )
+    # After the plan: the services have variables of their own.
+    redactor = Redactor.from_environment(environment, *_service_environments(made))
+    identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
+    archive = _run_archive(settings, made, identities[Arm.BASELINE], redactor)
+    rules = archive.raised(made.rules, environment) if archive else made.rules
+    is_archived = archive is not None and archive.matches.builds >= rules.archive_builds
+    if is_archived and rules.policy is Policy.CONTROL:
+        rules = widened(rules, archived=True)
+    rules = with_order(rules, settings.seed, directory if request.resume else None)
+    made = replace(made, rules=rules)
+    # Another commit is another experiment, and is not resumed.
+    repository = checkout(Path.cwd())
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    return PreparedExperiment(
+        request=request,
+        plan=made,
+        identity=identify(made, {"commit": repository.commit if repository else None}),
+        identities=identities,
+        context=run_context(requests, os.path.relpath(file), one_request, str(directory)),
+        pace=Pace(rules=rules, archived=is_archived, began=made.started, deadline=made.deadline),
+        findings=(
+            *sampling_findings(made.requests, file),
+            *(archive.findings() if archive else ()),
+        ),
+        notes=tuple(_notes(settings, made, budget_note, archive)),
+        redactor=redactor,
+        repository=repository,
+        archive=archive,
+    )
+
+
+def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
+    for arm in made.arms.values():
+        for spec in arm.specs.values():
+            yield spec.env
+
+
+def _run_archive(
+    settings: CorrectnessSettings, made: ExperimentPlan, identity: Identity, redactor: Redactor
+) -> "RunArchive | None":
+    if settings.archive is None:
+        return None
+    from ci_doctor.correctness.archive.archive import Archive, archive_place
+    from ci_doctor.correctness.archive.run_archive import RunArchive
+
+    try:
+        limit = parse_size(settings.archive_limit)
+    except ValueError as error:
+        raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
+    place = archive_place(settings.archive)
+    archive = Archive(place, days=settings.archive_days, limit=limit, redactor=redactor)
+    matches = archive.find(identity, made.ids, made.passes)
+    return RunArchive(
+        archive=archive, identity=identity, matches=matches, write=settings.archive_write
+    )
+
+
+def _notes(
+    settings: CorrectnessSettings,
+    made: ExperimentPlan,
+    budget_note: str,
+    archive: "RunArchive | None",
+) -> Iterator[str]:
+    if budget_note:
+        yield budget_note
+    if archive:
+        yield from archive.notes()
+    if note := widening(settings, made.rules):
+        yield note
+    if made.places:
+        how = "two starts at once" if at_once(made.places) > 1 else "each start"
+        yield f"devices: {how}, on {' and '.join(made.places)}"

@@ -27,6 +27,10 @@ from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
 
 T = TypeVar("T", bound=Struct)
 
+# The samples in a report directory, and the folder of the starts that localise a difference.
+SAMPLES = "samples.jsonl"
+LOCALISE = "localise"
+
 
 class ExperimentEnding(StrEnum):
     """Why no further start was made."""
@@ -53,9 +57,8 @@ class StartResult(Struct, frozen=True, kw_only=True):
 
     `digests` leads from a request to its outputs by pass, and `errors` to its first error. `services`
     are its services as `launch` has them, and `stopped` is what their stop brought to light.
-    `throttled` counts requests that were answered only after an HTTP 429. `facts` are what was loaded
-    and effective while it ran. `cached` counts the files that it added to the
-    compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
+    `facts` are what was loaded
+    and effective while it ran. A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
     did with files that both arms reach.
     """
@@ -68,9 +71,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     samples: int = 0
     services: tuple[ServiceRun, ...] = ()
     stopped: StopResult = StopResult(duration_s=0.0)
-    throttled: int = 0
     facts: Mapping[str, str] = {}
-    cached: int | None = None
     cut_short: bool = False
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
@@ -121,7 +122,7 @@ def with_answers(record: StartResult, answers: StartResult) -> StartResult:
 
 def encoded(value: Struct) -> Any:
     """Builtins of what holds a StartResult, for JSON; `decoded` makes the same of them."""
-    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
 
 
 def decoded(value: object, kind: type[T]) -> T:
@@ -129,11 +130,6 @@ def decoded(value: object, kind: type[T]) -> T:
     return msgspec.convert(
         value, decodable(kind), dec_hook=lambda of, plain: of(plain), str_keys=True
     )
-
-
-def _plain(value: object) -> object:
-    # Digests lie in memory in a mapping of their own.
-    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class Experiment(Struct, frozen=True, kw_only=True):

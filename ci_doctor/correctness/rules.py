@@ -122,20 +122,6 @@ UNANSWERED = Rule(
     remedy="Read the error beside each request. An answer that is missing on both sides never "
     "counts as equal.",
 )
-THROTTLED = Rule(
-    id="correctness/throttled",
-    severity=Severity.NOTE,
-    meaning="The server refused some requests for the moment (HTTP 429) and answered them later.",
-    remedy="Lower `--concurrency`: requests that are sent again arrive in another order and in "
-    "other batches.",
-)
-EMPTY_ANSWERS = Rule(
-    id="correctness/empty-answers",
-    severity=Severity.NOTE,
-    meaning="Some answers hold no text at all.",
-    remedy="Check `max_tokens` and the prompts in samples.jsonl. An empty answer equals any other "
-    "empty answer.",
-)
 BLANK_ANSWERS = Rule(
     id="correctness/blank-answers",
     severity=Severity.WARNING,
@@ -195,14 +181,6 @@ BUDGET_SPENT = Rule(
     meaning="The budget ended before the run was decided, and before `--max-starts` were made.",
     remedy="Resume the run with `--resume DIR` and another `--budget`.",
 )
-EXTENDED = Rule(
-    id="correctness/extended",
-    severity=Severity.NOTE,
-    meaning="The run was undecided after all starts of its first limit, and was resumed with a larger "
-    "`--max-starts`. Each limit is a plan that may spend alpha, so the probability of a false "
-    "regression is at most the sum.",
-    remedy="Name the larger `--max-starts` from the beginning if such runs are the rule.",
-)
 MENDED = Rule(
     id="correctness/mended",
     severity=Severity.NOTE,
@@ -228,13 +206,6 @@ DIFFERENT_ARMS = Rule(
     meaning="The two arms differ in facts that may decide bits: their command lines, variables or "
     "libraries.",
     remedy="Give both arms the same, except for the change under test.",
-)
-DIFFERENT_DETERMINISM = Rule(
-    id="correctness/different-determinism",
-    severity=Severity.WARNING,
-    meaning="The two arms run under different determinism variables, which are then part of what "
-    "is compared.",
-    remedy="Give both arms the same, unless that is the change under test.",
 )
 NOT_GREEDY = Rule(
     id="correctness/not-greedy",
@@ -273,15 +244,12 @@ RULES: tuple[Rule, ...] = (
     *OF_FAILURE.values(),
     UNANSWERED,
     BUDGET_SPENT,
-    EXTENDED,
     MENDED,
     LOCALISED,
     DIFFERENT_ARMS,
     DEVICE,
     ARCHIVE_UNREADABLE,
     ARCHIVE_DRIFT,
-    THROTTLED,
-    EMPTY_ANSWERS,
     BLANK_ANSWERS,
     ONE_ANSWER,
     OTHER_MODEL,
@@ -290,5 +258,4 @@ RULES: tuple[Rule, ...] = (
     CONTROL,
     KILLED,
     NOT_GREEDY,
-    DIFFERENT_DETERMINISM,
 )

@@ -13,31 +13,38 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.devices import at_once
-from ci_doctor.correctness.evidence.files import SAMPLES, clear, clear_localisation, redact_logs
 from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, check_resumable, resume
-from ci_doctor.correctness.evidence.run_identity import write_limits, write_run
+from ci_doctor.correctness.evidence.run_identity import (
+    clear,
+    clear_localisation,
+    redact_logs,
+    write_limits,
+    write_run,
+)
 from ci_doctor.correctness.evidence.samples import Outputs, SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
 from ci_doctor.correctness.localise.report import with_localisation
 from ci_doctor.correctness.localise.run import localise
-from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
+from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.findings import all_left, failure_findings, findings, with_cause
-from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
-from ci_doctor.correctness.report.start_evidence import (
+from ci_doctor.correctness.report.findings import (
+    all_left,
     arm_findings,
     device_findings,
     drift_findings,
+    failure_findings,
+    findings,
     shared_flaw,
     unended_flaw,
+    with_cause,
 )
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, unusable
+from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
+from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, unusable
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision, false_alarm_risk
-from ci_doctor.correctness.verdict.validity import without_flaws
+from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
@@ -81,9 +88,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
-    further = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
-    step = ShellCommand(f"# {further.cost}\n{further.command}")
-    return _let_through(prepared, replace(decision, settle=str(further), step=step))
+    cost, command = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
+    step = ShellCommand(f"# {cost}\n{command}")
+    return _let_through(prepared, replace(decision, settle=f"{cost}: {command}", step=step))
 
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
@@ -299,7 +306,7 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
-    from ci_doctor.correctness.archive.archived_start import origin_of_run
+    from ci_doctor.correctness.archive.archive import origin_of_run
     from ci_doctor.correctness.archive.run_archive import keep_baseline
 
     plan = prepared.plan

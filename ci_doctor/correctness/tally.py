@@ -8,7 +8,7 @@ The labels of the arms play no part in it, so a permutation of the labels leaves
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, NumberLimit
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.answer_items import AnswerParts, parts
@@ -26,38 +26,8 @@ from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import ControlOutcome
 
-
-class PassDigests(Mapping[str, Mapping[int, str]]):
-    """From a request to the digests of its answers by pass, which count from 1.
-
-    A column for each pass: a dict for each request would take more memory than the digests do, with
-    forty starts of ten thousand requests.
-    """
-
-    def __init__(self) -> None:
-        self._columns: dict[int, dict[str, str]] = {}
-        # In the order of their first answers.
-        self._requests: dict[str, None] = {}
-
-    def add(self, request: str, number: int, digest: str) -> None:
-        """The digest of the answer to `request` in one pass."""
-        # One object for the id: those of two samples are two.
-        name = sys.intern(request)
-        column = self._columns.setdefault(number, {})
-        column[name] = digest
-        self._requests.setdefault(name)
-
-    def __getitem__(self, request: str) -> dict[int, str]:
-        if request not in self._requests:
-            raise KeyError(request)
-        columns = self._columns.items()
-        return {number: column[request] for number, column in columns if request in column}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._requests)
-
-    def __len__(self) -> int:
-        return len(self._requests)
+# From a request to the digests of its answers by pass, which count from 1.
+PassDigests = dict[str, dict[int, str]]
 
 
 class LevelDigests(Struct, frozen=True, kw_only=True):
@@ -117,9 +87,8 @@ def _shared(facts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 class Tally:
     """The samples of one start so far.
 
-    `errors` holds the first error of each request that had one; `throttled` the requests that the
-    server first refused for later. `tokens` holds the digests of words and tokens, as `digests` does
-    of all. `requests` are those that are sent, if they are known.
+    `errors` holds the first error of each request that had one. `tokens` holds the digests of words
+    and tokens, as `digests` does of all. `requests` are those that are sent, if they are known.
     """
 
     def __init__(
@@ -136,17 +105,16 @@ class Tally:
         self.name = f"{arm.letter}{number}"
         self.count = 0
         self.errors: dict[str, str] = {}
-        self.throttled: set[str] = set()
         self.proof_missing: tuple[str, ...] = ()
-        self.digests = PassDigests()
-        self._words = PassDigests()
-        self.tokens = PassDigests()
+        self.digests: PassDigests = {}
+        self._words: PassDigests = {}
+        self.tokens: PassDigests = {}
         self._ids = ids
         self._passes = passes
         self._prompts: dict[str, dict[str, str]] = {}
         self._empty: set[str] = set()
         self._looks = LooksOfAnswers(requests)
-        self._beginnings = PassDigests()
+        self._beginnings: PassDigests = {}
         self._greedy = {each.id for each in requests if is_free(each) and is_greedy(each)}
 
     @property
@@ -159,25 +127,25 @@ class Tally:
         self.count += 1
         request = sample.id
         number = sample.pass_
-        if sample.meta.get("tries", 1) > 1:
-            self.throttled.add(request)
         if sample.error is not None or sample.digest is None:
             # The first error: later ones are often its consequences.
             error = sample.error or "no answer"
             self.errors.setdefault(request, error)
             return
-        self.digests.add(request, number, sample.digest)
+        # One object for the id: those of two samples are two.
+        request = sys.intern(request)
+        self.digests.setdefault(request, {})[number] = sample.digest
         # Interned: even where numbers differ, most starts have the same words, and one copy is kept.
         words = sys.intern(sample.words_digest or sample.digest)
         tokens = sys.intern(sample.tokens_digest or sample.digest)
-        self._words.add(request, number, words)
-        self.tokens.add(request, number, tokens)
+        self._words.setdefault(request, {})[number] = words
+        self.tokens.setdefault(request, {})[number] = tokens
         prompt = self._prompts.setdefault(request, {})
         add_prompt_facts(prompt, sample.prompt_facts)
         if sample.output is not None:
             if request in self._greedy:
                 begins = words_of(sample.output).split(maxsplit=_BEGINNING)[:_BEGINNING]
-                self._beginnings.add(request, number, " ".join(begins))
+                self._beginnings.setdefault(request, {})[number] = " ".join(begins)
             self._looks.add(request, sample.output, sample.prompt_facts)
         if sample.empty:
             self._empty.add(request)
@@ -305,9 +273,6 @@ def _rest_is_near(
     return limit.allows(above, [least] * len(above))
 
 
-Levels = Mapping[AnswerLevel, Mapping[str, Answer]]
-
-
 class SameAnswers:
     """Which answers count as the same in one experiment.
 
@@ -331,97 +296,24 @@ class SameAnswers:
         if not result.counts:
             return result
         start = result.start
-        levels = start.levels
-        if self._level is not AnswerLevel.NUMBERS and self._level not in levels:
-            levels = levels_of(result, self._outputs)
-        levels = {**levels, AnswerLevel.NUMBERS: start.answers}
-        answers = levels[self._level]
-        if self._near is not None:
-            answers = self._within_limit(result, self._near)
+        levels = {**start.levels, AnswerLevel.NUMBERS: start.answers}
+        answers = levels.get(self._level)
+        if answers is None or self._near is not None:
+            answers = {
+                request: None if answer is None else self.outcome(request, result.digests[request])
+                for request, answer in start.answers.items()
+            }
         return replace(result, start=replace(start, answers=answers, levels=levels))
 
-    def _within_limit(self, result: StartResult, near: NearAnswers) -> dict[str, Answer]:
-        answers: dict[str, Answer] = {}
-        for request, answer in result.start.answers.items():
-            answers[request] = None
-            if answer is None:
-                continue
-            passes = result.digests[request]
-            outcomes = {number: near.outcome(request, passes[number]) for number in sorted(passes)}
-            answers[request] = outcome(outcomes, len(passes))
-        return answers
-
-
-class ChangedAnswer(Struct, frozen=True, kw_only=True):
-    """Another answer to a request in one pass: its output, and the digest of that."""
-
-    request: str
-    number: int
-    output: Mapping[str, Any]
-    digest: str
-
-
-def changed_outcome(experiment: Experiment, result: StartResult, changed: ChangedAnswer) -> Answer:
-    """The outcome of `result` at the gate's level if one of its answers had been another.
-
-    Raises InfraError if an answer can no longer be read.
-    """
-    comparison = experiment.comparison
-    outputs = _OneMore(changed, experiment.outputs)
-    same = SameAnswers(comparison, outputs)
-    # Only under a limit does the outcome of one start depend on those before it.
-    before: Sequence[StartResult] = () if comparison.limit is None else experiment.compared
-    for each in before:
-        if each is result:
-            break
-        same.at_gate(_alone(each, changed.request, each.digests.get(changed.request, {})))
-    passes = {**result.digests[changed.request], changed.number: changed.digest}
-    judged = same.at_gate(_alone(result, changed.request, passes))
-    return judged.start.answers[changed.request]
-
-
-class _OneMore(Mapping[str, Mapping[str, Any]]):
-    """The outputs of an experiment, and that of a changed answer."""
-
-    def __init__(self, changed: ChangedAnswer, outputs: Outputs) -> None:
-        self._changed = changed
-        self._outputs = outputs
-
-    def __getitem__(self, digest: str) -> Mapping[str, Any]:
-        if digest == self._changed.digest:
-            return self._changed.output
-        return self._outputs[digest]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from {**dict.fromkeys(self._outputs), self._changed.digest: None}
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-def _alone(result: StartResult, request: str, passes: Mapping[int, str]) -> StartResult:
-    """A start that got one request alone, as it was before it came to the gate's level."""
-    start = result.start
-    answer = None
-    if start.answers.get(request) is not None:
-        answer = outcome(passes, len(passes))
-    alone = replace(start, answers={request: answer}, levels={})
-    return replace(result, start=alone, digests={request: passes})
-
-
-def levels_of(result: StartResult, outputs: Outputs) -> Levels:
-    """The outcomes of words and tokens of a start, from its outputs.
-
-    For a start whose answers are not its own: one of them was changed, or it was read from samples alone.
-    """
-    levels: dict[AnswerLevel, dict[str, Answer]] = {AnswerLevel.WORDS: {}, AnswerLevel.TOKENS: {}}
-    for request, answer in result.start.answers.items():
-        passes = {} if answer is None else result.digests[request]
-        digests = {number: level_digests(outputs[each], each) for number, each in passes.items()}
-        words = {at: each.words for at, each in digests.items()}
-        tokens = {at: each.tokens for at, each in digests.items()}
-        # A pass without an answer leaves none.
-        most = len(passes) or 1
-        levels[AnswerLevel.WORDS][request] = outcome(words, most)
-        levels[AnswerLevel.TOKENS][request] = outcome(tokens, most)
-    return levels
+    def outcome(self, request: str, passes: Mapping[int, str]) -> Answer:
+        """The outcome of these answers to a request, each given by the digest of its output."""
+        outcomes = {}
+        for number in sorted(passes):
+            given = passes[number]
+            if self._near is not None:
+                given = self._near.outcome(request, given)
+            elif self._level is not AnswerLevel.NUMBERS:
+                levels = level_digests(self._outputs[given], given)
+                given = levels.words if self._level is AnswerLevel.WORDS else levels.tokens
+            outcomes[number] = given
+        return outcome(outcomes, len(passes))

@@ -23,7 +23,7 @@ from ci_doctor.diagnosis.log_rules import (
 )
 from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
-from ci_doctor.diagnosis.scan import strongest, strongest_match
+from ci_doctor.diagnosis.scan import strongest
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
 from ci_doctor.model.facts.config import ExplainFacts
@@ -84,18 +84,22 @@ def _of_lines(text: str, rules: RuleSet) -> Recognised | None:
     best: Recognised | None = None
     for line in text.splitlines()[:_MOST_LINES]:
         clean = clean_line(line.encode(errors="replace"))
-        match = strongest_match(rules, _with_literals(rules, line), clean.texts, NAMEABLE)
-        if match is not None and (best is None or match.rule.points > best.rule.points):
-            best = Recognised(message=clean.message, rule=match.rule, fields=match.fields)
+        matches = rules.matching(_naming(rules, line), clean.texts)
+        index = strongest([rule for rule, _ in matches])
+        if index is not None and (best is None or matches[index][0].points > best.rule.points):
+            rule, fields = matches[index]
+            best = Recognised(message=clean.message, rule=rule, fields=fields)
     return best
 
 
-def _with_literals(rules: RuleSet, line: str) -> list[int]:
-    """The rules of which the line holds a literal."""
+def _naming(rules: RuleSet, line: str) -> list[LogRule]:
+    """The rules of which the line holds a literal, and which name the line itself, or noise."""
     return [
-        index
-        for index, rule in enumerate(rules.rules)
-        if any(literal in line for literal in rule.literals)
+        rule
+        for rule in rules.rules
+        if rule.next_line is None
+        and rule.role in {*NAMEABLE, Role.NOISE}
+        and any(literal in line for literal in rule.literals)
     ]
 
 
@@ -218,14 +222,8 @@ def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
     if rule.role not in NAMEABLE or rule.next_line is not None:
         return
     for example in rule.match:
-        indices = [
-            index
-            for index in _with_literals(rules, f"{example}\n")
-            if rules.rules[index].role in {*NAMEABLE, Role.NOISE}
-            and rules.rules[index].next_line is None
-        ]
-        for index, _ in rules.matching(indices, clean_line(example.encode()).texts):
-            other = rules.rules[index]
+        candidates = _naming(rules, f"{example}\n")
+        for other, _ in rules.matching(candidates, clean_line(example.encode()).texts):
             if other.id != rule.id:
                 # Of equal ones the order of files would decide: that is no decision.
                 counts = strongest([other, rule]) != 1
@@ -246,7 +244,7 @@ def check_outcome(path: Path) -> Outcome:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     name = str(path)
-    count, rules, problems = _checked(text, name)
+    count, rules, problems = _checked(text)
     mistakes = sum(each.is_mistake for each in problems)
     end = amount(mistakes, "mistake") if mistakes else "all examples hold"
     findings = [
@@ -276,7 +274,7 @@ def check_outcome(path: Path) -> Outcome:
     )
 
 
-def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
+def _checked(text: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
     """How many rules there are, those that can be used, and what is wrong with them."""
     try:
         content = tomli.loads(text)
@@ -296,7 +294,7 @@ def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProble
     problems += wrong
     if problems:
         return len(tables), None, problems
-    problems.extend(_problems_of_rules(rules, text, name))
+    problems.extend(_problems_of_rules(rules, text))
     if any(each.is_mistake for each in problems):
         return len(tables), None, problems
     together = RuleSet(load_rules().rules, rules)
@@ -346,13 +344,9 @@ def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[R
     return rules, problems
 
 
-def _problems_of_rules(
-    rules: Sequence[LogRule], text: str, name: str
-) -> Iterator[RuleProblemFacts]:
+def _problems_of_rules(rules: Sequence[LogRule], text: str) -> Iterator[RuleProblemFacts]:
     # The last of several rules with one id: it is the one to rename.
     lines = {rule.id: line_of(text, (_TABLE, index, "id")) for index, rule in enumerate(rules)}
     taken = frozenset(rule.id for rule in load_rules().rules)
-    for problem in check_rules(rules, name, taken=taken):
-        yield RuleProblemFacts(
-            rule=problem.rule, line=lines.get(problem.rule), problem=problem.text
-        )
+    for rule, problem in check_rules(rules, taken=taken):
+        yield RuleProblemFacts(rule=rule, line=lines.get(rule), problem=problem)

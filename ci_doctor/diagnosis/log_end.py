@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.finality import went_on
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import Excerpt, LogText, lines_around
-from ci_doctor.diagnosis.scan import quick_engine, search_for
+from ci_doctor.diagnosis.scan import search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
 from ci_doctor.system.files.bounded_log import BLOCK_BYTES, is_sparse
@@ -34,7 +34,7 @@ def prepared_rules() -> RuleSet:
     """The rules of ci-doctor, with all that a scan makes of them; quick after the first time."""
     with _LOCK:
         rules = load_rules()
-        search_for(rules, quick_engine).prepare()
+        search_for(rules)
         return rules
 
 

@@ -235,6 +235,7 @@ class RuleSet:
     def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
         self.rules = (*house, *own)
         self._first_own = len(house)
+        self._patterns: dict[str, Pattern] = {}
 
     @property
     def own(self) -> tuple[LogRule, ...]:
@@ -247,53 +248,43 @@ class RuleSet:
         return {rule.id: rule for rule in reversed(self.rules)}
 
     @cached_property
-    def literals(self) -> tuple[bytes, ...]:
-        """Every literal once, in a fixed order."""
-        return tuple(self._rules_by_literal)
-
-    @cached_property
-    def rules_of(self) -> tuple[tuple[int, ...], ...]:
-        """For each of `literals`, the indices in `rules` of those to try on a line with it."""
-        return tuple(tuple(indices) for indices in self._rules_by_literal.values())
-
-    @cached_property
-    def _rules_by_literal(self) -> dict[bytes, list[int]]:
-        by_literal: dict[bytes, list[int]] = {}
-        for index, rule in enumerate(self.rules):
+    def by_literal(self) -> dict[bytes, list[LogRule]]:
+        """The rules to try on a line with a literal, for each literal once, in a fixed order."""
+        by_literal: dict[bytes, list[LogRule]] = {}
+        for rule in self.rules:
             for literal in rule.literals:
-                by_literal.setdefault(literal.encode(), []).append(index)
+                by_literal.setdefault(literal.encode(), []).append(rule)
         return by_literal
 
     @cached_property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """The regexes of `rules`, each compiled when it is needed first."""
-        # Most logs hold the literals of a few rules; compiling all would double the start.
-        return tuple(
-            BoundedRegex(rule.regex, is_foreign=index >= self._first_own)
-            for index, rule in enumerate(self.rules)
-        )
+    def _order(self) -> dict[str, int]:
+        return {rule.id: index for index, rule in enumerate(self.rules)}
 
-    @cached_property
-    def next_line_patterns(self) -> dict[int, Pattern]:
-        """The regexes for the line below a hit, of those `rules` whose hit names that line."""
-        return {
-            index: BoundedRegex(rule.next_line, is_foreign=index >= self._first_own)
-            for index, rule in enumerate(self.rules)
-            if rule.next_line is not None
-        }
+    def place(self, rule: LogRule) -> int:
+        """Where the rule stands among all."""
+        return self._order[rule.id]
+
+    def pattern(self, rule: LogRule, regex: str) -> Pattern:
+        """A regex of `rule`, compiled when it is needed first."""
+        # Most logs hold the literals of a few rules; compiling all would double the start.
+        if regex not in self._patterns:
+            is_foreign = self.place(rule) >= self._first_own
+            self._patterns[regex] = BoundedRegex(regex, is_foreign=is_foreign)
+        return self._patterns[regex]
 
     def matching(
-        self, indices: Iterable[int], texts: Sequence[str]
-    ) -> list[tuple[int, dict[str, str]]]:
-        """Those rules among `indices` whose regex is in one of `texts`.
+        self, rules: Iterable[LogRule], texts: Sequence[str]
+    ) -> list[tuple[LogRule, dict[str, str]]]:
+        """Those of `rules` whose regex is in one of `texts`, in their order.
 
         With each come the named groups of its first match, without empty ones.
         """
         matches = []
-        for index in indices:
-            for match in filter(None, map(self.patterns[index].search, texts)):
-                matches.append((index, fields_of(match)))
-                break
+        for rule in sorted(rules, key=self.place):
+            search = self.pattern(rule, rule.regex).search
+            match = next(filter(None, map(search, texts)), None)
+            if match is not None:
+                matches.append((rule, fields_of(match)))
         return matches
 
 
@@ -367,22 +358,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|[\r\n](?!\n?\Z
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class RuleProblem(Struct, frozen=True, kw_only=True):
-    """rule: the id of the rule. text: what is wrong and what to do."""
-
-    file: str
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        """`file: rule: text`, as it is printed."""
-        return f"{self.file}: {self.rule}: {self.text}"
-
-
 def check_rules(
-    rules: Sequence[LogRule], file: str, *, is_house: bool = False, taken: Collection[str] = ()
-) -> list[RuleProblem]:
-    """What is wrong with the `rules` of the file `file`; empty if nothing is.
+    rules: Sequence[LogRule], *, is_house: bool = False, taken: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """What is wrong with `rules`: the id of a rule, and what to do. Empty if nothing is.
 
     is_house: their regexes run on `re`, which may backtrack. taken: ids of other rules.
     """
@@ -392,7 +371,7 @@ def check_rules(
         texts = list(_mistakes(rule, is_house=is_house))
         if counts[rule.id] > 1 or rule.id in taken:
             texts.append("another rule has this id: choose a different one")
-        problems += [RuleProblem(file=file, rule=rule.id, text=each) for each in texts]
+        problems += [(rule.id, each) for each in texts]
     return problems
 
 
@@ -481,8 +460,8 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
             raise ConfigError(f"{path}: cannot be read: {error}") from error
         added = parse_rules(text, name)
         earlier = {rule.id for rule in rules}
-        mistakes = check_rules(added, name, taken=earlier.union(taken))
+        mistakes = check_rules(added, taken=earlier.union(taken))
         if mistakes:
-            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
+            raise ConfigError("\n".join(f"{name}: {rule}: {text}" for rule, text in mistakes))
         rules.extend(added)
     return tuple(rules)

@@ -78,59 +78,58 @@ _MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END
 _LINES_OF_STOP = 15
 
 
-def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLine]) -> bool:
+def ended_well(hits: Sequence[Hit], last_lines: Sequence[TextLine]) -> bool:
     """Whether one of the last 60 lines reports success or the job's end, and no step failed.
 
     hits: of the log, in the order of its lines. last_lines: at least the last line. It is False if
     a run of tests failed after the last success. What `passed_job` gives outweighs failed steps.
     """
-    last_mark = _last(hits, rules, _MARKS)
+    last_mark = _last(hits, _MARKS)
     if last_mark is None or not last_lines:
         return False
     if last_mark.line.number <= last_lines[-1].number - _LINES_OF_END:
         return False
-    role = rules.rules[last_mark.rule].role
+    role = last_mark.rule.role
     if role is Role.RUN_FAILED:
         return False
     # What ends one step may begin the last one, of which nothing tells how it went.
-    begin = _last(hits, rules, {Role.BEGIN})
+    begin = _last(hits, {Role.BEGIN})
     last_line = last_mark.line.number
     if role is Role.SUCCESS and begin is not None and begin.line.number == last_line:
         return False
     # A line that names a cause right before the stop, at no level at which programs go on.
     near = [hit for hit in hits if last_line - _LINES_OF_STOP <= hit.line.number < last_line]
     has_cause = any(
-        rules.rules[hit.rule].role is Role.CAUSE and hit.clean.level not in TOLERATED_LEVELS
-        for hit in near
+        hit.rule.role is Role.CAUSE and hit.clean.level not in TOLERATED_LEVELS for hit in near
     )
     if Mark.STOP in last_mark.fields and has_cause:
         return False
-    return passed_job(hits, rules) is not None or _last(hits, rules, {Role.END}) is None
+    return passed_job(hits) is not None or _last(hits, {Role.END}) is None
 
 
-def passed_job(hits: Sequence[Hit], rules: RuleSet) -> Hit | None:
+def passed_job(hits: Sequence[Hit]) -> Hit | None:
     """The line by which the CI system reports that the whole job passed; None without one.
 
     A failed step above that line does not count: a test may print what a failed step looks like.
     With a failed step below it the result is None: a program of the job may print that line too.
     """
-    last = _last(hits, rules, {Role.JOB_PASSED, Role.END})
-    if last is None or rules.rules[last.rule].role is Role.END:
+    last = _last(hits, {Role.JOB_PASSED, Role.END})
+    if last is None or last.rule.role is Role.END:
         return None
     return last
 
 
-def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit | None:
+def _last(hits: Sequence[Hit], roles: AbstractSet[Role]) -> Hit | None:
     for hit in reversed(hits):
-        if rules.rules[hit.rule].role in roles:
+        if hit.rule.role in roles:
             return hit
     return None
 
 
-def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
+def last_run_failed(hits: Sequence[Hit]) -> bool:
     """Whether the last run of tests in the log, of those that report their result, has failed."""
-    last = _last(hits, rules, {Role.RUN_FAILED, Role.RUN_PASSED})
-    return last is not None and rules.rules[last.rule].role is Role.RUN_FAILED
+    last = _last(hits, {Role.RUN_FAILED, Role.RUN_PASSED})
+    return last is not None and last.rule.role is Role.RUN_FAILED
 
 
 # An action that fails prints little after the error that it reports.
@@ -157,7 +156,7 @@ class JobStep(Struct, frozen=True):
         return self.first <= line <= self.end.number
 
 
-def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
+def ended_steps(hits: Sequence[Hit]) -> list[JobStep]:
     """The steps whose end is known, in order; none if the log has no such marks.
 
     A step begins at the last begin mark before its end, or at the last one with the same command
@@ -169,16 +168,16 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
     before. `annotation`: the step reports an error and goes on. Of a begin, `after` says that the
     commands of the job are over: what stands there did not fail it.
     """
-    passed = passed_job(hits, rules)
+    passed = passed_job(hits)
     if passed is not None:
         return [JobStep(1, passed.line, failed=False)]
     steps: list[JobStep] = []
     begins: list[Hit] = []
     for index, hit in enumerate(hits):
-        rule = rules.rules[hit.rule]
+        rule = hit.rule
         if rule.role is Role.BEGIN:
             begins.append(hit)
-        if not _ends_a_step(hit, rule, steps) or _step_went_on(hits[index:], rules):
+        if not _ends_a_step(hit, rule, steps) or _step_went_on(hits[index:]):
             continue
         after = [begin for begin in begins if Mark.AFTER in begin.fields]
         own = [begin for begin in begins if Mark.AFTER not in begin.fields]
@@ -220,7 +219,7 @@ def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
     return not any(step.failed for step in earlier)
 
 
-def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
+def _step_went_on(following: Sequence[Hit]) -> bool:
     """Whether the first of `following` is an error that its step reports, and gets over.
 
     An action that fails says so last. One that tries again has more to say, and the next step
@@ -230,7 +229,7 @@ def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
     if Mark.ANNOTATION not in hit.fields:
         return False
     for mark in following[1:]:
-        role = rules.rules[mark.rule].role
+        role = mark.rule.role
         if role is Role.END:
             return False
         if role is Role.BEGIN and mark.line != hit.line:
@@ -260,13 +259,13 @@ class PassedRun(Struct, frozen=True, kw_only=True):
     family: str | None
 
 
-def passed_runs(hits: Sequence[Hit], rules: RuleSet) -> list[PassedRun]:
+def passed_runs(hits: Sequence[Hit]) -> list[PassedRun]:
     """The runs that passed, from their marks in the order of the log."""
     begun: dict[str, list[Hit]] = defaultdict(list)
     ended: dict[str, int] = defaultdict(int)  # where the last run of the family ended
     passed = []
     for hit in hits:
-        rule = rules.rules[hit.rule]
+        rule = hit.rule
         family, last = begun[rule.family], hit.line.number
         if rule.role is Role.RUN_BEGIN:
             family.append(hit)
@@ -355,23 +354,23 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     scanned = scan(log, rules)
     hits = named_lines(log, scanned.hits, rules)
     result = Scan(hits=hits, counts=scanned.counts)
-    runs = passed_runs(hits, rules)
+    runs = passed_runs(hits)
     marks = outside_of_runs(hits, runs)
     last = log.tail(_LAST_LINES)
     last_texts = [clean_line(line.content).message for line in last]
     last_line = last[-1].number if last else 0
-    steps = ended_steps(marks, rules)
-    has_ended_well = ended_well(marks, rules, last)
+    steps = ended_steps(marks)
+    has_ended_well = ended_well(marks, last)
     quiet = quiet_lines(last_texts)
     # What is the same for all lines of the log.
     of_log = {
         "log": index,
         "log_ended_well": has_ended_well,
         "log_sounds_well": sounds_like_success(last_texts),
-        "last_run_failed": last_run_failed(hits, rules),
+        "last_run_failed": last_run_failed(hits),
     }
     candidates = []
-    for each in (*_candidates(log, result, rules), *_last_words(log, result, steps, rules)):
+    for each in (*_candidates(log, result, rules), *_last_words(log, result, steps)):
         number = each.line.number
         own = [step for step in steps if step.holds(number)]
         end = max(number, own[0].end.number - 1) if own else last_line
@@ -392,10 +391,8 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         candidates=tuple(candidates),
         steps=tuple(steps),
         has_ended_well=has_ended_well,
-        has_failed_test=_has_failed_test(hits, steps, runs, rules),
-        explained=frozenset(
-            hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
-        ),
+        has_failed_test=_has_failed_test(hits, steps, runs),
+        explained=frozenset(hit.line.number for hit in hits if hit.rule.role in _EXPLAINED),
     )
 
 
@@ -405,18 +402,14 @@ def in_passed_run(runs: Sequence[PassedRun], line: int, family: str) -> bool:
 
 
 def _has_failed_test(
-    hits: Sequence[Hit], steps: Sequence[JobStep], runs: Sequence[PassedRun], rules: RuleSet
+    hits: Sequence[Hit], steps: Sequence[JobStep], runs: Sequence[PassedRun]
 ) -> bool:
     """Whether a runner reports that a test failed, and nothing around it has passed."""
     # A mark of a run may be a word of noise for other tools.
-    noise = offsets_of(hits, rules, Role.NOISE) - offsets_of(hits, rules, Role.RUN_FAILED)
-    replaced = {
-        (hit.line.offset, identifier)
-        for hit in hits
-        for identifier in rules.rules[hit.rule].instead_of
-    }
+    noise = offsets_of(hits, Role.NOISE) - offsets_of(hits, Role.RUN_FAILED)
+    replaced = {(hit.line.offset, identifier) for hit in hits for identifier in hit.rule.instead_of}
     for hit in hits:
-        rule = rules.rules[hit.rule]
+        rule = hit.rule
         number = hit.line.number
         is_failure = rule.role is Role.FAILURE and rule.class_ is FailureClass.TEST_ASSERTION
         is_said = hit.line.offset not in noise and (hit.line.offset, rule.id) not in replaced
@@ -432,11 +425,11 @@ def _has_failed_test(
 
 def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidate]:
     """The lines that a rule matches or at which a traceback ends, without noise."""
-    hits = strongest_hits(result.hits, rules)
-    points = {offset: rules.rules[hit.rule].points for offset, hit in hits.items()}
-    headers = [hit.line for hit in result.hits if rules.rules[hit.rule].role is Role.TRACEBACK]
+    hits = strongest_hits(result.hits)
+    points = {offset: hit.rule.points for offset, hit in hits.items()}
+    headers = [hit.line for hit in result.hits if hit.rule.role is Role.TRACEBACK]
     exceptions = exception_lines(log, headers, points)
-    noise = offsets_of(result.hits, rules, Role.NOISE)
+    noise = offsets_of(result.hits, Role.NOISE)
     for offset in {*hits, *exceptions} - noise:
         hit = hits.get(offset)
         candidate = None
@@ -445,9 +438,9 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
                 log=0,
                 line=hit.line,
                 clean=hit.clean,
-                rule=rules.rules[hit.rule],
+                rule=hit.rule,
                 fields=hit.fields,
-                repeats=result.counts[hit.rule],
+                repeats=result.counts[hit.rule.id],
             )
         exception = exceptions.get(offset)
         if exception is not None:
@@ -475,11 +468,9 @@ def _is_source(hit: Hit, log: LogText) -> bool:
     return own > others
 
 
-def _last_words(
-    log: LogText, result: Scan, steps: Sequence[JobStep], rules: RuleSet
-) -> Iterator[Candidate]:
+def _last_words(log: LogText, result: Scan, steps: Sequence[JobStep]) -> Iterator[Candidate]:
     """What each failed command printed last."""
-    skipped = offsets_of(result.hits, rules, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
+    skipped = offsets_of(result.hits, Role.NOISE, Role.SYMPTOM, Role.BEGIN, Role.END)
     ends = [log.before(step.end, LAST_LINES) for step in steps if step.has_last_words]
     for lines in ends:
         output = last_output(lines, skipped)

@@ -4,7 +4,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -553,7 +553,7 @@ def _time(groups: dict[str, str | None]) -> LogTime:
         return LogTime(seconds=int(parts["ms"]) / 1000, has_zone=True)
     has_date = "d" in parts
     month = _MONTHS[parts["mon"]] if "mon" in parts else int(parts.get("m", 1))
-    zone = _zone(parts.get("zone"))
+    zone = datetime.strptime(parts["zone"], "%z").tzinfo if "zone" in parts else None
     when = datetime(
         int(parts.get("y", _YEAR_WITHOUT_ONE if has_date else 1970)),
         month,
@@ -569,16 +569,6 @@ def _time(groups: dict[str, str | None]) -> LogTime:
         has_date=has_date,
         has_year="y" in parts,
     )
-
-
-def _zone(text: str | None) -> timezone | None:
-    if not text:
-        return None
-    if text == "Z":
-        return UTC
-    sign = -1 if text[0] == "-" else 1
-    digits = text[1:].replace(":", "")
-    return timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
 
 
 _DAY_S: Final = 86_400.0

@@ -9,9 +9,8 @@ near the other literals only.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from msgspec import Struct
@@ -28,98 +27,53 @@ from ci_doctor.diagnosis.log_rules import (
 )
 from ci_doctor.diagnosis.log_text import Block, LogText, TextLine
 
-# From a block to (index of a literal, offset of its first byte) for every place where a literal
-# stands, also where two overlap; in no fixed order.
-Engine = Callable[[bytes], Sequence[tuple[int, int]]]
-# (position in the block, index of the literal)
-Place = tuple[int, int]
-MakeEngine = Callable[[Sequence[bytes]], Engine]
+# (position in the block, a literal that stands there)
+Place = tuple[int, bytes]
 
 _NEAR_BYTES = 64 * 1024
-# A fast engine takes long to make: from about this size of a log on it is worth it.
-_LARGE_BYTES = 24 * 1024 * 1024
-
-
-def engine_for_size(size: int) -> MakeEngine:
-    """What makes the engine with the shortest time in all for a log of `size` bytes."""
-    return quick_engine if size < _LARGE_BYTES else fast_engine
-
-
-def fast_engine(literals: Sequence[bytes]) -> Engine:
-    """An engine whose time depends on the size of the block and on its matches alone.
-
-    The literals are distinct and not empty.
-    """
-    return _engine(literals, Implementation.DFA)
-
-
-def quick_engine(literals: Sequence[bytes]) -> Engine:
-    """The same, ready in a small part of the time; it reads 1.5 times as long."""
-    return _engine(literals, Implementation.ContiguousNFA)
-
-
-def _engine(literals: Sequence[bytes], implementation: Implementation) -> Engine:
-    # Overlapping matches cost nothing more than the first of them.
-    automaton = BytesAhoCorasick(literals, implementation=implementation)
-
-    def engine(block: bytes) -> list[tuple[int, int]]:
-        matches = automaton.find_matches_as_indexes(block, overlapping=True)
-        return [(literal, start) for literal, start, _ in matches]
-
-    return engine
 
 
 class LiteralSearch:
-    """The literals of `rules`, in two engines that `make_engine` makes."""
+    """Looks for the literals of `rules`: for those of ordinary lines near the others only."""
 
-    def __init__(self, rules: RuleSet, make_engine: MakeEngine = fast_engine) -> None:
-        self._literals = rules.literals
-        self._make_engine = make_engine
+    def __init__(self, rules: RuleSet) -> None:
         ordinary = "\n".join(ORDINARY_LINES).encode()
-        self._rare: list[int] = []
-        self._frequent: list[int] = []
-        for index, literal in enumerate(rules.literals):
-            is_mark = all(rules.rules[rule].role in MARKS for rule in rules.rules_of[index])
-            if is_mark and literal in ordinary:
-                self._frequent.append(index)
-            else:
-                self._rare.append(index)
-
-    def prepare(self) -> None:
-        """Make the engines now, which otherwise the first block waits for."""
-        self._engine_for_rare(b"")
-        self._engine_for_frequent(b"")
+        self._frequent = [
+            literal
+            for literal, on_line in rules.by_literal.items()
+            if literal in ordinary and all(rule.role in MARKS for rule in on_line)
+        ]
+        self._rare = [each for each in rules.by_literal if each not in self._frequent]
+        # An automaton is ready in a small part of the time that one of the kind DFA takes.
+        self._engines = [
+            BytesAhoCorasick(literals, implementation=Implementation.ContiguousNFA)
+            for literals in (self._rare, self._frequent)
+        ]
 
     def places(self, block: Block) -> list[Place]:
         """The places that count in `block`, sorted."""
-        places = []
-        for literal, position in self._engine_for_rare(block.content):
-            if block.first <= position < block.last:
-                places.append((position, self._rare[literal]))
-        places.sort()
-        if not places or not self._frequent:
-            return places
+        places = [
+            place
+            for place in self._all(block.content, 0, is_rare=True)
+            if block.first <= place[0] < block.last
+        ]
         # What is near the others, as ranges that do not overlap.
         windows: list[list[int]] = []
-        for position, _ in places:
+        for position, _ in sorted(places):
             start = max(block.first, position - _NEAR_BYTES)
-            end = min(block.last, position + _NEAR_BYTES)
             if not windows or start > windows[-1][1]:
-                windows.append([start, end])
-            windows[-1][1] = end
+                windows.append([start, start])
+            windows[-1][1] = min(block.last, position + _NEAR_BYTES)
         for start, end in windows:
-            for literal, position in self._engine_for_frequent(block.content[start:end]):
-                places.append((start + position, self._frequent[literal]))
-        places.sort()
-        return places
+            places += self._all(block.content[start:end], start, is_rare=False)
+        return sorted(places)
 
-    @cached_property
-    def _engine_for_rare(self) -> Engine:
-        return self._make_engine([self._literals[index] for index in self._rare])
-
-    @cached_property
-    def _engine_for_frequent(self) -> Engine:
-        return self._make_engine([self._literals[index] for index in self._frequent])
+    def _all(self, content: bytes, offset: int, *, is_rare: bool) -> Iterator[Place]:
+        literals = self._rare if is_rare else self._frequent
+        engine = self._engines[0 if is_rare else 1]
+        # Also where two overlap.
+        for index, start, _ in engine.find_matches_as_indexes(content, overlapping=True):
+            yield offset + start, literals[index]
 
 
 # Of a longer line a literal is read with this much before it, and up to LONGEST_TEXT in all.
@@ -139,14 +93,14 @@ class Piece(Struct, frozen=True):
     start: int
     end: int
     is_cut: bool
-    literals: tuple[int, ...]
+    literals: tuple[bytes, ...]
 
 
-def pieces(content: bytes, places: Iterable[tuple[int, int]]) -> Iterator[Piece]:
+def pieces(content: bytes, places: Iterable[Place]) -> Iterator[Piece]:
     """The pieces of `content` for the literals at `places`: (position, literal), sorted."""
     start = end = reach = -1
     is_cut = False
-    literals: list[int] = []
+    literals: list[bytes] = []
     for position, literal in places:
         if position >= reach:
             if literals:
@@ -192,8 +146,8 @@ _ELLIPSIS = "…".encode()
 # A progress bar may write over its own line many times; only the last few can be read there.
 _MOST_UPDATES = 20
 
-# What the rules make of a text: (index of a rule, named groups, the words that it matches).
-_Match = tuple[int, dict[str, str], CleanLine]
+# What the rules make of a text: (a rule, its named groups, the words that it matches).
+_Match = tuple[LogRule, dict[str, str], CleanLine]
 _Matches = tuple[_Match, ...]
 _KeptMatch = tuple[_Match, TextLine]
 # A part of what `without_stamps` removes, for which a line need not be decoded.
@@ -201,24 +155,24 @@ _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """A line that a rule matches: `rule` is an index in the rule set, `fields` its named groups."""
+    """A line that a rule matches, and what the rule's named groups capture there."""
 
-    rule: int
+    rule: LogRule
     line: TextLine
     clean: CleanLine
     fields: dict[str, str]
 
 
 class Scan(Struct, frozen=True, kw_only=True):
-    """What one log holds: its hits in the order of their lines, and how many each rule has."""
+    """What one log holds: its hits in the order of their lines, and how many there are by the rule's id."""
 
     hits: tuple[Hit, ...]
-    counts: dict[int, int]
+    counts: dict[str, int]
 
 
-def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine | None = None) -> Scan:
-    """Every kind of hit in `log`; at most 400 hits of a rule. make_engine: None for the best."""
-    search = search_for(rules, make_engine or engine_for_size(log.size))
+def scan(log: LogText, rules: RuleSet) -> Scan:
+    """Every kind of hit in `log`; at most 400 hits of a rule."""
+    search = search_for(rules)
     scanner = _Scanner(log, rules)
     for block in log.blocks():
         for piece in pieces(block.content, search.places(block)):
@@ -227,10 +181,10 @@ def scan(log: LogText, rules: RuleSet, make_engine: MakeEngine | None = None) ->
 
 
 @lru_cache(maxsize=4)
-def search_for(rules: RuleSet, make_engine: MakeEngine) -> LiteralSearch:
+def search_for(rules: RuleSet) -> LiteralSearch:
     """What looks for the literals of `rules`, the same for each of a job's logs."""
-    # A job has several logs, and an engine takes longer to make than a log to read.
-    return LiteralSearch(rules, make_engine)
+    # A job has several logs, and an automaton takes longer to make than a log to read.
+    return LiteralSearch(rules)
 
 
 class _Scanner:
@@ -240,8 +194,8 @@ class _Scanner:
         self._log = log
         self._rules = rules
         # By rule, how many there are, and the first and the last matches with their lines.
-        self._counts: Counter[int] = Counter()
-        self._kept: dict[int, tuple[list[_KeptMatch], deque[_KeptMatch]]] = {}
+        self._counts: Counter[str] = Counter()
+        self._kept: dict[str, tuple[list[_KeptMatch], deque[_KeptMatch]]] = {}
         self._remembered: dict[bytes, _Matches] = {}
 
     def read(self, block: Block, piece: Piece) -> None:
@@ -252,8 +206,8 @@ class _Scanner:
         number = self._log.line_number(block, piece.start)
         line = TextLine(number, block.offset + piece.start, content)
         for match in matches:
-            self._counts[match[0]] += 1
-            first, last = self._kept.setdefault(match[0], ([], deque(maxlen=_LAST)))
+            self._counts[match[0].id] += 1
+            first, last = self._kept.setdefault(match[0].id, ([], deque(maxlen=_LAST)))
             (first if len(first) < _FIRST else last).append((match, line))
 
     def _matches(self, content: bytes, piece: Piece) -> _Matches:
@@ -270,14 +224,15 @@ class _Scanner:
         return answer
 
     def _try_rules(self, content: bytes, piece: Piece) -> _Matches:
-        indices = {rule for literal in piece.literals for rule in self._rules.rules_of[literal]}
+        rules = {rule.id: rule for each in piece.literals for rule in self._rules.by_literal[each]}
         matches: _Matches = ()
         # Travis and others write several things over each other in one line.
         for update in reversed(content.rstrip(b"\r").split(b"\r")[-_MOST_UPDATES:]):
-            unknown = sorted(indices - {rule for rule, _, _ in matches})
             clean = clean_line(update)
-            found = self._rules.matching(unknown, clean.texts)
+            found = self._rules.matching(rules.values(), clean.texts)
             matches += tuple((rule, fields, clean) for rule, fields in found)
+            for rule, _ in found:
+                del rules[rule.id]
         return matches
 
     def result(self) -> Scan:
@@ -288,7 +243,7 @@ class _Scanner:
                 has_time = _without_time(line.content) is not line.content
                 words = clean_line(line.content) if has_time else clean
                 hits.append(Hit(rule=rule, line=line, clean=words, fields=fields))
-        hits.sort(key=lambda hit: (hit.line.offset, hit.rule))
+        hits.sort(key=lambda hit: (hit.line.offset, self._rules.place(hit.rule)))
         return Scan(hits=tuple(hits), counts=dict(self._counts))
 
 
@@ -301,30 +256,6 @@ def _without_time(content: bytes) -> bytes:
         return content
     # Not without its end: after a time, a line may be read differently than without one.
     return content[stamp.end() - 2 :]
-
-
-class RuleMatch(Struct, frozen=True, kw_only=True):
-    """A rule that matches a line, and what its named groups capture there."""
-
-    rule: LogRule
-    fields: dict[str, str]
-
-
-def strongest_match(
-    rules: RuleSet, indices: Iterable[int], texts: Sequence[str], roles: AbstractSet[Role]
-) -> RuleMatch | None:
-    """The match of the rule with the most points, the first among equals; None without one.
-
-    indices: the rules to try. texts: the forms of one line. roles: those that count. A line that is
-    noise has no match, and neither has the header of a list: it names the line below it.
-    """
-    matches = []
-    for index, fields in rules.matching(indices, texts):
-        rule = rules.rules[index]
-        if rule.next_line is None and rule.role in {*roles, Role.NOISE}:
-            matches.append(RuleMatch(rule=rule, fields=fields))
-    best = strongest([match.rule for match in matches])
-    return None if best is None else matches[best]
 
 
 def strongest(matching: Sequence[LogRule]) -> int | None:
@@ -348,26 +279,26 @@ def strongest(matching: Sequence[LogRule]) -> int | None:
 _COUNTING = NAMEABLE | {Role.NOISE}
 
 
-def strongest_hits(hits: Iterable[Hit], rules: RuleSet) -> dict[int, Hit]:
+def strongest_hits(hits: Iterable[Hit]) -> dict[int, Hit]:
     """From the offset of each line to its hit whose rule has the most points.
 
     A line that is noise has none; `strongest` says which of several counts.
     """
     by_line: dict[int, list[Hit]] = {}
     for hit in hits:
-        if rules.rules[hit.rule].role in _COUNTING:
+        if hit.rule.role in _COUNTING:
             by_line.setdefault(hit.line.offset, []).append(hit)
     best: dict[int, Hit] = {}
     for offset, on_line in by_line.items():
-        index = strongest([rules.rules[hit.rule] for hit in on_line])
+        index = strongest([hit.rule for hit in on_line])
         if index is not None:
             best[offset] = on_line[index]
     return best
 
 
-def offsets_of(hits: Iterable[Hit], rules: RuleSet, *roles: Role) -> set[int]:
+def offsets_of(hits: Iterable[Hit], *roles: Role) -> set[int]:
     """The offsets of the lines with a hit of one of `roles`."""
-    return {hit.line.offset for hit in hits if rules.rules[hit.rule].role in roles}
+    return {hit.line.offset for hit in hits if hit.rule.role in roles}
 
 
 # Between a header and its list stand blank lines, rules of dashes, a marker of stars, apt's steps.
@@ -381,19 +312,18 @@ def named_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> tuple[Hit,
     """The hits in the order of the lines that they name; a header without its list is none."""
     named = []
     for hit in hits:
-        pattern = rules.next_line_patterns.get(hit.rule)
-        if pattern is None:
+        if hit.rule.next_line is None:
             named.append(hit)
             continue
         below = _line_below(log, hit.line)
         if below is None:
             continue
         line, clean = below
-        match = pattern.search(clean.message)
+        match = rules.pattern(hit.rule, hit.rule.next_line).search(clean.message)
         if match is not None:
             fields = {**hit.fields, **fields_of(match)}
             named.append(Hit(rule=hit.rule, line=line, clean=clean, fields=fields))
-    named.sort(key=lambda hit: (hit.line.offset, hit.rule))
+    named.sort(key=lambda hit: (hit.line.offset, rules.place(hit.rule)))
     return tuple(named)
 
 

@@ -101,8 +101,8 @@ class ChainLink(StrEnum):
     DURING = "during"
 
 
-class Traceback(Struct, frozen=True, kw_only=True):
-    """A complete traceback: the indices of its first line and of its exception's first line.
+class Traceback(Struct, kw_only=True):
+    """A traceback: the indices of its first line and of its exception's first line, -1 before it has come.
 
     With `is_pointer` the exception only points to another traceback. `has_header` is False for
     frames without the line that begins a traceback, as Python prints for a SyntaxError. follows:
@@ -111,19 +111,9 @@ class Traceback(Struct, frozen=True, kw_only=True):
     """
 
     start: int
-    exception: int
     has_header: bool
-    is_pointer: bool
-    follows: int | None = None
-    link: ChainLink | None = None
-    files: tuple[str, ...] = ()
-
-
-class _Begun(Struct, kw_only=True):
-    """A traceback whose exception has not come yet."""
-
-    start: int
-    has_header: bool
+    exception: int = -1
+    is_pointer: bool = False
     follows: int | None = None
     link: ChainLink | None = None
     files: list[str] = field(default_factory=list)
@@ -136,7 +126,7 @@ class _Writer(Struct, kw_only=True):
     traceback of the chain have come.
     """
 
-    begun: dict[int, _Begun] = field(default_factory=dict)
+    begun: dict[int, Traceback] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
     linked: dict[int, tuple[int, ChainLink]] = field(default_factory=dict)
 
@@ -181,7 +171,9 @@ class TracebackReader:
             column = header.start()
             writer.begun = {at: begun for at, begun in writer.begun.items() if at > column}
             follows, link = writer.linked.pop(column, (None, None))
-            writer.begun[column] = _Begun(start=index, has_header=True, follows=follows, link=link)
+            writer.begun[column] = Traceback(
+                start=index, has_header=True, follows=follows, link=link
+            )
             self._header = (index, writer, column)
             return
         frame = _FRAME.search(text)
@@ -208,19 +200,11 @@ class TracebackReader:
                 continue
             del writer.begun[column]
             writer.ended[column] = index
-            self.complete.append(
-                Traceback(
-                    start=begun.start,
-                    exception=index,
-                    has_header=begun.has_header,
-                    is_pointer=_POINTER.search(text) is not None,
-                    follows=begun.follows,
-                    link=begun.link,
-                    files=tuple(begun.files),
-                )
-            )
+            begun.exception = index
+            begun.is_pointer = _POINTER.search(text) is not None
+            self.complete.append(begun)
 
-    def _begun_before(self, index: int) -> _Begun:
+    def _begun_before(self, index: int) -> Traceback:
         """The traceback of a header on the line before, at another column or of another writer.
 
         `[… TP0] Scheduler hit an exception: Traceback …` is one record of a logger: only its first
@@ -230,7 +214,7 @@ class TracebackReader:
             start, writer, column = self._header
             if start == index - 1 and column in writer.begun:
                 return writer.begun.pop(column)
-        return _Begun(start=index, has_header=False)
+        return Traceback(start=index, has_header=False)
 
 
 # From the index of an exception's line to the points of the rule that matches it.
@@ -390,7 +374,7 @@ def _read(
                 line=lines[traceback.exception],
                 clean=cleaned[traceback.exception],
                 standing=_standing(traceback, traceback is root, cleaned),
-                files=traceback.files,
+                files=tuple(traceback.files),
             )
             yield exception, end
 

@@ -17,10 +17,10 @@ from ci_doctor.decodable import decodable
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
-from ci_doctor.model.outcome import ErrorKind, Outcome
+from ci_doctor.model.outcome import Attachment, ErrorKind, Outcome
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import is_green
-from ci_doctor.session.delivery import AddedFile, Addition, not_added
+from ci_doctor.session.delivery import Addition, not_added
 from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut, bounded
 
 # What reads is imported where it reads: most reports only take up what another process has read.
@@ -86,10 +86,10 @@ def addition(
             environment = bounded(lambda: _record(prepare()), limit_s)
     except Exception as error:  # noqa: BLE001 - the report of the run comes first
         return _unread(error, limit_s, failed=failed)
-    file = AddedFile(
-        name=SNAPSHOT_FILE, title="the environment of this run", content=environment.content
+    file = Attachment(
+        path=SNAPSHOT_FILE, title="the environment of this run", media_type="application/json"
     )
-    addition = Addition(files=(file,), about=environment.about)
+    addition = Addition(file=file, content=environment.content, about=environment.about)
     if environment.changes is None or not failed:
         return addition
     return replace(addition, tables=(environment.changes,), text=f"  {environment.line}\n")

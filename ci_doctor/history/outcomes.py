@@ -380,12 +380,7 @@ def upgrade_outcome(change: SchemaChange, database: str) -> Outcome:
         summary = (
             f"{database}: the schema is {change.after} now; it was {change.before or 'not made'}"
         )
-    facts = StoredFacts(
-        database=database,
-        schema_before=change.before,
-        schema_after=change.after,
-    )
-    return Outcome(verdict=None, summary=summary, facts=facts)
+    return Outcome(verdict=None, summary=summary, facts=StoredFacts(database=database))
 
 
 def prune_outcome(removed: int, first_day: str, database: str) -> Outcome:

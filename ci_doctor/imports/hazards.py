@@ -7,7 +7,6 @@ long as the thread finds in it what it reads.
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
@@ -26,12 +25,12 @@ from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED, repla
 from ci_doctor.imports.trace import (
     Deadlock,
     End,
-    ImportEvent,
     Missing,
     RecordedProcess,
     RecordedRun,
+    Wait,
 )
-from ci_doctor.model.facts.import_race import Closeness, Hazard, Site
+from ci_doctor.model.facts.import_race import Closeness, Hazard
 
 KINDS: Final = {kind.name: kind for kind in (REPLACED, CYCLE, SUBMODULE, FAILED, RELOAD, COPIED)}
 
@@ -41,67 +40,41 @@ def kind_of(hazard: Hazard) -> HazardKind:
     return KINDS[hazard.kind]
 
 
-class HarmKind(StrEnum):
-    """What went wrong.
-
-    MISSING_NAME: a thread read a name that the complete module has. DEADLOCK_ERROR: an import ended
-    with importlib's `_DeadlockError`. UNFINISHED_MODULE: an import received a module whose own
-    import had failed, instead of the error.
-    """
-
-    MISSING_NAME = "missing name"
-    DEADLOCK_ERROR = "deadlock error"
-    UNFINISHED_MODULE = "unfinished module"
-
-
-class Harm(Struct, frozen=True, kw_only=True):
-    """One thing that went wrong in `thread` with module `name`.
-
-    attribute and site: the missing name and where it was read; None for the other kinds.
-    """
-
-    kind: HarmKind
-    thread: str
-    name: str
-    attribute: str | None = None
-    site: Site | None = None
-
-
 def was_handed_out(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
     """Whether a thread received a wrong object, or CPython let it continue without its lock."""
     hands_out = kind_of(hazard).hands_out
     return any(hands_out(hazard, event) for process in processes for event in process.events)
 
 
-def harms(hazard: Hazard, processes: Iterable[RecordedProcess]) -> Iterator[Harm]:
-    """What went wrong with the modules of `hazard`, in the order in which it happened."""
+def harms(
+    hazard: Hazard, processes: Iterable[RecordedProcess]
+) -> Iterator[tuple[str, Missing | Deadlock | Wait]]:
+    """What went wrong with the modules of `hazard`, in the order in which it happened: the thread, and the event.
+
+    It read a name that the complete module has, its import ended with importlib's `_DeadlockError`,
+    or it received a module whose own import had failed, instead of the error.
+    """
+    kind = kind_of(hazard)
     for process in processes:
         for event in process.events:
-            kind = _kind(hazard, event, process)
-            if kind is not None:
-                missing = event if isinstance(event, Missing) else None
-                yield Harm(
-                    kind=kind,
-                    thread=process.threads[event.n].name,
-                    name=getattr(event, "name", ""),
-                    attribute=None if missing is None else missing.attribute,
-                    site=None if missing is None else missing.site,
-                )
+            match event:
+                case Missing():
+                    # The complete module does not have the name either: nothing was missed.
+                    is_absent = (event.name, event.attribute) in process.absent
+                    is_harm = event.name in hazard.modules and not is_absent
+                case Deadlock(raised=True):
+                    is_harm = is_own(hazard, event)
+                case Wait():
+                    is_harm = kind.is_harm and kind.hands_out(hazard, event)
+                case _:
+                    continue
+            if is_harm:
+                yield process.threads[event.n].name, event
 
 
-def _kind(hazard: Hazard, event: ImportEvent, process: RecordedProcess) -> HarmKind | None:
-    match event:
-        case Missing() if event.name in hazard.modules:
-            # The complete module does not have the name either: nothing was missed.
-            if (event.name, event.attribute) in process.absent:
-                return None
-            return HarmKind.MISSING_NAME
-        case Deadlock(raised=True) if is_own(hazard, event):
-            return HarmKind.DEADLOCK_ERROR
-        case _:
-            kind = kind_of(hazard)
-            is_harm = kind.is_harm and kind.hands_out(hazard, event)
-            return HarmKind.UNFINISHED_MODULE if is_harm else None
+def did_harm(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
+    """Whether the events of a run show that the hazard did harm."""
+    return any(True for _ in harms(hazard, processes))
 
 
 def newly_failed(
@@ -166,7 +139,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     finders = dict.fromkeys(kind.find for kind in KINDS.values())
     hazards = []
     for hazard in (hazard for find in finders for hazard in find(found)):
-        has_fired = hazard.closeness is Closeness.HANDED_OUT and any(harms(hazard, (process,)))
+        has_fired = hazard.closeness is Closeness.HANDED_OUT and did_harm(hazard, (process,))
         hazards.append(replace(hazard, closeness=Closeness.FIRED) if has_fired else hazard)
     # The worst first, so that it is the one that stands for its places and for its group. Of
     # equally bad ones the one with the shortest chains.

@@ -11,20 +11,17 @@ from msgspec import Struct, field
 
 from ci_doctor.imports.confirm import (
     REPEATS,
-    Confirmation,
     HeldRun,
     Investigation,
-    JudgedHazard,
+    Race,
     can_fire,
     confirm,
-    grouped,
-    holds_to_beat,
-    judge,
     judge_rule,
+    races,
     time_limit_s,
 )
 from ci_doctor.imports.crossings import Hold
-from ci_doctor.imports.hazards import find_in_all, kind_of, newly_failed
+from ci_doctor.imports.hazards import find_in_all, newly_failed
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
 from ci_doctor.imports.remedy import rule_of
 from ci_doctor.imports.report import interrupted, race_outcome
@@ -84,24 +81,14 @@ def investigate(
     recorded = record(plan, _for_all_users(scratch / "recorded"), interruption)
     interpreters = check_interpreters(recorded)
     hazards = find_in_all(recorded, interpreters)
-    candidates = grouped(hazards.hazards)
+    judged = races(hazards.hazards)
     runs = _HeldRuns(request, recorded, (scratch, logs), interruption, stdin)
-    confirmations: tuple[Confirmation, ...] = ()
     if request.confirming and interruption.received is None:
         # What has fired needs no run: it is proven.
-        unproven = [
-            candidate
-            for candidate in candidates
-            if not candidate.has_fired and kind_of(candidate.worst).delays(candidate.worst)
-        ]
-        chosen = unproven[: request.candidates]
-        confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
-    judged = judge(
-        candidates,
-        confirmations,
-        confirming=request.confirming,
-        command_failed=recorded.command_failed,
-    )
+        unproven = [race for race in judged if race.delays and not race.has_fired]
+        confirm(unproven[: request.candidates], runs.make, say, repeats=request.repeats)
+    for race in judged:
+        race.judge(confirming=request.confirming, command_failed=recorded.command_failed)
     rules = _rule_standings(judged, hazards.spared, recorded.processes)
     if request.confirming:
         for each in judged:
@@ -110,7 +97,7 @@ def investigate(
     option = isolation(request.command, request.environ)
     return Investigation(
         recorded=recorded,
-        judged=judged,
+        races=judged,
         rules=rules,
         runs=tuple(runs.made),
         spared=hazards.spared,
@@ -122,10 +109,10 @@ def investigate(
 
 
 def _rule_standings(
-    judged: Sequence[JudgedHazard], spared: Sequence[Hazard], processes: Sequence[RecordedProcess]
+    judged: Sequence[Race], spared: Sequence[Hazard], processes: Sequence[RecordedProcess]
 ) -> dict[str, RuleStanding]:
     """Which of the rules for the hazards can fire."""
-    hazards = [hazard for each in judged for hazard in each.candidate.hazards]
+    hazards = [hazard for race in judged for hazard in race.hazards]
     standings: dict[str, RuleStanding] = {}
     for hazard in (*hazards, *spared):
         rule = rule_of(hazard)
@@ -157,20 +144,21 @@ class _HeldRuns:
         self.made: list[HeldRun] = []
 
     def try_rule(
-        self, judged: JudgedHazard, known: Mapping[str, RuleStanding], say: Callable[[str], None]
+        self, race: Race, known: Mapping[str, RuleStanding], say: Callable[[str], None]
     ) -> dict[str, RuleStanding]:
         """The standing of the rule for a race that fired, after a run with it and that delay."""
-        candidate = judged.candidate
-        rule = rule_of(candidate.worst)
+        rule = rule_of(race.worst)
         if rule is None or known.get(format_rule(rule)) is not RuleStanding.UNTRIED:
             return {}
-        if judged.standing not in {Standing.FIRED, Standing.CONFIRMED}:
+        if race.standing not in {Standing.FIRED, Standing.CONFIRMED}:
             return {}
         tried = []
-        for hold in holds_to_beat(judged):
+        # The delays under which it must win; none for what only stands beside a failure.
+        delays = race.delays if race.has_fired else ()
+        for hold in delays if race.hold is None else (race.hold,):
             say(f"trying the rule {format_rule(rule)}: {hold.describe()}…")
             tried.append(self.make(len(self.made) + 1, hold, rule))
-        return {format_rule(rule): judge_rule(candidate, rule, tried, self.recorded)}
+        return {format_rule(rule): judge_rule(race, rule, tried, self.recorded)}
 
     def make(self, number: int, hold: Hold, rule: PreloadRule | None = None) -> HeldRun:
         """Run the command with the delay `hold`, and with `rule`."""

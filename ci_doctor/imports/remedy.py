@@ -1,62 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the script that starts a thread: what ends a hazard, a rule or an import to move."""
+"""Pure. What ends a hazard: a rule, or an import to move before the line that starts the thread."""
 
-import ast
 import shlex
-import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.hazards import kind_of
 from ci_doctor.model.facts.import_race import Hazard, Remedy, RuleStanding
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
-
-# What makes more modules importable than were at the start.
-_EXTENDS: Final = ("sys.path", "site.addsitedir", "site.main", "sys.meta_path", "sys.path_hooks")
-
-
-def place_for_import(file: str, before: int) -> str:
-    """Where in `file` to write an import that must run before line `before`, as words.
-
-    The top of the file is wrong if a later line extends sys.path, or comes before
-    `from __future__`.
-    """
-    place = f"at the top of {file}"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            statements = ast.parse(Path(file).read_bytes()).body
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return place
-    for statement in statements:
-        end = statement.end_lineno or statement.lineno
-        if end >= before:
-            break
-        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-            place = f"in {file} right after line {end}, the import from __future__"
-        elif _extends_path(statement):
-            place = f"in {file} right after line {end}, which extends sys.path"
-    return place
-
-
-def _extends_path(statement: ast.stmt) -> bool:
-    """Whether it changes where modules are found; what a function would do counts when called."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return False
-    for node in ast.walk(statement):
-        changed: list[ast.expr] = []
-        if isinstance(node, ast.Call):
-            changed = [node.func]
-        elif isinstance(node, ast.Assign):
-            changed = node.targets
-        elif isinstance(node, ast.AugAssign):
-            changed = [node.target]
-        if any(ast.unparse(each).startswith(_EXTENDS) for each in changed):
-            return True
-    return False
-
 
 _MAIN = "__main__"
 _STANDINGS: Final = {
@@ -136,6 +88,6 @@ def _move(hazard: Hazard) -> str:
     if started_at is None:
         return f"write `{statements}` where the program starts, before its first thread"
     return (
-        f"write `{statements}` {place_for_import(started_at.file, started_at.line)}, "
-        f"before line {started_at.line} starts the thread"
+        f"write `{statements}` in {started_at.file} before line {started_at.line}, "
+        "which starts the thread"
     )

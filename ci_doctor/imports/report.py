@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ci_doctor.imports import rules
-from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard
-from ci_doctor.imports.hazards import Harm, HarmKind, harms, kind_of
+from ci_doctor.imports.confirm import HeldRun, Investigation, Race
+from ci_doctor.imports.hazards import harms, kind_of
 from ci_doctor.imports.remedy import remedy
-from ci_doctor.imports.trace import Deadlock, RecordedProcess, RecordedRun, Wait
+from ci_doctor.imports.trace import Deadlock, Missing, RecordedProcess, RecordedRun, Wait
 from ci_doctor.model.facts.import_race import (
     AdvisedHazard,
     AnalysisFacts,
@@ -40,7 +40,7 @@ from ci_doctor.render.formatting import amount, duration
 
 def conclude(investigation: Investigation) -> tuple[Verdict, str]:
     """The verdict, and the reason in a sentence. What happened counts, whatever else is missing; what is missing never passes."""
-    if investigation.having(Standing.FIRED, Standing.CONFIRMED):
+    if investigation.count(Standing.FIRED) or investigation.count(Standing.CONFIRMED):
         # Not a regression: nothing was compared with a run before the change.
         return Verdict.FAILED, _happened(investigation)
     gap = nothing_known(investigation)
@@ -53,7 +53,7 @@ def conclude(investigation: Investigation) -> tuple[Verdict, str]:
 
 
 def _happened(investigation: Investigation) -> str:
-    counts = {standing: len(investigation.having(standing)) for standing in Standing}
+    counts = {standing: investigation.count(standing) for standing in Standing}
     parts = []
     if counts[Standing.FIRED]:
         ending = ""
@@ -64,13 +64,13 @@ def _happened(investigation: Investigation) -> str:
         parts.append(f"{counts[Standing.CONFIRMED]} fired once the right import was delayed")
     if counts[Standing.HARMLESS]:
         parts.append(f"{counts[Standing.HARMLESS]} did no harm that was seen")
-    others = len(investigation.judged) - counts[Standing.FIRED] - counts[Standing.CONFIRMED]
+    others = len(investigation.races) - counts[Standing.FIRED] - counts[Standing.CONFIRMED]
     # Without --confirm there is no SAFE one, but others that it could settle.
     if investigation.confirming and counts[Standing.SAFE]:
         parts.append(f"{counts[Standing.SAFE]} could not be made to fire")
     elif others and not investigation.confirming:
         parts.append("`--confirm` settles the others")
-    races = amount(len(investigation.judged), "import race")
+    races = amount(len(investigation.races), "import race")
     return f"{races} can happen here; {'; '.join(parts)}"
 
 
@@ -102,8 +102,8 @@ def nothing_known(investigation: Investigation) -> str | None:
 
 def _undecided(investigation: Investigation) -> str | None:
     """Why the evidence is not enough, if it is not."""
-    possible = len(investigation.having(Standing.POSSIBLE))
-    unsettled = len(investigation.having(Standing.OPEN))
+    possible = investigation.count(Standing.POSSIBLE)
+    unsettled = investigation.count(Standing.OPEN)
     if possible:
         races = amount(possible, "import race")
         return f"{races} can happen here, none did in this run; `--confirm` settles it"
@@ -124,13 +124,13 @@ def _undecided(investigation: Investigation) -> str | None:
 
 
 def _safe(investigation: Investigation) -> str:
-    harmless = len(investigation.having(Standing.HARMLESS))
+    harmless = investigation.count(Standing.HARMLESS)
     if harmless:
         return (
             f"{amount(harmless, 'import race')} can happen here, and did no harm in "
             f"{_runs(investigation)}: no name was missing"
         )
-    safe = len(investigation.having(Standing.SAFE))
+    safe = investigation.count(Standing.SAFE)
     if safe:
         what = "it" if safe == 1 else "one"
         runs = _runs(investigation)
@@ -148,8 +148,7 @@ def _safe(investigation: Investigation) -> str:
 
 def _runs(investigation: Investigation) -> str:
     # By number: one run may count for several hazards.
-    confirmations = [judged.confirmation for judged in investigation.judged if judged.confirmation]
-    numbers = {run.number for confirmation in confirmations for run in confirmation.runs}
+    numbers = {run.number for race in investigation.races for run in race.runs}
     return f"{amount(len(numbers), 'run')} with a delay"
 
 
@@ -173,11 +172,11 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
             ReportedHazard(
                 **msgspec.structs.asdict(hazard),
                 remedy=remedy(hazard, investigation.rules),
-                standing=judged.standing,
-                hold=None if judged.hold is None else judged.hold.text(),
+                standing=race.standing,
+                hold=None if race.hold is None else race.hold.text(),
             )
-            for judged in investigation.judged
-            for hazard in judged.candidate.hazards
+            for race in investigation.races
+            for hazard in race.hazards
         ),
         immune_to=tuple(
             AdvisedHazard(
@@ -186,12 +185,12 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
             for hazard in investigation.spared
         ),
         counts=RaceCounts(
-            fired=len(investigation.having(Standing.FIRED)),
-            confirmed=len(investigation.having(Standing.CONFIRMED)),
-            possible=len(investigation.having(Standing.POSSIBLE)),
-            open=len(investigation.having(Standing.OPEN)),
-            not_confirmed=len(investigation.having(Standing.SAFE)),
-            no_harm_seen=len(investigation.having(Standing.HARMLESS)),
+            fired=investigation.count(Standing.FIRED),
+            confirmed=investigation.count(Standing.CONFIRMED),
+            possible=investigation.count(Standing.POSSIBLE),
+            open=investigation.count(Standing.OPEN),
+            not_confirmed=investigation.count(Standing.SAFE),
+            no_harm_seen=investigation.count(Standing.HARMLESS),
             processes=len(processes),
             threads=sum(len(process.threads) for process in processes),
             loaded=sum(process.loaded for process in processes),
@@ -230,7 +229,6 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
         waits=sum(isinstance(each, Wait) for each in process.events),
         deadlocks=sum(isinstance(each, Deadlock) for each in process.events),
         escapes=process.escapes,
-        ended_by_itself=process.exited_ns is not None,
         truncated=process.truncated,
     )
 
@@ -299,7 +297,7 @@ _RULES: Final = {
 def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attempt, ...]:
     """The recorded run, and each run with a delay; `logs` has the file of each one's output."""
     recorded = investigation.recorded
-    fired = bool(investigation.having(Standing.FIRED))
+    fired = investigation.count(Standing.FIRED) > 0
     made = [
         Attempt(
             name="recorded",
@@ -308,11 +306,10 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
             duration_s=round(recorded.duration_s, 3),
         )
     ]
-    confirmations = [judged.confirmation for judged in investigation.judged if judged.confirmation]
     for run in investigation.runs:
         # By identity: a run for one hazard may make another one fire too.
-        raced = [what(each.candidate.worst) for each in confirmations if each.fired_in is run]
-        is_handed_out = any(run in each.handed_out_in for each in confirmations)
+        raced = [what(race.worst) for race in investigation.races if race.fired_in is run]
+        is_handed_out = any(run in race.handed_out_in for race in investigation.races)
         standing = None if run.rule is None else investigation.rules[run.rule]
         result = f"fired: {', '.join(raced)}"
         if standing is not None:
@@ -367,12 +364,12 @@ def cases(investigation: Investigation) -> tuple[Case, ...]:
     made = [
         Case(
             group="import-race",
-            name=f"{judged.candidate.worst.kind}: {', '.join(judged.candidate.worst.modules)}",
-            outcome=_OUTCOMES[judged.standing],
-            message=f"{what(judged.candidate.worst)}: {judged.standing}",
-            detail=judged.candidate.worst.detail,
+            name=f"{race.worst.kind}: {', '.join(race.worst.modules)}",
+            outcome=_OUTCOMES[race.standing],
+            message=f"{what(race.worst)}: {race.standing}",
+            detail=race.worst.detail,
         )
-        for judged in investigation.judged
+        for race in investigation.races
     ]
     if not investigation.recorded.processes:
         return tuple(made)
@@ -466,19 +463,22 @@ def describe_import(side: Import) -> str:
     return "\n".join(lines)
 
 
-def describe_harm(harm: Harm) -> str:
-    """What went wrong, in a sentence without its full stop."""
-    where = "" if harm.site is None else f" at {place(harm.site)}"
-    match harm.kind:
-        case HarmKind.MISSING_NAME if harm.attribute == "*":
-            return f"thread {harm.thread} took `*` from the incomplete {harm.name}{where}"
-        case HarmKind.MISSING_NAME:
-            return f"thread {harm.thread} found no {harm.attribute} in {harm.name}{where}"
-        case HarmKind.DEADLOCK_ERROR:
-            return f"the import of {harm.name} in thread {harm.thread} ended with _DeadlockError"
-        case HarmKind.UNFINISHED_MODULE:
+def describe_harm(thread: str, event: Missing | Deadlock | Wait) -> str:
+    """What went wrong in a thread, in a sentence without its full stop."""
+    match event:
+        case Missing(attribute="*"):
             return (
-                f"thread {harm.thread} received the unfinished module {harm.name} "
+                f"thread {thread} took `*` from the incomplete {event.name} at {place(event.site)}"
+            )
+        case Missing():
+            return (
+                f"thread {thread} found no {event.attribute} in {event.name} at {place(event.site)}"
+            )
+        case Deadlock():
+            return f"the import of {event.name} in thread {thread} ended with _DeadlockError"
+        case Wait():
+            return (
+                f"thread {thread} received the unfinished module {event.name} "
                 "instead of the error of its import"
             )
 
@@ -520,10 +520,10 @@ _STANDINGS: Final = {
 def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator[Finding]:
     """All of them; `excerpts` has the last lines that runs with a delay wrote to stderr."""
     run = investigation.recorded
-    for judged in investigation.judged:
-        yield _of_hazard(judged, investigation, excerpts)
+    for race in investigation.races:
+        yield _of_hazard(race, investigation, excerpts)
     # With a hazard the result is not a pass anyway; without one, the child may be what raced.
-    severity = Severity.NOTE if investigation.judged else Severity.WARNING
+    severity = Severity.NOTE if investigation.races else Severity.WARNING
     escapes = [(each.why, each.argv) for process in run.processes for each in process.escapes]
     for why, commands in _by_reason(escapes):
         yield rules.NOT_FOLLOWED.finding(
@@ -577,7 +577,7 @@ def _of_recording(investigation: Investigation) -> Iterator[Finding]:
             remedy=rules.NOT_RECORDED.remedy,
         )
     # A race that fired may be why the command failed: the failure is no finding of its own then.
-    has_fired = bool(investigation.having(Standing.FIRED))
+    has_fired = investigation.count(Standing.FIRED) > 0
     if run.command_failed and run.processes and not has_fired:
         yield rules.COMMAND_FAILED.finding(
             f"the command ended with {run.describe_end()}, so it may have ended before some of its "
@@ -586,50 +586,47 @@ def _of_recording(investigation: Investigation) -> Iterator[Finding]:
         )
 
 
-def _of_hazard(
-    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
-) -> Finding:
-    hazard = judged.candidate.worst
+def _of_hazard(race: Race, investigation: Investigation, excerpts: dict[int, str]) -> Finding:
+    hazard = race.worst
     rule = kind_of(hazard).rule
     advice: str | None = remedy(hazard, investigation.rules).text
     # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
-    if judged.standing is Standing.SAFE:
+    if race.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
         advice = None
-    elif judged.standing is Standing.OPEN and kind_of(hazard).delays(hazard):
+    elif race.standing is Standing.OPEN and race.delays:
         rule = rules.NOT_SETTLED
     return rule.finding(
-        f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
-        evidence=tuple(_evidence(judged, investigation, excerpts)),
+        f"{what(hazard)}, {threads(hazard)}: {_standing(race)}",
+        evidence=tuple(_evidence(race, investigation, excerpts)),
         remedy=advice,
-        severity=_SEVERITIES[judged.standing],
+        severity=_SEVERITIES[race.standing],
     )
 
 
-def _standing(judged: JudgedHazard) -> str:
-    confirmation = judged.confirmation
-    words = _STANDINGS.get(judged.standing, "nothing orders the two imports")
-    if judged.standing is Standing.CONFIRMED and judged.hold is not None:
+def _standing(race: Race) -> str:
+    words = _STANDINGS.get(race.standing, "nothing orders the two imports")
+    if race.standing is Standing.CONFIRMED and race.hold is not None:
         # A delay adds no order that cannot come about by itself: what fires with it can fire
         # without it.
-        words = f"it fired in a run with a delay ({judged.hold.describe()})"
-    if judged.standing is Standing.SAFE and confirmation is not None:
-        longest = duration(max(run.hold.limit_s for run in confirmation.runs))
+        words = f"it fired in a run with a delay ({race.hold.describe()})"
+    if race.standing is Standing.SAFE:
+        longest = duration(max(run.hold.limit_s for run in race.runs))
         words = f"no other thread came within {longest} of a delay, so something orders the two"
         # To have met without harm is the stronger evidence, in whichever run it was.
-        if any(run.met for run in confirmation.runs):
+        if any(run.met for run in race.runs):
             words = "a delay brought the two together, and nothing happened"
-    if judged.standing is Standing.OPEN and confirmation is None:
+    if race.standing is Standing.OPEN and not race.runs:
         words = "no run was made for it"
-        if not kind_of(judged.candidate.worst).delays(judged.candidate.worst):
+        if not race.delays:
             words = "nothing orders the two, and no run with a delay decides it"
     return words
 
 
 def _evidence(
-    judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
+    race: Race, investigation: Investigation, excerpts: dict[int, str]
 ) -> Iterator[Evidence]:
-    hazards = judged.candidate.hazards
+    hazards = race.hazards
     for side in (hazards[0].first, hazards[0].second):
         # A frame without a line number has line 0 in the trace.
         line = side.site.line or None
@@ -642,19 +639,19 @@ def _evidence(
     if len(investigation.recorded.processes) > 1:
         pids = sorted({hazard.pid for hazard in hazards})
         lines.append(f"in process {', '.join(map(str, pids))}")
-    if judged.standing is Standing.FIRED:
-        lines += _of_harm(judged, investigation.recorded)
+    if race.standing is Standing.FIRED:
+        lines += _of_harm(race, investigation.recorded)
     yield Evidence(excerpt="\n".join(lines))
-    if judged.confirmation is not None and judged.confirmation.fired_in is not None:
-        yield _of_run(judged, judged.confirmation.fired_in, excerpts)
+    if race.fired_in is not None:
+        yield _of_run(race, race.fired_in, excerpts)
 
 
-def _of_run(judged: JudgedHazard, held: HeldRun, excerpts: dict[int, str]) -> Evidence:
+def _of_run(race: Race, held: HeldRun, excerpts: dict[int, str]) -> Evidence:
     recorded = held.recorded
     ending = f"ended with {recorded.describe_end()}"
     if recorded.timed_out:
         ending = "was stopped, it did not end"
-    lines = [*_of_harm(judged, recorded), f"the run with the delay {ending}"]
+    lines = [*_of_harm(race, recorded), f"the run with the delay {ending}"]
     if held.newly_failed:
         failed = ", ".join(held.newly_failed[:_HARMS_SHOWN])
         lines.append(f"the import of {failed} failed, and succeeds without the delay")
@@ -665,9 +662,11 @@ def _of_run(judged: JudgedHazard, held: HeldRun, excerpts: dict[int, str]) -> Ev
     return Evidence(excerpt="\n".join(lines))
 
 
-def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
+def _of_harm(race: Race, run: RecordedRun) -> list[str]:
     """The first things that went wrong, each in a sentence."""
-    harms_by_rank: dict[Harm, None] = {}
-    for hazard in judged.candidate.hazards:
-        harms_by_rank.update(dict.fromkeys(harms(hazard, run.processes)))
-    return [describe_harm(harm) for harm in list(harms_by_rank)[:_HARMS_SHOWN]]
+    happened = [
+        describe_harm(thread, event)
+        for hazard in race.hazards
+        for thread, event in harms(hazard, run.processes)
+    ]
+    return list(dict.fromkeys(happened))[:_HARMS_SHOWN]

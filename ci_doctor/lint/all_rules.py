@@ -23,9 +23,9 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
 
             return gates.RULES
         case "config":
-            from ci_doctor.lint import consistency
+            from ci_doctor.lint import variable_rules
 
-            return consistency.RULES
+            return variable_rules.RULES
         case _:
             return OWN_RULES
 

@@ -55,15 +55,21 @@ def changed_since(root: Path, reference: str) -> ChangedLines:
     Raises UsageError if git knows no such commit, or no common one; InfraError if it cannot compare.
     """
     base = _merge_base(root, reference)
-    names = _names(root, base)
+    # The present names of the changed files, in the order of the patch.
+    listed = ask_git(root, *_DIFF, "--name-only", "-z", base, "--")
     patch = ask_git(root, *_DIFF, base, "--")
     untracked = ask_git(root, "ls-files", "-z", "--others", "--exclude-standard")
-    if names is None or patch is None or untracked is None:
-        raise _incomparable(base)
-    lines = dict(_ranges(names, patch, base))
-    for name in untracked.split("\0"):
-        if name:
-            lines[name] = _EVERY_LINE
+    names = [name for name in (listed or "").split("\0") if name]
+    # The n-th header of a patch belongs to the n-th name: a header's own name is quoted in several ways.
+    bodies = _FILE.split(patch or "")[1:]
+    if None in (listed, patch, untracked) or len(bodies) != len(names):
+        raise InfraError(
+            f"git cannot compare the files with {base[:12]}", hint=f"git diff {base[:12]}"
+        )
+    lines: dict[str, Lines] = {
+        name: tuple(_hunk_lines(body)) for name, body in zip(names, bodies, strict=True)
+    }
+    lines.update((name, _EVERY_LINE) for name in (untracked or "").split("\0") if name)
     return ChangedLines(base=base, lines=lines)
 
 
@@ -84,24 +90,6 @@ def _merge_base(root: Path, reference: str) -> str:
     return base.splitlines()[0]
 
 
-def _names(root: Path, base: str) -> list[str] | None:
-    """The present names of the changed files, in the order of the patch."""
-    listed = ask_git(root, *_DIFF, "--name-only", "-z", base, "--")
-    if listed is None:
-        return None
-    return [name for name in listed.split("\0") if name]
-
-
-def _ranges(names: list[str], patch: str, base: str) -> Iterator[tuple[str, Lines]]:
-    """The changed ranges of each file. The n-th header of a patch belongs to the n-th name."""
-    # A header's own name is quoted in several ways; `--name-only -z` quotes none.
-    bodies = _FILE.split(patch)[1:]
-    if len(bodies) != len(names):
-        raise _incomparable(base)
-    for name, body in zip(names, bodies, strict=True):
-        yield name, tuple(_hunk_lines(body))
-
-
 def _hunk_lines(body: str) -> Iterator[tuple[int, int]]:
     for match in _HUNK.finditer(body):
         first = int(match["first"])
@@ -111,12 +99,6 @@ def _hunk_lines(body: str) -> Iterator[tuple[int, int]]:
             yield max(first, 1), first + 1
         else:
             yield first, first + count - 1
-
-
-def _incomparable(base: str) -> InfraError:
-    return InfraError(
-        f"git cannot compare the files with {base[:12]}", hint=f"git diff {base[:12]}"
-    )
 
 
 # The tree that is looked at, and the part of it to report on.

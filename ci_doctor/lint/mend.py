@@ -2,8 +2,9 @@
 """Acts on files: makes the edits of violations, and puts each file in its place by one step."""
 
 import difflib
+import re
 import stat
-from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,34 +20,19 @@ from ci_doctor.render.safe_text import diff_name
 from ci_doctor.system.files.writing import write_atomically
 
 
-def edited(text: str, edits: Sequence[Edit]) -> str:
-    """`text` after `edits`, which are in order and do not overlap."""
-    parts = []
-    end = 0
-    for edit in edits:
-        parts += [text[end : edit.start], edit.text]
-        end = edit.end
-    parts.append(text[end:])
-    return "".join(parts)
-
-
 def unified_diff(file: str, old: str, new: str) -> str:
     """How `new` differs from `old`, as `git apply` takes it; empty if it does not."""
     rows = difflib.unified_diff(
-        _lines(old), _lines(new), diff_name(f"a/{file}"), diff_name(f"b/{file}")
+        # Only a line feed ends a line, as in git.
+        re.findall(r"[^\n]*\n|[^\n]+", old),
+        re.findall(r"[^\n]*\n|[^\n]+", new),
+        diff_name(f"a/{file}"),
+        diff_name(f"b/{file}"),
     )
-    return "".join(map(_ended, rows))
-
-
-def _lines(text: str) -> list[str]:
-    """The lines with their ends; only a line feed ends one, as in git."""
-    parts = text.split("\n")
-    lines = [f"{part}\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
-
-
-def _ended(row: str) -> str:
-    return row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n"
+    ended = (
+        row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows
+    )
+    return "".join(ended)
 
 
 # The edits of violations as changes of whole files, shown before they are made.
@@ -91,64 +77,40 @@ def plan_repair(
     A file that could be read less well after its change is refused. Edits of files that are not in
     `sources` count as overlapping: nobody has read these files.
     """
-    edits, counts, overlapping = _accepted(violations, sources)
+    edits: dict[str, list[Edit]] = {}
+    counts: Counter[str] = Counter()
+    overlapping = 0
+    for violation in violations:
+        # All edits of a violation or none: half a repair may be worse than the mistake.
+        new = [edit for edit in violation.edits if edit not in edits.get(edit.file, ())]
+        if all(_fits(edit, sources, edits.get(edit.file, ())) for edit in new):
+            counts[violation.place.file] += bool(violation.edits)
+            for edit in new:
+                edits.setdefault(edit.file, []).append(edit)
+        else:
+            overlapping += 1
     files = []
     refused = {}
     for file, several in edits.items():
         source = sources[file]
-        text = edited(source.text, several)
+        text = source.text
+        for edit in sorted(several, key=lambda each: each.start, reverse=True):
+            text = text[: edit.start] + edit.text + text[edit.end :]
         reason = _objection(source, text, count_unreadable)
         if reason is not None:
             refused[file] = reason
         elif text != source.text:
             diff = unified_diff(file, source.text, text)
-            files.append(FileRepair(source=source, text=text, diff=diff, count=counts.get(file, 0)))
+            files.append(FileRepair(source=source, text=text, diff=diff, count=counts[file]))
     return RepairPlan(files=tuple(files), refused=refused, overlapping=overlapping)
 
 
-def _accepted(
-    violations: Iterable[Violation], sources: Mapping[str, SourceText]
-) -> tuple[dict[str, list[Edit]], dict[str, int], int]:
-    """Edits by file in their order, the number of violations that they mend, and of those left out."""
-    edits: dict[str, list[Edit]] = {}
-    known: set[Edit] = set()
-    counts: dict[str, int] = {}
-    left_out = 0
-    for violation in violations:
-        if not violation.edits:
-            continue
-        # All edits of a violation or none: half a repair may be worse than the mistake.
-        new = [edit for edit in violation.edits if edit not in known]
-        if not all(_fits(edit, sources, edits.get(edit.file, [])) for edit in new):
-            left_out += 1
-            continue
-        for edit in new:
-            insort(edits.setdefault(edit.file, []), edit, key=_start)
-            known.add(edit)
-        file = violation.place.file
-        counts[file] = counts.get(file, 0) + 1
-    return edits, counts, left_out
-
-
-def _fits(edit: Edit, sources: Mapping[str, SourceText], others: list[Edit]) -> bool:
-    """Whether `edit` lies in its file, and meets none of `others`, which are in order."""
+def _fits(edit: Edit, sources: Mapping[str, SourceText], others: Sequence[Edit]) -> bool:
+    """Whether `edit` lies in its file, and meets none of `others`."""
     source = sources.get(edit.file)
     if source is None or not 0 <= edit.start <= edit.end <= len(source.text):
         return False
-    index = bisect_left(others, edit.start, key=_start)
-    neighbours = others[max(index - 1, 0) : index + 1]
-    return not any(_meet(edit, other) for other in neighbours)
-
-
-def _meet(one: Edit, other: Edit) -> bool:
-    # Two that only touch change different characters, unless one of them inserts there.
-    if one.start == one.end or other.start == other.end:
-        return one.start <= other.end and other.start <= one.end
-    return one.start < other.end and other.start < one.end
-
-
-def _start(edit: Edit) -> int:
-    return edit.start
+    return not any(edit.start <= other.end and other.start <= edit.end for other in others)
 
 
 def _objection(source: SourceText, text: str, count_unreadable: CountUnreadable) -> str | None:
@@ -162,16 +124,6 @@ def _objection(source: SourceText, text: str, count_unreadable: CountUnreadable)
 
 
 # Writes what is planned, if a file is still what it was.
-
-
-def write_repairs(root: Path, plan: RepairPlan) -> Mapping[str, str]:
-    """Write the files of `plan`, each as a whole and with its mode; the reasons of those not written."""
-    refused = {}
-    for each in plan.files:
-        reason = _not_written(root, each)
-        if reason is not None:
-            refused[each.source.file] = reason
-    return refused
 
 
 def _not_written(root: Path, repair: FileRepair) -> str | None:
@@ -209,7 +161,8 @@ def mended(ran: LintRun, plan: RepairPlan, show: Callable[[str], None]) -> LintF
     """Show the changes of `plan`, make them, and say what came of it."""
     if plan.diff:
         show(plan.diff)
-    not_written = write_repairs(ran.scope.root, plan)
+    reasons = {each.source.file: _not_written(ran.scope.root, each) for each in plan.files}
+    not_written = {file: reason for file, reason in reasons.items() if reason is not None}
     return fix_facts(plan, not_written, is_dry_run=False)
 
 

@@ -230,7 +230,6 @@ def _facts(
         since = LintSinceFacts(
             reference=request.since,
             base=ran.changes.base,
-            changed_files=len(ran.changes.lines),
         )
     known = None
     if request.baseline_file is not None:
@@ -239,14 +238,23 @@ def _facts(
             known=ran.selection.known,
             stale=len(ran.selection.stale),
         )
+    roles = Counter(each.reading.role for each in ran.files.values())
     return LintFacts(
-        lint_files=_counts(ran),
+        lint_files={role.value: roles[role] for role in CiRole},
         embedded=sum(len(each.reading.scripts) for each in ran.files.values()),
         rules=_rules_run(ran),
-        unreadable=_unreadable_facts(ran),
-        left_out=_left_out(ran),
+        unreadable=tuple(
+            UnreadableFact(file=each.file, line=each.line, reason=each.reason)
+            for each in ran.unreadable[:_MOST_UNREADABLE]
+        ),
+        left_out={
+            "deleted": ran.tree.missing,
+            "links": ran.tree.links,
+            "not regular": ran.tree.special,
+            "vendored": ran.tree.vendored,
+            "configured": ran.left_out,
+        },
         latin1=sum(each.source.encoding != "utf-8" for each in ran.files.values()),
-        across_files=ran.is_whole,
         silenced=ran.selection.silenced,
         errors=count_of(violations, Severity.ERROR),
         warnings=count_of(violations, Severity.WARNING),
@@ -266,29 +274,6 @@ def _rules_run(ran: LintRun) -> dict[str, int]:
         role = file.reading.role
         present.update(judged_families(role, is_readable=True, is_whole=ran.is_whole))
     return {family: len(rules_of(family)) for family in FAMILIES if family in present}
-
-
-def _counts(ran: LintRun) -> dict[str, int]:
-    """How many files of each role there are, in the order of the roles."""
-    roles = Counter(each.reading.role for each in ran.files.values())
-    return {role.value: roles[role] for role in CiRole}
-
-
-def _unreadable_facts(ran: LintRun) -> tuple[UnreadableFact, ...]:
-    shown = ran.unreadable[:_MOST_UNREADABLE]
-    facts = [UnreadableFact(file=each.file, line=each.line, reason=each.reason) for each in shown]
-    return tuple(facts)
-
-
-def _left_out(ran: LintRun) -> dict[str, int]:
-    tree = ran.tree
-    return {
-        "deleted": tree.missing,
-        "links": tree.links,
-        "not regular": tree.special,
-        "vendored": tree.vendored,
-        "configured": ran.left_out,
-    }
 
 
 def _cases(ran: LintRun, violations: Sequence[Violation]) -> Iterator[Case]:

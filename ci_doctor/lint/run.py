@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,9 +32,7 @@ from ci_doctor.lint.source_files import (
     SourceKind,
     SourcePath,
     SourceText,
-    StartedProgram,
     kind_by_name,
-    matches,
     shell_of,
     started_programs,
 )
@@ -54,12 +53,12 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
     def pipeline(file: str, text: str) -> FileReading | None:
         nonlocal context
         from ci_doctor.lint.pipelines.check import check_pipeline
-        from ci_doctor.lint.pipelines.pipeline_file import is_pipeline
+        from ci_doctor.lint.pipelines.pipeline_file import PipelineContext, is_pipeline
 
         if not is_pipeline(file, text):
             return None
         if context is None:
-            context = _context(tree, texts, pipelines)
+            context = PipelineContext(read=texts.read, others=pipelines)
         return check_pipeline(file, text, context)
 
     def python(file: str, text: str) -> FileReading | None:
@@ -75,31 +74,11 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
         return check_shell(source, read)
 
     def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:
-        from ci_doctor.lint.consistency import check_consistency
+        from ci_doctor.lint.variable_rules import check_consistency
 
         return check_consistency(files, whole=whole)
 
     return Readers(shell=shell, pipeline=pipeline, python=python, consistency=consistency)
-
-
-def _context(
-    tree: LintTree,
-    texts: RepositoryTexts,
-    pipelines: "RepositoryPipelines",
-) -> "PipelineContext":
-    from ci_doctor.lint.pipelines.pipeline_file import PipelineContext
-
-    def has_match(pattern: str) -> bool | None:
-        # Without a repository nobody knows all of its files.
-        if tree.listed is None:
-            return None
-        return any(matches(pattern, name) for name in tree.listed())
-
-    return PipelineContext(
-        matches=has_match,
-        read=texts.read,
-        others=pipelines,
-    )
 
 
 class RepositoryPipelines(Mapping[str, str]):
@@ -124,13 +103,13 @@ class RepositoryPipelines(Mapping[str, str]):
         return pipelines
 
     @cached_property
-    def _started(self) -> list[StartedProgram]:
-        texts = self._by_file.values()
-        return [each for text in texts for each in started_programs(text)]
+    def _started(self) -> set[tuple[str, ...]]:
+        return {words for text in self._by_file.values() for words in started_programs(text)}
 
     def start(self, file: str) -> bool:
         """Whether a command of a pipeline may start the Python program `file`."""
-        return any(each.may_be(file) for each in self._started)
+        parts = PurePosixPath(file).parts
+        return any(parts[-len(words) :] == words for words in self._started)
 
     def __getitem__(self, file: str) -> str:
         return self._by_file[file]

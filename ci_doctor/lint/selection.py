@@ -5,7 +5,6 @@ import hashlib
 import io
 import re
 import tokenize
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -78,53 +77,36 @@ class LintBaseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     entries: tuple[BaselineEntry, ...] = ()
 
 
-class Subtraction(Struct, frozen=True, kw_only=True):
-    """The violations that are new, the number of the known ones, and entries with nothing left."""
-
-    new: tuple[Violation, ...]
-    known: int
-    stale: tuple[BaselineEntry, ...]
-
-
 _Key = tuple[str, str, str]
 
 
 def baseline_of(violations: Iterable[Violation]) -> LintBaseline:
     """The baseline that `violations` make."""
-    counts = Counter(_key(violation) for violation in violations)
-    entries = []
-    for (rule, file, excerpt), count in sorted(counts.items()):
-        entries.append(BaselineEntry(rule=rule, file=file, excerpt=excerpt, count=count))
-    return LintBaseline(entries=tuple(entries))
+    counts = sorted(Counter(map(_key, violations)).items())
+    return LintBaseline(
+        entries=tuple(
+            BaselineEntry(rule=rule, file=file, excerpt=excerpt, count=count)
+            for (rule, file, excerpt), count in counts
+        )
+    )
 
 
 def subtract(
-    violations: Iterable[Violation],
-    baseline: LintBaseline,
-    is_judged: Callable[[BaselineEntry], bool],
-) -> Subtraction:
-    """`violations` without those of `baseline`, one for each that it counts.
-
-    is_judged: whether this run has looked at the place of an entry; else it cannot be stale.
-    """
+    violations: Iterable[Violation], baseline: LintBaseline
+) -> tuple[list[Violation], list[BaselineEntry]]:
+    """`violations` without those of `baseline`, one for each that it counts; and its entries with something left."""
     left: Counter[_Key] = Counter()
     for entry in baseline.entries:
         left[(entry.rule, entry.file, entry.excerpt)] += entry.count
     new = []
-    known = 0
     for violation in violations:
         key = _key(violation)
         if left[key] > 0:
             left[key] -= 1
-            known += 1
         else:
             new.append(violation)
-    stale = []
-    for entry in baseline.entries:
-        is_left = left[(entry.rule, entry.file, entry.excerpt)] > 0
-        if is_left and is_judged(entry):
-            stale.append(entry)
-    return Subtraction(new=tuple(new), known=known, stale=tuple(stale))
+    rest = [each for each in baseline.entries if left[(each.rule, each.file, each.excerpt)] > 0]
+    return new, rest
 
 
 def encode_baseline(baseline: LintBaseline) -> bytes:
@@ -209,33 +191,24 @@ def directives(text: str, kind: SourceKind) -> tuple[IgnoreDirective, ...]:
         return ()
     lines = text.split("\n")
     statements = _statements(lines)
+    comments = _comment_lines(text) if kind is SourceKind.PYTHON else None
     read = []
-    for line, match in _comments(text, lines, kind):
-        before = lines[line - 1][: match.start()]
-        target = line if before.strip() else _next_code(lines, line)
+    for line, written in enumerate(lines, start=1):
+        match = _DIRECTIVE.search(written) if _WORD in written else None
+        if match is None or (comments is not None and line not in comments):
+            continue
+        target = line if written[: match.start()].strip() else _next_code(lines, line)
         first, last = statements[target - 1]
-        named = [rule.strip() for rule in match["rules"].split(",")]
         directive = IgnoreDirective(
             line=line,
             excerpt=match[0].strip(),
-            rules=tuple(rule for rule in named if rule),
+            rules=tuple(filter(None, map(str.strip, match["rules"].split(",")))),
             reason=match["reason"].strip(" \t\r:-–—"),
             first=first,
             last=last,
         )
         read.append(directive)
     return tuple(read)
-
-
-def _comments(text: str, lines: list[str], kind: SourceKind) -> Iterator[tuple[int, re.Match[str]]]:
-    """The lines with a directive, and its match there."""
-    comments = _comment_lines(text) if kind is SourceKind.PYTHON else None
-    for number, line in enumerate(lines, start=1):
-        if _WORD not in line or (comments is not None and number not in comments):
-            continue
-        match = _DIRECTIVE.search(line)
-        if match is not None:
-            yield number, match
 
 
 def _comment_lines(text: str) -> set[int] | None:
@@ -282,51 +255,35 @@ def _is_continued(line: str) -> bool:
 # What comments of `directive` silence, and what is wrong with these comments themselves.
 
 Directives = Mapping[str, tuple[IgnoreDirective, ...]]  # by file
-_Index = dict[tuple[str, str], list[IgnoreDirective]]
 _Use = tuple[str, int, str]  # a file, the line of a directive, and a rule that it has silenced
 
 
-class Suppression(Struct, frozen=True, kw_only=True):
-    """`kept` violations and the number of those that a comment silences."""
+def suppress(
+    violations: Iterable[Violation], directives: Directives
+) -> tuple[list[Violation], set[_Use]]:
+    """`violations` that no directive silences at their place, and which directives silence one.
 
-    kept: tuple[Violation, ...]
-    silenced: int
-    used: frozenset[_Use]
-
-
-def suppress(violations: Collection[Violation], directives: Directives) -> Suppression:
-    """Leave out what a directive silences at its place. One without a reason silences nothing."""
-    index = _index(directives)
+    A directive without a reason silences nothing.
+    """
+    by_line: dict[tuple[str, str, int], list[int]] = {}
+    for file, several in directives.items():
+        for each in several:
+            for rule in each.rules if each.reason else ():
+                for line in range(each.first, each.last + 1):
+                    by_line.setdefault((file, rule, line), []).append(each.line)
     kept = []
     used: set[_Use] = set()
     for violation in violations:
-        uses = list(_silencing(violation, index))
-        used.update(uses)
+        place, rule = violation.place, violation.rule.id
+        uses = {
+            (place.file, comment, rule)
+            for line in range(place.line, place.end_line + 1)
+            for comment in by_line.get((place.file, rule, line), ())
+        }
+        used |= uses
         if not uses:
             kept.append(violation)
-    return Suppression(kept=tuple(kept), silenced=len(violations) - len(kept), used=frozenset(used))
-
-
-def _index(directives: Directives) -> _Index:
-    """The directives by file and rule. Their statements do not overlap, so one order is both's."""
-    index: _Index = {}
-    for file, several in directives.items():
-        for directive in sorted(several, key=lambda each: each.first):
-            if directive.reason:
-                for rule in directive.rules:
-                    index.setdefault((file, rule), []).append(directive)
-    return index
-
-
-def _silencing(violation: Violation, index: _Index) -> Iterator[_Use]:
-    place = violation.place
-    rule = violation.rule.id
-    several = index.get((place.file, rule), [])
-    begun = bisect_right(several, place.end_line, key=lambda each: each.first)
-    for directive in reversed(several[:begun]):
-        if directive.last < place.line:
-            return
-        yield (place.file, directive.line, rule)
+    return kept, used
 
 
 def wrong_directives(
@@ -341,47 +298,27 @@ def wrong_directives(
     looked at all of it; a directive for another one may be right.
     """
     rules = rule_ids() if any(directives.values()) else ()
-    for file, several in directives.items():
-        for directive in several:
-            if not directive.reason:
-                yield _about(file, directive, IGNORE_WITHOUT_REASON, "this comment gives no reason")
-            for rule in directive.rules:
-                yield from _wrong_rule(file, directive, rule, used, rules, judged)
-
-
-def _wrong_rule(
-    file: str,
-    directive: IgnoreDirective,
-    rule: str,
-    used: Collection[_Use],
-    rules: Collection[str],
-    judged: Mapping[str, Collection[str]],
-) -> Iterator[Violation]:
-    if rule not in rules:
-        near = nearest(rule, rules)
-        remedy = f"did you mean `{near}`?" if near else None
-        yield _about(file, directive, UNKNOWN_RULE, f"no rule is called `{rule}`", remedy)
-        return
-    is_judged = rule.partition("/")[0] in judged.get(file, ())
-    # Without a reason it could silence nothing, and that is said already.
-    if is_judged and directive.reason and (file, directive.line, rule) not in used:
-        yield _about(file, directive, UNUSED_IGNORE, f"`{rule}` reports nothing here")
-
-
-def _about(
-    file: str,
-    directive: IgnoreDirective,
-    rule: LintRule,
-    summary: str,
-    remedy: str | None = None,
-) -> Violation:
-    return Violation(
-        rule=rule,
-        place=Place(file=file, line=directive.line, end_line=directive.line),
-        summary=summary,
-        excerpt=directive.excerpt,
-        remedy=remedy or rule.rule.remedy,
-    )
+    for file, each in ((file, each) for file, several in directives.items() for each in several):
+        wrong: list[tuple[LintRule, str, str | None]] = []
+        if not each.reason:
+            wrong.append((IGNORE_WITHOUT_REASON, "this comment gives no reason", None))
+        for rule in each.rules:
+            is_judged = rule.partition("/")[0] in judged.get(file, ())
+            if rule not in rules:
+                near = nearest(rule, rules)
+                remedy = f"did you mean `{near}`?" if near else None
+                wrong.append((UNKNOWN_RULE, f"no rule is called `{rule}`", remedy))
+            # Without a reason it could silence nothing, and that is said already.
+            elif is_judged and each.reason and (file, each.line, rule) not in used:
+                wrong.append((UNUSED_IGNORE, f"`{rule}` reports nothing here", None))
+        for about, summary, remedy in wrong:
+            yield Violation(
+                rule=about,
+                place=Place(file=file, line=each.line, end_line=each.line),
+                summary=summary,
+                excerpt=each.excerpt,
+                remedy=remedy or about.rule.remedy,
+            )
 
 
 # What `[lint]` in ci-doctor.toml makes of violations.
@@ -396,7 +333,8 @@ def check_rule_names(
 
     rule_ids: gives the ids of all rules. where: the place to name, such as `ci-doctor.toml`.
     """
-    names = tuple(_names(settings))
+    by_path = [rule for each in settings.paths for rule in each.ignore]
+    names = (*settings.ignore, *settings.severity, *by_path)
     rules = rule_ids() if names else ()
     for name in names:
         if not any(fnmatchcase(rule, name) for rule in rules):
@@ -430,13 +368,6 @@ def _ignored(file: str, settings: LintSettings) -> tuple[str, ...]:
         if any(matches(pattern, file) for pattern in each.match):
             ignored += each.ignore
     return tuple(ignored)
-
-
-def _names(settings: LintSettings) -> Iterator[str]:
-    yield from settings.ignore
-    yield from settings.severity
-    for each in settings.paths:
-        yield from each.ignore
 
 
 # From all that the rules say to what is reported: comments, settings, paths, changes, baseline.
@@ -481,24 +412,32 @@ def select(
 
     families: for each file that was read the families of rules that have judged all of it.
     """
-    suppression = suppress(_without_doubles(violations), directives)
-    wrong = wrong_directives(directives, suppression.used, request.rule_ids, families)
-    present = configured((*suppression.kept, *wrong), request.settings)
-    wanted = (violation for violation in present if _is_wanted(violation, request))
-    kept = sorted(wanted, key=_order)
-    if request.baseline is None:
-        return Selection(violations=tuple(kept), silenced=suppression.silenced, known=0, stale=())
-
-    def is_judged(entry: BaselineEntry) -> bool:
-        if request.changes is not None or not is_below(entry.file, request.paths):
-            return False
-        # A file that is gone has no violation either.
-        return entry.file not in families or entry.rule.partition("/")[0] in families[entry.file]
-
-    rest = subtract(kept, request.baseline, is_judged)
+    # Each once: a function that two scripts source is read with both of them.
+    once: dict[tuple[str, Place, str], Violation] = {}
+    for violation in violations:
+        once.setdefault((violation.rule.id, violation.place, violation.summary), violation)
+    kept, used = suppress(once.values(), directives)
+    wrong = wrong_directives(directives, used, request.rule_ids, families)
+    present = configured((*kept, *wrong), request.settings)
+    wanted = [violation for violation in present if _is_wanted(violation, request)]
+    wanted.sort(key=lambda each: (each.place.file, each.place.line, each.rule.id))
+    new, rest = subtract(wanted, request.baseline or LintBaseline())
     return Selection(
-        violations=rest.new, silenced=suppression.silenced, known=rest.known, stale=rest.stale
+        violations=tuple(new),
+        silenced=len(once) - len(kept),
+        known=len(wanted) - len(new),
+        stale=tuple(each for each in rest if _is_judged(each, families, request)),
     )
+
+
+def _is_judged(
+    entry: BaselineEntry, families: Mapping[str, Collection[str]], request: SelectionRequest
+) -> bool:
+    """Whether this run has looked at the place of an entry; else it cannot be stale."""
+    if request.changes is not None or not is_below(entry.file, request.paths):
+        return False
+    # A file that is gone has no violation either.
+    return entry.file not in families or entry.rule.partition("/")[0] in families[entry.file]
 
 
 def judged_families(role: CiRole, *, is_readable: bool, is_whole: bool) -> tuple[str, ...]:
@@ -530,15 +469,3 @@ def _is_wanted(violation: Violation, request: SelectionRequest) -> bool:
         return False
     changes = request.changes
     return changes is None or any(changes.touches(place) for place in places)
-
-
-def _without_doubles(violations: Iterable[Violation]) -> list[Violation]:
-    """Each once: a function that two scripts source is read with both of them."""
-    first: dict[tuple[str, Place, str], Violation] = {}
-    for violation in violations:
-        first.setdefault((violation.rule.id, violation.place, violation.summary), violation)
-    return list(first.values())
-
-
-def _order(violation: Violation) -> tuple[str, int, str]:
-    return (violation.place.file, violation.place.line, violation.rule.id)

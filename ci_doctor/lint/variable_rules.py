@@ -1,133 +1,211 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about environment variables that one file sets and another one reads."""
+"""Pure. Rules about environment variables that one file of a repository sets and another one reads."""
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation
-from ci_doctor.lint.python_program import PythonProgram
-from ci_doctor.lint.repository_files import (
-    RepositoryFiles,
-    VariableDefault,
-    VariableValue,
-    defaults,
-    is_prose,
-    is_setting,
-    is_test,
-    own_prefixes,
-    set_variables,
-    values,
-)
+from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of
+from ci_doctor.lint.python_program import PythonProgram, parse
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.words import nearest
 
-_READ = re.compile(r"(?:environ\.get|getenv)\(\s*[\"']([A-Z][A-Z0-9_]+)[\"']\s*,")
-_OFF = {"", "0", "false", "no", "off", "none"}
-_ON = {"1", "true", "yes", "on"}
-
-_ONE = 'import os\nTIMEOUT = int(os.environ.get("ENGINE_TIMEOUT", "5"))\n'
-_TWO = 'import os\ndef wait():\n    return float(os.getenv("ENGINE_TIMEOUT", "30"))\n'
-
-DIFFERENT_DEFAULT = LintRule(
-    rule=Rule(
-        id="config/different-default",
-        severity=Severity.WARNING,
-        meaning=(
-            "Two places of one package read the same variable of its own with different defaults. "
-            "If it is not set, its parts work with different values."
-        ),
-        remedy="State the default in one place, and read the variable there.",
-    ),
-    bad=(
-        (Example(file="engine/__init__.py", text=_ONE), Example(file="engine/wait.py", text=_TWO)),
-    ),
-    good=(
-        (
-            Example(file="engine/__init__.py", text=_ONE),
-            Example(file="engine/wait.py", text=_TWO.replace('"30"', '"5"')),
-        ),
-        (
-            Example(file="engine/__init__.py", text=_ONE),
-            Example(file="examples/wait.py", text=_TWO),
-        ),
-    ),
-)
+_SHELL = {".sh", ".bash", ".zsh", ".env"}
+_DATA = {".yml", ".yaml"}
+_PROSE = {".md", ".rst", ".txt", ".adoc", ".ipynb"}
+# Variables of CI systems are theirs, whatever a package is called.
+_CI_SYSTEMS = {"BUILDKITE_", "GITHUB_", "GITLAB_", "CIRCLE_", "JENKINS_", "CI_"}
+# A package lies at the top of the repository, or below one of these.
+_ROOTS = {"", "src", "python", "lib"}
 
 
-def different_default(repository: RepositoryFiles) -> Iterator[Violation]:
-    """Of each variable of the repository's own, the places that differ from the most usual one."""
-    for name, places in _by_variable(repository).items():
-        meanings: dict[str, list[VariableDefault]] = defaultdict(list)
-        for place in places:
-            meanings[_meaning(place.value)].append(place)
-        if len(meanings) < 2:
-            continue
-        usual, *others = sorted(meanings.values(), key=len, reverse=True)
-        first = usual[0]
-        for each in (place for places in others for place in places):
-            yield repository.violation(
-                DIFFERENT_DEFAULT,
-                each.place,
-                f"{name} is `{each.value}` here if it is not set, and `{first.value}` in "
-                f"{first.place.file}:{first.place.line}",
-                remedy="State the default in one place.",
-                related=(first.place,),
-            )
+class RepositoryFiles:
+    """Texts by their names, which are relative to the repository.
 
+    `whole`: whether these are all files of the repository that a program may read. What nobody
+    reads can be said only then.
+    """
 
-def _by_variable(repository: RepositoryFiles) -> dict[str, list[VariableDefault]]:
-    """The reads of each variable in the package of its name, if a text search meets two of them."""
-    files = _files_by_variable(repository)
-    places: dict[str, list[VariableDefault]] = defaultdict(list)
-    for file in sorted({file for reading in files.values() for file in reading}):
-        program = repository.program(file)
-        if program is None:
-            continue
-        for each in defaults(program):
-            if file in files.get(each.name, ()):
-                places[each.name].append(each)
-    return places
+    def __init__(self, files: Mapping[str, str], *, whole: bool = True) -> None:
+        self.files = files
+        self.whole = whole
+        self._programs: dict[str, PythonProgram | None] = {}
 
+    @cached_property
+    def python(self) -> tuple[str, ...]:
+        """The Python files."""
+        return tuple(file for file in self.files if file.endswith(".py"))
 
-def _files_by_variable(repository: RepositoryFiles) -> dict[str, set[str]]:
-    """The files of a package that read a variable of its own, for each that is read twice."""
-    files: dict[str, set[str]] = defaultdict(set)
-    counts: Counter[str] = Counter()
-    for file in repository.python:
-        package = next(
-            (part for part in PurePosixPath(file).parts[:2] if part in repository.packages), None
+    @cached_property
+    def settings(self) -> tuple[str, ...]:
+        """Shell scripts, YAML and Dockerfiles: they set variables for others."""
+        return tuple(file for file in self.files if is_setting(file))
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The names of the Python packages that the repository itself holds."""
+        names: set[str] = set()
+        for file in self.python:
+            path = PurePosixPath(file)
+            if path.name == "__init__.py" and str(path.parent.parent).lstrip(".") in _ROOTS:
+                names.add(path.parent.name)
+        return frozenset(names - {"tests", "test", "benchmarks", "examples", "docs"})
+
+    def program(self, file: str) -> PythonProgram | None:
+        """A Python file, parsed; None if Python refuses it."""
+        if file not in self._programs:
+            try:
+                self._programs[file] = parse(file, self.files[file])
+            except SyntaxError:
+                self._programs[file] = None
+        return self._programs[file]
+
+    def violation(
+        self, rule: LintRule, place: Place, summary: str, *, remedy: str, related: tuple[Place, ...]
+    ) -> Violation:
+        """A violation at a place of one of the files."""
+        return Violation(
+            rule=rule,
+            place=place,
+            summary=summary,
+            # A violation of several files may have no line of its own.
+            excerpt=excerpt_of(
+                "".join(self.files[place.file].split("\n")[place.line - 1 : place.line])
+            ),
+            remedy=remedy,
+            related=related,
         )
-        if package is None or is_test(file):
+
+
+def is_setting(file: str) -> bool:
+    """Whether a file sets variables for programs: a script, YAML, a Dockerfile."""
+    path = PurePosixPath(file)
+    return path.suffix in _SHELL | _DATA or "Dockerfile" in path.name
+
+
+def is_prose(file: str) -> bool:
+    """Whether a file only tells of variables."""
+    path = PurePosixPath(file)
+    return path.suffix in _PROSE and path.name != "CMakeLists.txt"
+
+
+def is_test(file: str) -> bool:
+    """Whether a file tests the repository: it may try values that are refused."""
+    path = PurePosixPath(file)
+    return "tests" in path.parts or "test" in path.parts or path.name.startswith("test_")
+
+
+# What a Python program does with environment variables.
+
+_GETS = {"os.environ.get", "os.getenv", "environ.get", "getenv"}
+_ENVIRONS = {"os.environ", "environ"}
+
+
+class VariableValue(Struct, frozen=True, kw_only=True):
+    """A variable is compared with a value, or set to it."""
+
+    name: str
+    value: str
+    place: Place
+    sets: bool = False
+
+
+def values(program: PythonProgram) -> Iterator[VariableValue]:
+    """Comparisons with constants, and settings to constants."""
+    for node in program.nodes:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            name, other = _variable(program, node.left), node.comparators[0]
+            if name is None:
+                name, other = _variable(program, other), node.left
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            name, other = _variable(program, node.targets[0]), node.value
+        else:
             continue
-        own = own_prefixes((package,))
-        for name in _READ.findall(repository.files[file]):
-            if name.startswith(own):
-                files[name].add(file)
-                counts[name] += 1
-    return {name: reading for name, reading in files.items() if counts[name] > 1}
+        if name is not None:
+            place, is_set = program.place(node), isinstance(node, ast.Assign)
+            for value in _texts(other):
+                yield VariableValue(name=name, value=value, place=place, sets=is_set)
 
 
-def _meaning(value: str) -> str:
-    """Values that programs usually take for the same thing are the same."""
-    folded = value.strip().lower()
-    if folded in _OFF:
-        return "off"
-    if folded in _ON:
-        return "on"
-    try:
-        return str(float(folded))
-    except ValueError:
-        return folded
+def _variable(program: PythonProgram, node: ast.expr) -> str | None:
+    """The variable whose value an expression is."""
+    if isinstance(node, ast.Call) and program.dotted(node.func) in _GETS and node.args:
+        return next(iter(_texts(node.args[0])), None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        is_same = node.func.attr in {"lower", "upper", "casefold", "strip"}
+        return _variable(program, node.func.value) if is_same else None
+    if isinstance(node, ast.Subscript) and program.dotted(node.value) in _ENVIRONS:
+        return next(iter(_texts(node.slice)), None)
+    # A module of settings, one attribute a variable, as vllm.envs is.
+    if isinstance(node, ast.Attribute) and node.attr.isupper():
+        is_settings = program.dotted(node.value).rpartition(".")[2] in {"envs", "environs"}
+        return node.attr if is_settings else None
+    return None
 
 
-# Code and scripts that use a value of a variable which its own list of choices lacks.
+def _texts(node: ast.expr | None) -> list[str]:
+    """The string, or the strings of a list."""
+    elements = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    constants = [each.value for each in elements if isinstance(each, ast.Constant)]
+    return [each for each in constants if isinstance(each, str)]
+
+
+# The variables that shell scripts, YAML and Dockerfiles set to a constant.
+
+_SET_NAME = r"(?<![A-Z0-9_])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+_SHELL_VALUE = re.compile(
+    _SET_NAME + r"""=(?P<quote>["']?)(?P<value>[^\s"'$`;&|()<>\\]*)(?P=quote)(?=[\s;&|)]|$)"""
+)
+_YAML = re.compile(
+    _SET_NAME
+    + r"""["']?[ \t]*:[ \t]+(?P<quote>["']?)(?P<value>[^\s"'$#{}\[\]|>&*]+)(?P=quote)"""
+    + r"""[ \t]*(?:\#.*)?\r?$""",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(r"\s*#")
+_LINE_END = re.compile(r"\n")
+# What may stand before a name that is set. After a bar it is mostly a choice in a pattern of grep.
+_BEFORE_IN_SHELL = frozenset(" \t\n;&(\"'")
+
+
+def set_variables(repository: RepositoryFiles) -> Iterator[VariableValue]:
+    """Settings such as `export NAME=value`, `docker run -e NAME=value` and `NAME: value`."""
+    for file in repository.settings:
+        text = repository.files[file]
+        # A line may have a megabyte, and a file a hundred thousand settings.
+        starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+        is_yaml = file.endswith((".yml", ".yaml"))
+        for pattern in (_SHELL_VALUE, _YAML) if is_yaml else (_SHELL_VALUE,):
+            for match in pattern.finditer(text):
+                start = match.start("name")
+                line = bisect_right(starts, start)
+                first = starts[line - 1]
+                if _COMMENT.match(text, first, start) or not _may_set(pattern, text, first, start):
+                    continue
+                yield VariableValue(
+                    name=match["name"],
+                    value=match["value"],
+                    place=Place(file=file, line=line, end_line=line),
+                    sets=True,
+                )
+
+
+def _may_set(pattern: re.Pattern[str], text: str, first: int, start: int) -> bool:
+    """Whether what stands in a line from `first` to a name at `start` lets it be a name."""
+    if pattern is _YAML:
+        return not text[first:start].strip(" \t-\"'")
+    return start == first or text[start - 1] in _BEFORE_IN_SHELL
+
+
+# Values of a variable that its own list of choices lacks.
 
 _CHOOSING = re.compile(r"choice\w{0,100}\(\s*[\"']")
 _NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
@@ -182,115 +260,64 @@ UNACCEPTED_VALUE = LintRule(
 )
 
 
-class _Choices(Struct, frozen=True, kw_only=True):
-    """The values that a variable accepts, and the place that says so."""
-
-    accepted: frozenset[str]
-    folded: bool
-    place: Place
-
-    def accept(self, value: str, *, folded: bool) -> bool:
-        if folded or self.folded:
-            return value.lower() in {each.lower() for each in self.accepted}
-        return value in self.accepted
-
-
 def unaccepted_value(repository: RepositoryFiles) -> Iterator[Violation]:
-    """Values that the list of a variable's choices lacks."""
+    """Values that the list of a variable's choices lacks. The case of letters does not matter."""
     choices = _choices(repository)
     if not choices:
         return
-    for used in _used(repository, choices):
-        known = choices[used.name]
+    used = [*set_variables(repository)]
+    for file in repository.python:
+        if any(name in repository.files[file] for name in choices):
+            program = repository.program(file)
+            tried = is_test(file)
+            used += (
+                [each for each in values(program) if not (each.sets and tried)] if program else []
+            )
+    for each in used:
+        accepted, place = choices.get(each.name, (frozenset(), None))
         # An empty value is often the same as none.
-        if not used.value or known.accept(used.value, folded=used.folded):
+        if place is None or not each.value or each.value.lower() in map(str.lower, accepted):
             continue
+        verb = "is set to" if each.sets else "is compared with"
+        listed = ", ".join(sorted(accepted))
+        near = nearest(each.value, accepted)
+        add = f"Add `{each.value}` to {place.file}:{place.line}, or remove it here"
         yield repository.violation(
             UNACCEPTED_VALUE,
-            used.place,
-            _summary(used, known),
-            remedy=_remedy(used, known),
-            related=(known.place,),
+            each.place,
+            f"{each.name} {verb} `{each.value}`, and only {listed} are accepted",
+            remedy=f"Did you mean `{near}`?" if near is not None else add,
+            related=(place,),
         )
 
 
-def _summary(used: VariableValue, known: _Choices) -> str:
-    verb = "is set to" if used.sets else "is compared with"
-    listed = ", ".join(sorted(known.accepted))
-    return f"{used.name} {verb} `{used.value}`, and only {listed} are accepted"
+def _choices(repository: RepositoryFiles) -> dict[str, tuple[frozenset[str], Place]]:
+    """By variable what it accepts, and where that stands; one that several places list accepts all of them.
 
-
-def _remedy(used: VariableValue, known: _Choices) -> str:
-    near = nearest(used.value, known.accepted)
-    if near is not None:
-        return f"Did you mean `{near}`?"
-    return f"Add `{used.value}` to {known.place.file}:{known.place.line}, or remove it here"
-
-
-def _used(repository: RepositoryFiles, choices: dict[str, _Choices]) -> Iterator[VariableValue]:
+    A list is an argument of a call such as `env_with_choices("NAME", "a", ["a", "b"])`.
+    """
+    choices: dict[str, tuple[frozenset[str], Place]] = {}
     for file in repository.python:
         text = repository.files[file]
-        if not any(name in text for name in choices):
-            continue
-        program = repository.program(file)
-        for used in values(program) if program is not None else ():
-            tried = used.sets and is_test(file)
-            if used.name in choices and not tried:
-                yield used
-    for each in set_variables(repository):
-        if each.name in choices:
-            yield each
-
-
-def _choices(repository: RepositoryFiles) -> dict[str, _Choices]:
-    """By variable; one that several places list differently accepts all of them."""
-    choices: dict[str, _Choices] = {}
-    for program in repository.python_with("choice", _CHOOSING):
-        if is_test(program.file):
+        is_one = "choice" in text and _CHOOSING.search(text) is not None and not is_test(file)
+        program = repository.program(file) if is_one else None
+        if program is None:
             continue
         for call in program.calls:
-            listed = _listed(program, call)
-            if listed is None:
+            function = program.dotted(call.func).rpartition(".")[2].lower()
+            if "choice" not in function or not call.args:
                 continue
-            name, new = listed
-            old = choices.get(name)
-            if old is not None:
-                accepted = old.accepted | new.accepted
-                folded = old.folded or new.folded
-                new = _Choices(accepted=accepted, folded=folded, place=old.place)
-            choices[name] = new
+            arguments = dict(zip(("name", "default", "choices"), call.args, strict=False))
+            arguments.update({each.arg: each.value for each in call.keywords if each.arg})
+            listed = arguments.get("choices")
+            accepted = _texts(listed) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else []
+            if not accepted or len(accepted) != len(getattr(listed, "elts", ())):
+                continue
+            for name in filter(_NAME.fullmatch, _texts(call.args[0])):
+                known, place = choices.get(name, (frozenset[str](), program.place(call)))
+                defaults = _texts(arguments.get("default"))
+                choices[name] = known.union(accepted, defaults), place
     return choices
-
-
-def _listed(program: PythonProgram, call: ast.Call) -> tuple[str, _Choices] | None:
-    """A call such as `env_with_choices("NAME", "a", ["a", "b"])`."""
-    function = program.dotted(call.func).rpartition(".")[2].lower()
-    if not call.args or "choice" not in function:
-        return None
-    name = call.args[0]
-    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
-        return None
-    keywords = {each.arg: each.value for each in call.keywords}
-    listed = keywords.get("choices") or (call.args[2] if len(call.args) > 2 else None)
-    accepted = _constants(listed)
-    if accepted is None or not _NAME.fullmatch(name.value):
-        return None
-    default = call.args[1] if len(call.args) > 1 else keywords.get("default")
-    if isinstance(default, ast.Constant) and isinstance(default.value, str):
-        accepted |= {default.value}
-    sensitive = keywords.get("case_sensitive")
-    exact = isinstance(sensitive, ast.Constant) and sensitive.value is True
-    known = _Choices(accepted=accepted, folded=not exact, place=program.place(call))
-    return name.value, known
-
-
-def _constants(node: ast.expr | None) -> frozenset[str] | None:
-    """The strings of a list; None if it holds anything else."""
-    if not isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return None
-    texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
-    strings = [text for text in texts if isinstance(text, str)]
-    return frozenset(strings) if len(strings) == len(node.elts) and strings else None
 
 
 # Variables of the repository's own that a script sets and no code reads.
@@ -360,7 +387,9 @@ def unread_variable(repository: RepositoryFiles) -> Iterator[Violation]:
     """Variables that only are set. Nothing if not all files of the repository are known."""
     if not repository.whole:
         return
-    prefixes = own_prefixes(repository.packages)
+    # `VLLM_` for vllm. Variables of CI systems are theirs, whatever a package is called.
+    own_names = {f"{name.strip('_').upper()}_" for name in repository.packages}
+    prefixes = tuple(sorted(own_names - _CI_SYSTEMS))
     candidates: dict[str, list[Place]] = defaultdict(list)
     for each in set_variables(repository):
         if each.name.startswith(prefixes):
@@ -439,8 +468,18 @@ def _is_computed(repository: RepositoryFiles, prefix: str) -> bool:
     )
 
 
-RULES: Final = (
-    (DIFFERENT_DEFAULT, different_default),
-    (UNACCEPTED_VALUE, unaccepted_value),
-    (UNREAD_VARIABLE, unread_variable),
-)
+_CHECKED: Final = ((UNACCEPTED_VALUE, unaccepted_value), (UNREAD_VARIABLE, unread_variable))
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
+
+
+def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[Violation, ...]:
+    """The violations, by file and line.
+
+    files: texts by their names, relative to the repository: Python, shell, YAML, Dockerfiles, and
+    the native sources that may read a variable. whole: whether these are all of them; if not, rules
+    that need all say nothing. It raises for no text.
+    """
+    repository = RepositoryFiles(files, whole=whole)
+    violations = [violation for _, check in _CHECKED for violation in check(repository)]
+    violations.sort(key=lambda each: (each.place.file, each.place.line))
+    return tuple(violations)

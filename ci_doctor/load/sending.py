@@ -6,8 +6,6 @@ import contextlib
 import errno
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 import httpx
@@ -25,40 +23,20 @@ FIRST_S = 0.1
 LONGEST_S = 5.0
 
 
-def wait_before_retry(
-    status: int, retry_after: str | None, tries: int, now: datetime
-) -> float | None:
+def wait_before_retry(status: int, retry_after: str | None, tries: int) -> float | None:
     """Seconds to wait after try number `tries` (from 1) was answered by `status`.
 
-    None if it is not to be repeated. Retry-After, in seconds or as an HTTP date, is honoured, but
-    no wait is shorter than FIRST_S. Without it, or if it cannot be read, waits double from FIRST_S
-    to LONGEST_S.
+    None if it is not to be repeated. Retry-After in seconds is honoured, but no wait is shorter
+    than FIRST_S. Without it, or if it is something else, waits double from FIRST_S to LONGEST_S.
     """
-    is_later = status == 429 or (status == 503 and retry_after is not None)
-    if not is_later:
+    if status != 429 and (status != 503 or retry_after is None):
         return None
-    requested_s = None if retry_after is None else _seconds(retry_after.strip(), now)
-    if requested_s is not None:
-        return max(requested_s, FIRST_S)
+    text = (retry_after or "").strip()
+    # isdigit() alone takes digits of other scripts; ten digits are centuries.
+    if text.isascii() and text.isdigit():
+        return max(float(text), FIRST_S) if len(text) < 10 else math.inf
     # No random part, which a client of many servers needs: a run must repeat itself.
     return min(LONGEST_S, FIRST_S * 2.0 ** min(tries - 1, 10))
-
-
-def _seconds(text: str, now: datetime) -> float | None:
-    """The seconds in a Retry-After; None if it cannot be read."""
-    # isdigit() alone takes digits of other scripts, and a superscript two.
-    if text.isascii() and text.isdigit():
-        # Ten digits are centuries, and thousands of them would take long to convert.
-        if len(text) >= 10:
-            return math.inf
-        return float(text)
-    try:
-        date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # the latter for a zone or a year of twenty digits
-        return None
-    if date.tzinfo is None:  # "-0000": a time in UTC without a place (RFC 5322, section 3.3)
-        date = date.replace(tzinfo=UTC)
-    return (date - now).total_seconds()
 
 
 # Each request reads the waits at its start, and a thousand may start in a second.
@@ -289,8 +267,7 @@ class _Exchange:
             if deadline is None:
                 return response, body
             later = response.headers.get("retry-after")
-            now = datetime.fromisoformat(clock.timestamp())
-            wait_s = wait_before_retry(response.status_code, later, self._tries, now)
+            wait_s = wait_before_retry(response.status_code, later, self._tries)
             if wait_s is None or clock.now() + wait_s >= deadline:
                 return response, body
             await asyncio.sleep(wait_s)

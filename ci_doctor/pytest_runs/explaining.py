@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -210,7 +209,8 @@ class TrialRunner(Struct, frozen=True, kw_only=True):
 
     def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
         """Make `trial`. A failure counts as the suspect's if it is by the exception class `error`."""
-        folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.scratch))
+        folder = self.scratch / f"trial-{uuid.uuid4().hex}"
+        folder.mkdir()
         temporary = folder / "tmp"
         temporary.mkdir()
         records: list[Path] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.words import shortened
 from ci_doctor.render.ci_log import (
@@ -89,34 +89,16 @@ def _title(report: Report) -> str:
 def _annotations(report: Report) -> Iterator[str]:
     """A line for each error of a failing report; for one that warns and passes a single line."""
     title = shortened(printable(_title(report)[: _TITLE_CHARACTERS + 1]), _TITLE_CHARACTERS)
+    sentence = report.summary if report.error is None else report.error.message
     if not is_failing(report):
         if tone(report) is not Tone.SUCCESS:
             yield annotation("warning", _message(report.summary), title=title)
         return
     named = errors(report)
     if report.error is not None or not named:
-        sentence = report.summary
-        if report.error is not None:
-            sentence = report.error.message
         yield annotation("error", _message(sentence), title=title)
     for finding in named:
-        file, line = _place(finding)
-        message = _message(_sentence(finding))
-        yield annotation("error", message, title=title, file=file, line=line)
-
-
-def _sentence(finding: Finding) -> str:
-    if finding.remedy is None:
-        return finding.summary
-    return f"{finding.summary}\ntry: {finding.remedy}"
-
-
-def _place(finding: Finding) -> tuple[str | None, int | None]:
-    """The first file of the evidence; GitHub shows it only if it is one of the repository."""
-    for evidence in finding.evidence:
-        if evidence.file:
-            return one_line(evidence.file[:_TITLE_CHARACTERS]), evidence.line
-    return None, None
+        yield _annotation(finding, title)
 
 
 def _message(text: str) -> str:
@@ -129,7 +111,7 @@ _KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "
 def annotations(report: Report) -> str:
     """A line for each finding of `report`, the worst ones first, and the summary as the last line."""
     report = cleaned(report)
-    lines = [_annotation(finding) for finding in worst_first(report)]
+    lines = [_annotation(finding, finding.rule) for finding in worst_first(report)]
     sentence = report.summary if report.error is None else report.error.message
     if report.error is not None or (report.exit_code and not lines):
         lines.append(annotation("error", sentence, title="ci-doctor lint"))
@@ -142,19 +124,20 @@ def first_annotations(report: Report, most: int) -> Iterator[str]:
     for finding in worst_first(report):
         counts[finding.severity] += 1
         if counts[finding.severity] <= most:
-            yield _annotation(finding)
+            yield _annotation(finding, finding.rule)
 
 
-def _annotation(finding: Finding) -> str:
-    first = finding.evidence[0] if finding.evidence else None
+def _annotation(finding: Finding, title: str) -> str:
+    """At the first file of the evidence; GitHub shows it only if it is one of the repository."""
+    first = next((each for each in finding.evidence if each.file), Evidence())
     message = finding.summary
     if finding.remedy:
         message = f"{message}\ntry: {finding.remedy}"
     return annotation(
         _KINDS[finding.severity],
-        message[:_MESSAGE_CHARACTERS],
-        title=finding.rule,
-        file=None if first is None else first.file,
-        line=None if first is None else first.line,
-        endLine=None if first is None else first.end_line,
+        _message(message),
+        title=title,
+        file=one_line(first.file[:_TITLE_CHARACTERS]) if first.file else None,
+        line=first.line,
+        endLine=first.end_line,
     )

@@ -4,47 +4,15 @@
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import structs
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.cause import Cause, LogLine
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Report
 from ci_doctor.render.formatting import numbered, percent
 from ci_doctor.render.layout import StyledTerminal, clip, table_lines, widest, wrap
-from ci_doctor.render.safe_text import one_line, printable
-
-_WIDTH = 80
-_MESSAGE_CELLS = 240
-
-
-def named_cause_json(cause: Cause) -> str:
-    """`cause` as one line of JSON with a newline."""
-    try:
-        encoded = msgspec.json.encode(cause)
-    except UnicodeEncodeError:  # the name of a file that is not UTF-8
-        file = cause.place.file.encode(errors="replace").decode()
-        place = structs.replace(cause.place, file=file)
-        encoded = msgspec.json.encode(structs.replace(cause, place=place))
-    return encoded.decode() + "\n"
-
-
-def named_cause_text(cause: Cause) -> str:
-    """Place, class and message of `cause`, and what to do; nothing in it acts on a terminal."""
-    place = _safe(cause.place.where)
-    lines = [f"{place}  {cause.title}"]
-    message = clip(_safe(cause.place.message), _MESSAGE_CELLS)
-    lines += wrap(message, _WIDTH, first="  ", rest="  ", breakable=True)
-    lines += wrap(_safe(cause.remedy), _WIDTH, first="  try: ", rest="       ")
-    if cause.next_command:
-        lines.append(f"  {_safe(cause.next_command)}")
-    return "\n".join(lines) + "\n\n"
-
-
-def _safe(text: str) -> str:
-    return one_line(printable(text))
-
+from ci_doctor.render.safe_text import one_line
 
 _AFTER = 3  # lines of the excerpt below the cause
 _CAUSE_ROWS = 3
@@ -64,30 +32,32 @@ def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[
     except msgspec.ValidationError:
         return
     if cause is not None:
-        yield from _cause_blocks(cause, excerpt, terminal)
-        yield from _history(report, terminal)
-        yield _small_print(cause, terminal)
+        yield from _cause_blocks(report, cause, excerpt, terminal)
     elif excerpt is not None and report.findings:
         yield from _begin_blocks(report, excerpt, terminal)
 
 
 def _cause_blocks(
-    cause: Cause, excerpt: LogLines | None, terminal: StyledTerminal
+    report: Report, cause: Cause, excerpt: LogLines | None, terminal: StyledTerminal
 ) -> Iterator[list[str]]:
-    """The cause, its excerpt, what followed and what to do."""
+    """The cause, its excerpt, what followed and what to do; how often it was seen before, if a history is kept."""
     yield _head(cause, terminal)
     if excerpt is not None:
         yield _excerpt(excerpt, terminal)
     if cause.consequences:
         yield _consequences(cause, terminal)
-    yield _what_to_do(cause, terminal)
-
-
-def _history(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
-    """How often the cause was seen before, if a history is kept."""
+    lines = [terminal.bold("What to do")]
+    for text in filter(None, (cause.explanation, cause.remedy, cause.about_retry)):
+        lines += terminal.indented(one_line(text))
+    if cause.next_command:
+        lines += ["", f"  {one_line(cause.next_command)}"]
+    yield lines
     for table in report.tables:
         if table.title == HISTORY_TITLE:
             yield [terminal.bold(HISTORY_TITLE), *table_lines(table, terminal.width)]
+    reasons = ", ".join(map(one_line, cause.reasons))
+    text = f"rests on: {reasons}; fingerprint {one_line(cause.fingerprint)}"
+    yield [terminal.dim(each) for each in wrap(text, terminal.width)]
 
 
 def _begin_blocks(
@@ -132,34 +102,14 @@ def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
 def _consequences(cause: Cause, terminal: StyledTerminal) -> list[str]:
     lines = [terminal.bold("What followed from it")]
     shown = cause.consequences[:_CONSEQUENCES]
-    places = [_place_beside(cause, each) for each in shown]
+    # The name of the cause's own log stands above already.
+    places = [
+        f"line {each.line}" if each.file == cause.place.file else one_line(each.where)
+        for each in shown
+    ]
     column = min(widest(places), _PLACE_CELLS)
     for place, each in zip(places, shown, strict=True):
-        gap = " " * max(0, column - widest([place]))
-        room = terminal.width - 4 - max(column, widest([place]))
-        text = clip(one_line(each.message), max(room, 20))
-        lines.append(f"  {terminal.path(place)}{gap}  {text}")
+        cells = max(column, widest([place]))
+        text = clip(one_line(each.message), max(terminal.width - 4 - cells, 20))
+        lines.append(f"  {terminal.path(place)}{' ' * (cells - widest([place]))}  {text}")
     return lines
-
-
-def _place_beside(cause: Cause, consequence: LogLine) -> str:
-    # The name of the cause's own log stands above already.
-    if consequence.file == cause.place.file:
-        return f"line {consequence.line}"
-    return one_line(consequence.where)
-
-
-def _what_to_do(cause: Cause, terminal: StyledTerminal) -> list[str]:
-    """The remedy, whether another run helps, and the command of ours to go on with."""
-    lines = [terminal.bold("What to do")]
-    for text in filter(None, (cause.explanation, cause.remedy, cause.about_retry)):
-        lines += terminal.indented(one_line(text))
-    if cause.next_command:
-        lines += ["", f"  {one_line(cause.next_command)}"]
-    return lines
-
-
-def _small_print(cause: Cause, terminal: StyledTerminal) -> list[str]:
-    reasons = ", ".join(map(one_line, cause.reasons))
-    text = f"rests on: {reasons}; fingerprint {one_line(cause.fingerprint)}"
-    return [terminal.dim(each) for each in wrap(text, terminal.width)]

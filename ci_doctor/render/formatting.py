@@ -53,14 +53,6 @@ def size(count: int) -> str:
     return f"{count / 1_000_000_000:.1f} GB"
 
 
-def rate(bytes_per_s: float) -> str:
-    """Bytes a second as `25.3 GB/s`, `4,300 GB/s`."""
-    giga = bytes_per_s / 1e9
-    if giga < 100:
-        return f"{giga:.3g} GB/s"
-    return f"{giga:,.0f} GB/s"
-
-
 def percent(share: float) -> str:
     """`45 %` for a share of 0.45; three digits at most."""
     return f"{100 * share:.3g} %"

@@ -3,7 +3,7 @@
 
 import re
 from enum import StrEnum
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from ci_doctor.model.about import About
@@ -100,48 +100,34 @@ def job_headline(verdict: str) -> Headline:
 
     Any other word is shown as it is, and is no success.
     """
-    known = _HEADLINES.get(verdict)
-    if known is not None:
-        return known
-    return Headline(verdict.upper(), "?", Tone.ERROR, "unknown", verdict)
+    unknown = Headline(verdict.upper(), "?", Tone.ERROR, "unknown", verdict)
+    return _HEADLINES.get(verdict, unknown)
 
 
 def tone(report: Report) -> Tone:
     """How urgent `report` is."""
     head = headline(report)
-    if head is None:
-        return Tone.INFO
-    return head.tone
+    return Tone.INFO if head is None else head.tone
+
+
+_SYMBOLS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 
 
 def symbol(severity: Severity) -> str:
     """The mark before a finding."""
-    match severity:
-        case Severity.ERROR:
-            return "✗"
-        case Severity.WARNING:
-            return "!"
-        case Severity.NOTE:
-            return "·"
-        case _ as never:
-            assert_never(never)
+    return _SYMBOLS[severity]
 
 
 def errors(report: Report) -> tuple[Finding, ...]:
     """The findings of severity error, in the report's order."""
-    worst = [finding for finding in report.findings if finding.severity is Severity.ERROR]
-    return tuple(worst)
+    return tuple(each for each in report.findings if each.severity is Severity.ERROR)
 
 
 def worst_first(report: Report) -> list[Finding]:
     """All findings: errors, warnings, notes, and in the report's order among equals."""
     # The enum is declared from the worst on.
     order = list(Severity)
-
-    def rank(finding: Finding) -> int:
-        return order.index(finding.severity)
-
-    return sorted(report.findings, key=rank)
+    return sorted(report.findings, key=lambda finding: order.index(finding.severity))
 
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")

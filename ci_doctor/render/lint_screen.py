@@ -62,11 +62,16 @@ def _lines(finding: Finding, terminal: StyledTerminal) -> list[str]:
     column = " " * len(start)
     sentence, *more = wrap(one_line(finding.summary), terminal.width, first=start, rest=column)
     mark = terminal.paint(start.rstrip(), f"bold {style}")
-    lines = [f"{mark} {terminal.bold(sentence[len(start) :])}"]
-    lines += [terminal.bold(line) for line in more]
-    lines += _excerpt(first.excerpt, column, terminal)
+    lines = [f"{mark} {terminal.bold(sentence[len(start) :])}", *map(terminal.bold, more)]
+    # Each line on one row: it is for finding the place, and not for copying.
+    for line in (first.excerpt or "").strip("\n").split("\n")[:_EXCERPT_LINES]:
+        if line.strip():
+            row = clip(f"{column}│ {line}", terminal.width).rstrip()
+            lines.append(terminal.dim(row))
     for each in finding.evidence[1 : _RELATED_SHOWN + 1]:
-        where = _related(each, first)
+        # The name of their common file stands above.
+        is_here = each.file == first.file and each.line is not None
+        where = f"line {each.line}" if is_here else place(each)
         if where is not None:
             lines.append(f"{column}see {terminal.path(where)}")
     if finding.remedy:
@@ -76,28 +81,11 @@ def _lines(finding: Finding, terminal: StyledTerminal) -> list[str]:
     return lines
 
 
-def _related(evidence: Evidence, first: Evidence) -> str | None:
-    """A place that belongs to the first one; the name of their common file stands above."""
-    if evidence.file == first.file and evidence.line is not None:
-        return f"line {evidence.line}"
-    return place(evidence)
-
-
-def _excerpt(excerpt: str | None, column: str, terminal: StyledTerminal) -> list[str]:
-    """Each line on one row: it is for finding the place, and not for copying."""
-    lines = []
-    for line in (excerpt or "").strip("\n").split("\n")[:_EXCERPT_LINES]:
-        if line.strip():
-            row = clip(f"{column}│ {line}", terminal.width).rstrip()
-            lines.append(terminal.dim(row))
-    return lines
-
-
 def _remedy(finding: Finding, remedy: str, column: str, terminal: StyledTerminal) -> list[str]:
     """A sentence is wrapped; code keeps its lines."""
     label = f"{column}try: "
+    below = " " * len(label)
     if finding.is_advice:
-        return wrap(one_line(remedy), terminal.width, first=label, rest=" " * len(label))
+        return wrap(one_line(remedy), terminal.width, first=label, rest=below)
     first, *more = remedy.strip("\n").split("\n")
-    below = [f"{' ' * len(label)}{line}".rstrip() for line in more]
-    return [f"{label}{first}", *below]
+    return [f"{label}{first}", *(f"{below}{line}".rstrip() for line in more)]

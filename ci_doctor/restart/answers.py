@@ -110,7 +110,7 @@ class Ledger:
         self.different: list[DifferentAnswer] = []
         self.different_count = 0
         self._compare = compare
-        self._tallies: dict[Phase, _Tally] = {}
+        self._counts: dict[Phase, Counts] = {}
         self._controls: dict[str, _Voice] = {}
         self._control_starts = 0
         self._before: dict[str, _Voice] = {}
@@ -125,10 +125,17 @@ class Ledger:
 
     def keep(self, phase: Phase, reply: "Reply") -> None:
         """Take note of a reply."""
-        self._tally(phase).add(reply)
+        counts = self._of(phase)
+        if reply.error is not None and reply.error not in counts.errors:
+            counts.errors = (*counts.errors, reply.error)[:_ERRORS_KEPT]
         answer = reply.answer
         if answer is None:
+            counts.hung += reply.hung
+            counts.failed += not reply.hung
             return
+        counts.ok += 1
+        counts.empty += answer.empty
+        counts.blank += is_blank(answer.output)
         model = answer.prompt_facts.get("model")
         if model is not None:
             self._models.setdefault(phase, set()).add(str(model))
@@ -145,24 +152,25 @@ class Ledger:
 
     def lasted(self, phase: Phase, seconds: float) -> None:
         """Requests were sent for so long."""
-        self._tally(phase).seconds += seconds
+        counts = self._of(phase)
+        counts.seconds = round(counts.seconds + seconds, 3)
 
     def passed(self, phase: Phase, answered: int, seconds: float) -> None:
         """One whole pass of the load is through."""
-        tally = self._tally(phase)
-        tally.seconds += seconds
+        counts = self._of(phase)
+        counts.seconds = round(counts.seconds + seconds, 3)
+        # The best pass: a busy machine is slow for a moment, a server that lost a worker stays so.
         # A clock that has not moved gives no rate.
-        tally.rates.append(answered / seconds if seconds > 0 else 0.0)
+        counts.rate = max(counts.rate or 0.0, answered / seconds if seconds > 0 else 0.0)
 
     def ok(self, phase: Phase) -> int:
         """The good answers so far."""
-        return self._tally(phase).ok
+        return self._of(phase).ok
 
     @property
     def counts(self) -> dict[Phase, Counts]:
         """The phases in their order."""
-        tallies = self._tallies
-        return {phase: tallies[phase].counts() for phase in Phase if phase in tallies}
+        return {phase: self._counts[phase] for phase in Phase if phase in self._counts}
 
     @property
     def unstable(self) -> tuple[str, ...]:
@@ -243,8 +251,8 @@ class Ledger:
         before, after = from_first_difference(self._before[name].last, self._after[name].last)
         return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
 
-    def _tally(self, phase: Phase) -> "_Tally":
-        return self._tallies.setdefault(phase, _Tally())
+    def _of(self, phase: Phase) -> Counts:
+        return self._counts.setdefault(phase, Counts())
 
     def _judge(self, phase: Phase, name: str, answer: Canonical, before: "_Voice") -> None:
         """Take note of what an answer since the kill lacks that `before` had."""
@@ -261,46 +269,6 @@ class Ledger:
         if len(self.different) < _DIFFERENCES_KEPT and name not in known:
             earlier, now = from_first_difference(before.last, words_of(answer.output))
             self.different.append(DifferentAnswer(id=name, phase=phase, before=earlier, after=now))
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self.ok = 0
-        self.failed = 0
-        self.hung = 0
-        self.empty = 0
-        self.blank = 0
-        self.seconds = 0.0
-        self.rates: list[float] = []
-        self.errors: list[str] = []
-
-    def add(self, reply: "Reply") -> None:
-        if reply.answer is not None:
-            self.ok += 1
-            self.empty += reply.answer.empty
-            self.blank += is_blank(reply.answer.output)
-        elif reply.hung:
-            self.hung += 1
-        else:
-            self.failed += 1
-        if reply.error is None or reply.error in self.errors:
-            return
-        if len(self.errors) < _ERRORS_KEPT:
-            self.errors.append(reply.error)
-
-    def counts(self) -> Counts:
-        # The best pass: a busy machine is slow for a moment, a server that lost a worker stays so.
-        rate = max(self.rates, default=None)
-        return Counts(
-            ok=self.ok,
-            failed=self.failed,
-            hung=self.hung,
-            empty=self.empty,
-            blank=self.blank,
-            seconds=round(self.seconds, 3),
-            rate=rate,
-            errors=tuple(self.errors),
-        )
 
 
 class RestartProgress(Struct, frozen=True, kw_only=True):

@@ -39,7 +39,6 @@ _NAMES = {
     rules.TREE_NOT_RELEASED: "the process tree is gone",
     rules.MEMORY_NOT_RELEASED: "memory is released",
     rules.NOT_RECOVERED: "the service recovers",
-    rules.SAME_IDENTITY: "it is another process",
     rules.LOST_AFTER: "no request is lost after the recovery",
     rules.SLOWER: "it is as fast as before",
     rules.DIFFERENT_OUTPUTS: "answers are the same",

@@ -105,7 +105,6 @@ class Release:
             memory_s=memory_s,
             memory_left=memory_left,
             memory_seen=seen,
-            memory_unknown=self._unused_memory()[1],
             rss=self._rss,
         )
         if self._checks_port:
@@ -126,15 +125,13 @@ class Release:
 
         PostgreSQL, as one example, leaves segments if it is killed, and its next start removes them.
         """
-        now, unknown = self._unused_memory()
-        names = {each.name for each in now}
+        names = {each.name for each in self._unused_memory()}
         left = [each for each in self._memory_left if each.name in names]
         taken_back = [summary([each]) for each in self._memory_left if each.name not in names]
         return structs.replace(
             self._released,
             memory_left=(*_sentences(left), *self._gpu_memory_left),
             memory_taken_back=tuple(taken_back),
-            memory_unknown=tuple(each for each in self._released.memory_unknown if each in unknown),
         )
 
     async def _until_released(self, limit_s: float) -> None:
@@ -155,21 +152,16 @@ class Release:
             self._port_s = since_s
         # Memory is left behind if nobody uses it any more, so the processes must be gone first.
         if self._tree_s is not None and self._memory_s is None:
-            self._memory_left, _ = self._unused_memory()
+            self._memory_left = self._unused_memory()
             self._memory_s = None if self._memory_left else since_s
         is_port_free = self._port_s is not None or not self._checks_port
         return is_port_free and self._tree_s is not None and self._memory_s is not None
 
-    def _unused_memory(self) -> tuple[tuple[LeftThing, ...], tuple[str, ...]]:
-        """What the service has left, and what may be another job's."""
+    def _unused_memory(self) -> tuple[LeftThing, ...]:
+        """What the service has left."""
         if not self._checks_memory:
-            return (), ()
-        living = self._group.tree.living()
-        left, unknown = self._group.ledger.unused_memory(self._service.name, living)
-        # With several services it is even less clear whose such a file is.
-        if len(self._group.services) > 1:
-            return left, ()
-        return left, tuple(f"{path} ({size(count)})" for path, count in unknown.items())
+            return ()
+        return self._group.ledger.unused_memory(self._service.name)
 
     async def _gpu_left(self, limit_s: float) -> tuple[tuple[str, ...], float]:
         """What the GPUs still hold, in sentences, and when that was clear."""

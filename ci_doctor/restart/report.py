@@ -54,7 +54,6 @@ def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
         tree_released(observation, terms),
         memory_released(observation, terms),
         _recovered(observation, terms),
-        _identity_changed(observation, terms),
         nothing_lost(observation),
         as_fast(observation, terms),
         same_outputs(observation, terms),
@@ -122,18 +121,6 @@ def _why_not_recovered(
     if observation.no_longer_ready is not None:
         return f"after the last load {observation.no_longer_ready}", ()
     return None
-
-
-def _identity_changed(observation: Observation, terms: Terms) -> Promise:
-    old = observation.old
-    new = observation.new
-    if old is None or new is None:
-        return untested(rules.SAME_IDENTITY, "it was not started again")
-    # The start time is part of the identity, so a reused pid is not taken for the old process.
-    if old == new:
-        message = f"{terms.kill} is the same process as before the kill (pid {old.pid})"
-        return broken(rules.SAME_IDENTITY, message)
-    return kept(rules.SAME_IDENTITY, f"pid {old.pid} became pid {new.pid}")
 
 
 # Names of unstable requests that one finding lists; a load may hold thousands.
@@ -269,14 +256,6 @@ def _noticed(observation: Observation) -> Iterator[Finding]:
             evidence=(Evidence(excerpt=" ".join(unstable[:_SHOWN])),),
             remedy=rules.UNSTABLE_OUTPUTS.remedy,
         )
-    released = observation.released
-    if released is not None and released.memory_unknown:
-        files = released.memory_unknown
-        yield rules.MEMORY_OF_UNKNOWN_OWNER.finding(
-            f"{len(files)} new files in /dev/shm are in use by nobody, the first {files[0]}",
-            evidence=(Evidence(excerpt="\n".join(files[:_SHOWN])),),
-            remedy=rules.MEMORY_OF_UNKNOWN_OWNER.remedy,
-        )
     if observation.stopped is not None:
         yield from stop_findings(observation.stopped)
 
@@ -327,15 +306,6 @@ def outcome_of(
 
 def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
     """The requests by phase, how the restart went, and what is left on the machine."""
-    left: tuple[Table, ...] = ()
-    if observation.stopped is not None:
-        left = leak_table(observation.stopped.left_behind)
-    return (*_tables_of_requests(observation, terms), *left)
-
-
-def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, ...]:
-    if not observation.phases:
-        return ()
     rows = []
     for phase, counts in observation.phases.items():
         rate = counts.answers_a_second
@@ -343,13 +313,15 @@ def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, 
         time = seconds(counts.seconds)
         rows.append(row(phase.value, counts.ok, counts.failed, counts.hung, time, rate))
     columns = ("ok", "failed", "hung", "time", "ok/s")
-    requests: tuple[Table, ...] = ()
-    if observation.requests:
-        requests = (Table(title="Requests", columns=columns, rows=tuple(rows)),)
+    all_tables = []
+    if observation.requests and rows:
+        all_tables.append(Table(title="Requests", columns=columns, rows=tuple(rows)))
     # Before the kill there is no restart to tell of.
-    if not observation.was_killed:
-        return requests
-    return (*requests, Table(title="Restart", rows=tuple(_story(observation, terms))))
+    if observation.was_killed:
+        all_tables.append(Table(title="Restart", rows=tuple(_story(observation, terms))))
+    if observation.stopped is not None:
+        all_tables += leak_table(observation.stopped.left_behind)
+    return tuple(all_tables)
 
 
 def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
@@ -393,16 +365,11 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
     down_s = None
     if observation.outage_s is not None and observation.ready_s is not None:
         down_s = observation.outage_s + observation.ready_s
-    identity_changed = None
-    if observation.old is not None and observation.new is not None:
-        identity_changed = observation.old != observation.new
     return RestartCheckFacts(
         **structs.asdict(observation),
         terms=terms,
         promises={promise.key: promise.state.value for promise in promises},
         down_s=down_s,
-        identity_changed=identity_changed,
-        throughput_ratio=observation.ratio,
     )
 
 

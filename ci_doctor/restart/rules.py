@@ -57,18 +57,6 @@ MEMORY_NOT_RELEASED = Rule(
         "purpose, set `shared_memory = false`."
     ),
 )
-MEMORY_OF_UNKNOWN_OWNER = Rule(
-    id="restart-check/memory-of-unknown-owner",
-    severity=Severity.WARNING,
-    meaning=(
-        "Files in /dev/shm are new since the services were started, and no process has them open. "
-        "Nothing shows who made them: the killed service, or another job on this machine."
-    ),
-    remedy=(
-        "If the service writes them, remove them at its start or its end. Run the check alone on "
-        "its machine, or in a container with its own /dev/shm, to know for sure."
-    ),
-)
 NOT_RECOVERED = Rule(
     id="restart-check/not-recovered",
     severity=Severity.ERROR,
@@ -80,17 +68,6 @@ NOT_RECOVERED = Rule(
     remedy=(
         "Read the log of its second start. A condition that counts workers shows the one that did "
         "not register again. Raise `recovery_timeout` only if it made progress."
-    ),
-)
-SAME_IDENTITY = Rule(
-    id="restart-check/same-identity",
-    severity=Severity.ERROR,
-    meaning=(
-        "The service has the pid and the start time from before the kill: what was killed is not "
-        "what serves."
-    ),
-    remedy=(
-        "See what the service's command starts; name its `pidfile` if it goes into the background."
     ),
 )
 LOST_AFTER = Rule(
@@ -252,9 +229,7 @@ RULES = (
     PORT_NOT_RELEASED,
     TREE_NOT_RELEASED,
     MEMORY_NOT_RELEASED,
-    MEMORY_OF_UNKNOWN_OWNER,
     NOT_RECOVERED,
-    SAME_IDENTITY,
     LOST_AFTER,
     SLOWER,
     DIFFERENT_OUTPUTS,

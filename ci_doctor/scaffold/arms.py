@@ -140,8 +140,6 @@ def _rank(server: ServerCandidate) -> tuple[int, int, int, str, int]:
         place += _CONTAINER
     if server.unknown:
         place += _UNKNOWN
-    # `fastapi dev` is what a person types.
-    place += "dev" in server.command.words
     # The simplest one to begin with; a large repository also starts what takes eight GPUs.
     return place, len(server.words), -server.count, server.command.file, server.command.line
 

@@ -2,15 +2,16 @@
 """Pure. From a command in a file to a service: its port, its model, its probe, what it answers; without secrets."""
 
 import json
+import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.commands import ServerCommand
-from ci_doctor.scaffold.servers import BY_KIND, KINDS, PYTHON_PROGRAM, Api, ServerKind
+from ci_doctor.scaffold.servers import PYTHON_PROGRAM, Api, ServerKind
 from ci_doctor.scaffold.words import is_opaque, unknown_variables, without_variables
 from ci_doctor.system.secrets.patterns import is_secret_name, name_pattern
 from ci_doctor.system.secrets.redaction import Redactor
@@ -32,54 +33,30 @@ def option_value(words: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def with_value(words: Sequence[str], names: Sequence[str], value: str) -> list[str] | None:
-    """`words` with another value of these options, also of one without; None if none of them is there."""
-    made: list[str] = []
-    is_there = is_next = False
-    for word in words:
-        if is_next and not word.startswith("-"):
-            # It has a value, which stands there already.
-            is_next = False
-            continue
-        name, equals, _ = word.partition("=")
-        is_next = name in names and not equals
-        is_there = is_there or name in names
-        if is_next:
-            made += [name, value]
+    """`words` with another value of these options; None if none of them is there."""
+    made = list(words)
+    places = [at for at, word in enumerate(made) if word.partition("=")[0] in names]
+    for at in reversed(places):
+        name, equals, _ = made[at].partition("=")
+        if equals:
+            made[at] = f"{name}={value}"
         else:
-            made.append(f"{name}={value}" if name in names else word)
-    return made if is_there else None
+            made[at + 1 : at + 2] = [value]
+    return made if places else None
 
 
 def without_option(words: Sequence[str], name: str, values: int) -> list[str]:
     """`words` without an option and the `values` words behind it."""
-    made: list[str] = []
-    skipped = 0
-    for word in words:
-        if skipped:
-            skipped -= 1
-        elif word == name:
-            skipped = values
-        elif word.partition("=")[0] != name:
-            made.append(word)
+    made = [word for word in words if not word.startswith(f"{name}=")]
+    while name in made:
+        at = made.index(name)
+        del made[at : at + 1 + values]
     return made
 
 
 def has_option(words: Sequence[str], *names: str) -> bool:
     """Whether one of these options is there."""
     return any(word.partition("=")[0] in names for word in words)
-
-
-def with_bound_port(words: Sequence[str], names: Sequence[str]) -> list[str] | None:
-    """`words` with the free port in HOST:PORT; a socket of a file becomes one of the loopback."""
-    bound = option_value(words, names)
-    if bound is None:
-        return with_value(words, names, f"127.0.0.1:{PORT}")
-    host, _, _ = bound.rpartition(":")
-    # `unix:/run/x.sock`, and a host that only the script knows.
-    is_known = not unknown_variables([host]) and not is_opaque([host])
-    if not host or host == "unix" or "/" in bound or not is_known:
-        host = "127.0.0.1"
-    return with_value(words, names, f"{host}:{PORT}")
 
 
 class ServerCandidate(Struct, frozen=True, kw_only=True):
@@ -141,6 +118,14 @@ _BUILT_IN: Final = {
     "--enable-hierarchical-cache": "HiCache",
     "--enable-lmcache": "LMCache",
 }
+# Options that make a connector, and how many words each takes.
+_CONNECTING: Final = {
+    "--kv-transfer-config": 1,
+    "--kv-offloading-size": 1,
+    "--kv-offloading-backend": 1,
+    "--enable-hierarchical-cache": 0,
+    "--enable-lmcache": 0,
+}
 _ONE_OF_SEVERAL: Final = (
     "--disaggregation-mode",
     "--disagg-cluster-storage",
@@ -157,12 +142,12 @@ _ONE_OF_SEVERAL: Final = (
 
 def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
     """The service of a command that starts a server of models; None if it cannot run as it stands."""
-    kind = _kind(command)
+    kind = command.kind
     arguments = list(command.words[command.arguments :])
     model = _model(kind, arguments, command.env)
     if model is None and kind.is_engine and not has_option(arguments, *_OTHER_MODEL):
         return None
-    ready = kind.ready
+    placed: list[str] | None
     if kind.positional_port is not None:
         placed = _at_position(arguments, kind.positional_port)
     else:
@@ -181,9 +166,8 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
         words=words,
         env=command.env,
         cwd=command.directory,
-        ready=ready,
+        ready=kind.ready,
         apis=_apis(kind, arguments, model or ""),
-        paths={} if kind.prefix else {Api.EMBEDDINGS: "/embeddings"},
         model=named if is_known else None,
         unknown=unknown_variables([*words, *command.env.values()]),
         connector=connector_of(arguments),
@@ -195,13 +179,8 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
 
 def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str]:
     """The arguments with the free port in place of their own; added if they have none."""
-    if kind.bind_options:
-        bound = with_bound_port(arguments, kind.bind_options)
-        return bound or [*arguments, kind.bind_options[0], f"127.0.0.1:{PORT}"]
     placed = with_value(arguments, kind.port_options, PORT)
-    if placed is not None:
-        return placed
-    return [*arguments, kind.port_options[0], PORT]
+    return placed or [*arguments, kind.port_options[0], PORT]
 
 
 def connector_of(arguments: Sequence[str]) -> str | None:
@@ -210,33 +189,16 @@ def connector_of(arguments: Sequence[str]) -> str | None:
         if has_option(arguments, option):
             return name
     given = _transfer(arguments)
-    if given is None:
-        return None
-    return str(given.get("kv_connector") or "a KV connector")
+    return None if given is None else str(given.get("kv_connector") or "a KV connector")
 
 
 def without_connector(candidate: ServerCandidate) -> ServerCandidate:
     """The same server without its connector."""
     words: list[str] = list(candidate.words)
-    words = without_option(words, "--kv-transfer-config", 1)
-    words = without_option(words, "--kv-offloading-size", 1)
-    words = without_option(words, "--kv-offloading-backend", 1)
-    for option in ("--enable-hierarchical-cache", "--enable-lmcache"):
-        words = without_option(words, option, 0)
+    for option, values in _CONNECTING.items():
+        words = without_option(words, option, values)
     env = {name: value for name, value in candidate.env.items() if not name.startswith("LMCACHE_")}
     return replace(candidate, words=tuple(words), env=env, connector=None)
-
-
-def _kind(command: ServerCommand) -> ServerKind:
-    """The row of a command: two may have one name, and take their port in different ways."""
-    for kind in KINDS:
-        for start in kind.starts:
-            # The interpreter and its options stand before `-m`.
-            named = list(command.words[: command.arguments])[-len(start) :]
-            named[0] = named[0].rpartition("/")[2]
-            if kind.name == command.kind and named == list(start):
-                return kind
-    return BY_KIND[command.kind]
 
 
 def _model(kind: ServerKind, arguments: Sequence[str], env: dict[str, str]) -> str | None:
@@ -304,7 +266,6 @@ def _is_short(arguments: Sequence[str]) -> bool:
 _ENDINGS: Final = {
     "/chat/completions": Api.CHAT,
     "/completions": Api.COMPLETIONS,
-    "/responses": Api.RESPONSES,
     "/embeddings": Api.EMBEDDINGS,
 }
 _PATH: Final = re.compile(r"[\"'](/[\w./-]+)[\"']")
@@ -315,13 +276,6 @@ _SERVES: Final = re.compile(
 _NAMED_MODEL: Final = re.compile(
     r"(?m)^(?:DEFAULT_|SERVED_)?MODEL(?:_NAME|_ID)?\s*(?::\s*\w+\s*)?=\s*[\"']([^\"'\n]+)[\"']"
 )
-# A server that starts itself again when a file changes is two processes, and stays when one dies.
-_RELOADS: Final = (("--reload", 0), ("--reload-dir", 1), ("--debug", 0))
-# Where `fastapi run` and `flask run` look if nothing is named.
-_USUAL_FILES: Final = {
-    "fastapi": ("main.py", "app.py", "api.py", "app/main.py", "app/app.py", "app/api.py"),
-    "flask": ("wsgi.py", "app.py"),
-}
 
 
 def app_candidate(
@@ -330,136 +284,77 @@ def app_candidate(
     """The service of a command that starts a program of the repository.
 
     files: the names of its files; text_of: the text of one. None if the program is not there, or if it
-    is run by `python` and its source names no path of a known API.
+    is run by `python` and its source makes no server or names no path of a known API.
     """
-    arguments = list(command.words[command.arguments :])
+    arguments = with_known_host(list(command.words[command.arguments :]))
     home = _home(command, arguments, files)
-    if home is None or (command.kind == "flask" and "run" not in arguments):
+    if home is None:
         return None
     file, directory = home
-    named = list(command.words[: command.arguments])
-    notes = []
-    for option, values in _RELOADS:
-        if has_option(arguments, option):
-            arguments = without_option(arguments, option, values)
-            notes.append(f"without {option}, which starts it again when a file changes")
-    if command.kind == "fastapi" and "dev" in named:
-        named[named.index("dev")] = "run"
-        notes.append("`fastapi run` in place of `fastapi dev`, which starts itself again")
-    arguments = with_known_host(arguments)
-    if command.kind == PYTHON_PROGRAM:
-        program = _program(text_of(file) or "", arguments)
-    else:
-        program = _web_server(command, arguments)
-    if program is None:
+    notes: tuple[str, ...] = ()
+    if "--reload" in arguments:
+        arguments.remove("--reload")
+        notes = ("without --reload, which starts it again when a file changes",)
+    source = (text_of(file) or "") if command.kind.name == PYTHON_PROGRAM else ""
+    written = _PATH.findall(source)
+    paths: dict[Api, str] = {}
+    for path in written:
+        api = next((api for end, api in _ENDINGS.items() if path.rstrip("/").endswith(end)), None)
+        if api is not None:
+            paths.setdefault(api, path)
+    if command.kind.name != PYTHON_PROGRAM:
+        # An application of which nothing is known but that a web server runs it.
+        paths = {Api.ROUTES: "/"}
+    elif (
+        not paths
+        or _SERVES.search(source) is None
+        or ("--port" not in source and not has_option(arguments, *command.kind.port_options))
+    ):
         return None
-    words = (*named, *program.arguments)
+    words = (*command.words[: command.arguments], *with_port(command.kind, arguments))
     if is_opaque((*words, *command.env.values())):
         return None
+    named = _NAMED_MODEL.search(source)
     return ServerCandidate(
-        kind=command.kind,
+        kind=command.kind.name,
         command=command,
         words=words,
         env=command.env,
         cwd=directory,
-        ready=program.ready,
-        apis=tuple(program.paths),
-        paths=program.paths,
-        model=program.model,
+        ready="/health" if "/health" in written else "tcp://127.0.0.1:{port}",
+        apis=tuple(paths),
+        paths=paths,
+        model=named[1] if named is not None else None,
         is_app=True,
         unknown=unknown_variables([*words, *command.env.values()]),
         short_prompts=True,
-        notes=tuple(notes),
-    )
-
-
-class _Program(Struct, frozen=True, kw_only=True):
-    """How a program of the repository is started on a free port, and what it answers where."""
-
-    arguments: list[str]
-    paths: dict[Api, str]
-    ready: str = "tcp://127.0.0.1:{port}"
-    model: str | None = None
-
-
-def _web_server(command: ServerCommand, arguments: list[str]) -> _Program:
-    """An application of which nothing is known but that a web server runs it."""
-    placed = with_port(BY_KIND[command.kind], arguments)
-    if command.kind == "fastapi":
-        # FastAPI's own description of the application.
-        path = "/openapi.json"
-        return _Program(arguments=placed, paths={Api.ROUTES: path}, ready=path)
-    return _Program(arguments=placed, paths={Api.ROUTES: "/"})
-
-
-def _program(source: str, arguments: list[str]) -> _Program | None:
-    """A program whose source makes a server and names the path of a known API."""
-    written = _PATH.findall(source)
-    by_api: dict[Api, str] = {}
-    for path in written:
-        for ending, api in _ENDINGS.items():
-            if path.rstrip("/").endswith(ending):
-                by_api.setdefault(api, path)
-                break
-    paths = by_api
-    placed = with_value(arguments, ("--port", "-p"), PORT)
-    if placed is None and "--port" in source:
-        placed = [*arguments, "--port", PORT]
-    if placed is None or not paths or _SERVES.search(source) is None:
-        return None
-    name = _NAMED_MODEL.search(source)
-    ready = "/health" if "/health" in written else "tcp://127.0.0.1:{port}"
-    return _Program(
-        arguments=placed, paths=paths, ready=ready, model=name[1] if name is not None else None
+        notes=notes,
     )
 
 
 def _home(
     command: ServerCommand, arguments: Sequence[str], files: Collection[str]
 ) -> tuple[str, str] | None:
-    """The file that a command of a web server means, and the directory in which it must run."""
+    """The file of the application that a command names, and the directory in which it must run."""
+    target = command.words[command.arguments - 1]
+    if command.kind.name != PYTHON_PROGRAM:
+        # `package.module:app`, and no HOST:PORT.
+        named = (word.partition(":") for word in arguments)
+        modules = (module for module, colon, _ in named if colon and not module.startswith("-"))
+        target = next((each for each in modules if each.replace(".", "").isidentifier()), "")
+    path = target.replace(".", "/")
+    names = (
+        [target]
+        if target.endswith(".py")
+        else [f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"]
+    )
     own = command.file.rpartition("/")[0]
-    directories = dict.fromkeys((command.directory.strip("./"), own, ""))
-    for name in _program_files(command, arguments):
-        for directory in directories:
-            file = f"{directory}/{name}" if directory else name
+    for name in names:
+        for directory in dict.fromkeys((command.directory.strip("./"), own, "")):
+            file = posixpath.normpath(posixpath.join(directory, name))
             if file in files:
                 return file, directory
-    for name in _program_files(command, arguments):
-        # Of several, the one nearest to the top.
-        below = sorted((each for each in files if each.endswith(f"/{name}")), key=_depth)
-        if below and not own.startswith(("tests/", "test/")):
-            return below[0], below[0].removesuffix(f"/{name}")
     return None
-
-
-def _depth(name: str) -> tuple[int, str]:
-    return name.count("/"), name
-
-
-def _program_files(command: ServerCommand, arguments: Sequence[str]) -> Iterator[str]:
-    """The files that the words of a command may mean, the likeliest first."""
-    targets = [command.words[command.arguments - 1]]
-    if command.kind in _USUAL_FILES:
-        given = option_value(arguments, ("--app", "-A")) or command.env.get("FLASK_APP")
-        targets = [word for word in arguments if word.endswith(".py")]
-        targets += [given.partition(":")[0]] if given else []
-        targets = targets or list(_USUAL_FILES[command.kind])
-    elif command.kind != PYTHON_PROGRAM:
-        targets = [word.partition(":")[0] for word in arguments if _is_target(word)][:1]
-    for target in targets:
-        if target.endswith(".py"):
-            yield target.removeprefix("./")
-        else:
-            path = target.replace(".", "/")
-            yield from (f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py")
-
-
-def _is_target(word: str) -> bool:
-    """Whether a word is `package.module:app`, and no HOST:PORT."""
-    module, colon, variable = word.partition(":")
-    names = [*module.split("."), variable.rstrip("()")]
-    return bool(colon) and all(name.isidentifier() for name in names)
 
 
 _SECRET_NAME: Final = re.compile(name_pattern(), re.IGNORECASE)
@@ -535,27 +430,14 @@ def _is_secret(name: str) -> bool:
 # What `init` knows of a repository, as one value.
 
 
-class Packaging(Struct, frozen=True, kw_only=True):
-    """How a project is built and installed.
-
-    backend: the build backend of pyproject.toml. install: the shell commands that install what the
-    server needs, from the top of the repository; empty if nothing says it.
-    """
-
-    backend: str | None = None
-    install: tuple[str, ...] = ()
-
-
 class ExistingFiles(Struct, frozen=True, kw_only=True):
     """What is there already, relative to the top of the repository, and is never changed.
 
     config: the configuration that ci-doctor reads. plugin: the folder of a vendored plugin.
-    requests: the requests file of the configuration, if that names one: relative to the directory.
     has_hook: whether the file of pre-commit has our hook. ignores_reports: whether git does.
     """
 
     config: str | None = None
-    requests: str | None = None
     pre_commit: bool = False
     has_hook: bool = False
     ignores_reports: bool = False
@@ -568,8 +450,8 @@ class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     """All that was read.
 
     root: the top of the repository, or the directory itself without one. servers: the likeliest first. commands: how many commands of servers were read. refused: those that
-    cannot be started as they stand, as `file:line`. waiting: scripts that start a server and wait by
-    sleeping or polling. queues: the agents' queues that pipelines name. unread: files beyond a limit.
+    cannot be started as they stand, as `file:line`. queues: the agents' queues that pipelines name. install: the
+    shell command that installs what the server needs, from the top; None if nothing says it. unread: files beyond a limit.
     prefix: the directory of the configuration, from the top of the repository; empty for the top.
     """
 
@@ -580,10 +462,8 @@ class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
     pipelines: tuple[str, ...] = ()
     workflows: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    packaging: Packaging = Packaging()
+    install: str | None = None
     existing: ExistingFiles = ExistingFiles()
     files: int = 0
     unread: tuple[str, ...] = ()

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from ci_doctor.scaffold.servers import (
     KINDS,
-    PYTHON_PROGRAM,
+    OWN_PROGRAM,
     ScriptPlace,
+    ServerKind,
     SourceFile,
     TextKind,
     kind_at,
@@ -89,7 +90,7 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     runs it.
     """
 
-    kind: str
+    kind: ServerKind
     file: str
     line: int
     place: ScriptPlace
@@ -101,7 +102,6 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     in_container: bool = False
 
 
-_PROGRAMS: Final = frozenset(("docker", "podman", "nerdctl"))
 # The entry points of these images, from their own Dockerfiles.
 _IMAGES: Final = (
     (re.compile(r"(?:^|/)vllm-openai(?:[:@]|$)"), ("vllm", "serve")),
@@ -109,80 +109,10 @@ _IMAGES: Final = (
     (re.compile(r"(?:^|/)text-embeddings-inference(?:[:@]|$)"), ("text-embeddings-router",)),
     (re.compile(r"(?:^|/)llama\.cpp:server"), ("llama-server",)),
 )
-_VARIABLES: Final = frozenset(("-e", "--env"))
-# Options of `docker run` with a word of their own behind them.
-_WITH_VALUE: Final = frozenset(
-    (
-        *(
-            "-v",
-            "--volume",
-            "-p",
-            "--publish",
-            "--name",
-            "--gpus",
-            "--shm-size",
-            "--ipc",
-            "--runtime",
-        ),
-        *(
-            "--network",
-            "--net",
-            "-w",
-            "--workdir",
-            "--mount",
-            "--device",
-            "--add-host",
-            "-u",
-            "--user",
-        ),
-        *("--restart", "--ulimit", "-h", "--hostname", "-m", "--memory", "--cpus", "--cpuset-cpus"),
-        *("--env-file", "-l", "--label", "--pid", "--security-opt", "--cap-add", "--group-add"),
-        *("--platform", "--pull", "--tmpfs", "--log-driver", "--log-opt", "--cidfile"),
-    )
+# Options of `docker run` without a word of their own behind them.
+_FLAGS: Final = re.compile(
+    r"-[ditP]+|--(?:detach|interactive|tty|rm|init|privileged|publish-all|read-only)"
 )
-
-
-class ImageServer(Struct, frozen=True, kw_only=True):
-    """program: what the image runs. variables: `NAME=value` of each `--env`. arguments: all behind the image."""
-
-    program: tuple[str, ...]
-    variables: tuple[str, ...]
-    arguments: tuple[str, ...]
-
-
-def server_in_image(words: Sequence[str]) -> ImageServer | None:
-    """The server of a `docker run`; None for another command, another image or another entry point."""
-    if "run" not in words or not _PROGRAMS.intersection(words[: words.index("run")]):
-        return None
-    at = words.index("run") + 1
-    variables: list[str] = []
-    while at < len(words) and words[at].startswith("-"):
-        name, equals, value = words[at].partition("=")
-        if name == "--entrypoint":
-            return None
-        at += 1
-        if not equals and (name in _WITH_VALUE or name in _VARIABLES):
-            value = "".join(words[at : at + 1])
-            at += 1
-        # `--env NAME` hands on a variable of the machine, whose value nobody knows here.
-        if name in _VARIABLES and "=" in value:
-            variables.append(value)
-    if at >= len(words):
-        return None
-    program = _program_of(words[at])
-    if program is None:
-        return None
-    arguments = tuple(words[at + 1 :])
-    return ImageServer(program=program, variables=tuple(variables), arguments=arguments)
-
-
-def _program_of(image: str) -> tuple[str, ...] | None:
-    for pattern, program in _IMAGES:
-        if pattern.search(image):
-            return program
-    return None
-
-
 _MOST_PER_FILE: Final = 200
 _DEEPEST: Final = 3
 _LONGEST: Final = 20_000  # characters of one command; a longer one is data
@@ -213,7 +143,6 @@ _MAKE_SETS: Final = re.compile(
     r"(?m)^(?:export +)?([A-Za-z_]\w*)[ \t]*(?:\?=|::?=|=)[ \t]*([^#\n]*)"
 )
 _MAKE_USE: Final = re.compile(r"\$[({](?P<name>[A-Za-z_]\w*)[)}]")
-_PROCESS: Final = re.compile(r"(?m)^[\w-]+:[ \t]+(.*)")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _INDENTED: Final = re.compile(r"(?m)^(?:(?: {3,}|\t)\S.*\n?)+")
 _ARITHMETIC: Final = re.compile(r"(?s)\$\(\(.*?\)\)")
@@ -266,8 +195,6 @@ def _scripts(source: SourceFile) -> tuple[list[_Script], list[_Setting]]:
             text = _MAKE_USE.sub(r"${\g<name>}", text).replace("$$", "$")
             settings = [_setting(text, match) for match in _MAKE_SETS.finditer(text)]
             return [_part(text, match) for match in _RECIPE.finditer(text)], settings
-        case TextKind.PROCFILE:
-            return [_part(text, match) for match in _PROCESS.finditer(text)], []
         case TextKind.MARKDOWN:
             fenced = list(_FENCED.finditer(text))
             parts = [_part(text, match) for match in fenced or _INDENTED.finditer(text)]
@@ -511,7 +438,7 @@ def _directory(node: ShellNode, directories: Mapping[int, str]) -> str:
 class _FoundServer(Struct, frozen=True, kw_only=True):
     """The words before a server, its own words, and the place of its arguments among these."""
 
-    kind: str
+    kind: ServerKind
     before: tuple[str, ...]
     words: tuple[str, ...]
     arguments: int
@@ -529,27 +456,47 @@ def _server_in(words: list[str], source: SourceFile) -> _FoundServer | None:
         is_asked = bool(_HELP.intersection(words[end:]))
         if is_asked or not _may_start(words[:first], source.kind):
             return None
-        before = tuple(words[:first])
         return _FoundServer(
-            kind=kind, before=before, words=tuple(words[first:]), arguments=end - first
+            kind=kind,
+            before=tuple(words[:first]),
+            words=tuple(words[first:]),
+            arguments=end - first,
         )
     return _in_image(words)
 
 
 def _in_image(words: list[str]) -> _FoundServer | None:
-    image = server_in_image(words)
-    named = kind_at(list(image.program), 0) if image is not None else None
-    if image is None or named is None:
+    """The server of a `docker run`; None for another command, another image or another entry point."""
+    at = words.index("run") + 1 if "run" in words else 0
+    if not {"docker", "podman", "nerdctl"}.intersection(words[:at]):
         return None
-    kind, end = named
-    # The program first, so that it is known to run elsewhere.
-    before = (words[0], "docker", *image.variables)
-    return _FoundServer(
-        kind=kind.name, before=before, words=(*image.program, *image.arguments), arguments=end
-    )
+    variables: list[str] = []
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        if name == "--entrypoint":
+            return None
+        at += 1
+        if not equals and not _FLAGS.fullmatch(name):
+            value = "".join(words[at : at + 1])
+            at += 1
+        # `--env NAME` hands on a variable of the machine, whose value nobody knows here.
+        if name in ("-e", "--env") and "=" in value:
+            variables.append(value)
+    image = "".join(words[at : at + 1])
+    for pattern, program in _IMAGES:
+        named = kind_at(list(program), 0)
+        if named is not None and pattern.search(image):
+            # The program first, so that it is known to run elsewhere.
+            return _FoundServer(
+                kind=named[0],
+                before=(words[0], "docker", *variables),
+                words=(*program, *words[at + 1 :]),
+                arguments=named[1],
+            )
+    return None
 
 
-def _named_at(words: list[str], at: int) -> tuple[str, int] | None:
+def _named_at(words: list[str], at: int) -> tuple[ServerKind, int] | None:
     """The kind of server that is named at a place, and the place behind its name."""
     place = at
     if _PYTHON.fullmatch(words[at]):
@@ -560,15 +507,12 @@ def _named_at(words: list[str], at: int) -> tuple[str, int] | None:
         # Of `torchrun -m` and the like nothing is known.
         return None
     named = kind_at(words, place)
-    if named is not None:
-        kind, end = named
-        return kind.name, end
-    if place == at or place + 1 > len(words):
-        return None
+    if named is not None or place == at or place + 1 > len(words):
+        return named
     if words[place] == "-m":
         # A module of the repository, perhaps.
-        return (PYTHON_PROGRAM, place + 2) if place + 1 < len(words) else None
-    return (PYTHON_PROGRAM, place + 1) if words[place].endswith(".py") else None
+        return (OWN_PROGRAM, place + 2) if place + 1 < len(words) else None
+    return (OWN_PROGRAM, place + 1) if words[place].endswith(".py") else None
 
 
 def _may_start(before: list[str], kind: TextKind) -> bool:

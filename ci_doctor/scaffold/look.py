@@ -5,12 +5,10 @@ import os
 import posixpath
 import re
 import shlex
-import stat
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,7 +18,6 @@ from ci_doctor.git import ask_git, listed_files
 from ci_doctor.scaffold.arms import ranked
 from ci_doctor.scaffold.candidates import (
     ExistingFiles,
-    Packaging,
     ScaffoldFacts,
     ServerCandidate,
     app_candidate,
@@ -29,7 +26,6 @@ from ci_doctor.scaffold.candidates import (
 )
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
 from ci_doctor.scaffold.servers import (
-    BY_KIND,
     LEFT_OUT,
     PYTHON_PROGRAM,
     ListedFiles,
@@ -41,7 +37,7 @@ from ci_doctor.scaffold.servers import (
 )
 from ci_doctor.scaffold.texts import HOOK, PRE_COMMIT
 from ci_doctor.scaffold.words import without_marks
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.opening import read_regular
 
 # Reads a directory: the files of a repository, and the texts of those that may name a server.
 #
@@ -90,7 +86,7 @@ class TextReader:
     """Reads the texts of one directory, up to all that may be read."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory = directory.resolve()
         self._left = MOST_BYTES
         self.skipped: list[str] = []
 
@@ -100,34 +96,20 @@ class TextReader:
         Bytes that are not UTF-8 become U+FFFD: a command is read all the same. So do the characters
         that mark a `$` of the shell here.
         """
+        path = self._directory / name
+        if path.parent.resolve() != path.parent:
+            return None  # a link above it
         try:
-            content = _content(self._directory, name)
+            is_large = path.lstat().st_size > min(LARGEST_FILE, self._left)
+            content = b"" if is_large else read_regular(path, LARGEST_FILE, follow=False)
         except OSError:
             return None
-        if content is None or len(content) > self._left:
+        if is_large:
             self.skipped.append(name)
             return None
         self._left -= len(content)
         text = without_marks(content.decode("utf-8-sig", "replace"))
         return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _content(directory: Path, name: str) -> bytes | None:
-    """The bytes of a regular file without a link anywhere in its path; None if it is too large."""
-    parts = name.split("/")
-    at = directory
-    for part in parts[:-1]:
-        at /= part
-        if stat.S_ISLNK(at.lstat().st_mode):
-            raise OSError(0, "a link")
-    descriptor = open_at_once(directory / name, follow=False)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no regular file")
-        if status.st_size > LARGEST_FILE:
-            return None
-        return file.read(LARGEST_FILE)
 
 
 def _listed_by_git(root: Path) -> list[str]:
@@ -156,11 +138,6 @@ _QUEUE: Final = re.compile(
     r"""^[ \t]*(?:- +)?queue[ \t]*[:=][ \t]*["']?([\w.-]+)["']?[ \t]*$""",
     re.MULTILINE,
 )
-_WAITS: Final = re.compile(
-    r"\bsleep +[\d.]+|\b(?:until|while)\b.*\b(?:curl|wget|nc)\b|\bcurl\b.*--retry"
-)
-_LONGEST_LINE: Final = 1_000
-_TEST_FILE: Final = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
 
 
 def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
@@ -171,75 +148,25 @@ def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def waits(source: SourceFile) -> bool:
-    """Whether a script waits for something by sleeping or by polling."""
-    if source.kind not in {TextKind.SHELL, TextKind.YAML}:
-        return False
-    for line in source.text.split("\n"):
-        is_code = len(line) < _LONGEST_LINE and not line.lstrip().startswith("#")
-        if is_code and _WAITS.search(line):
-            return True
-    return False
-
-
-def test_directories(files: Iterable[str]) -> tuple[str, ...]:
-    """The topmost directories with tests of Python."""
-    folders = set()
-    for file in files:
-        if _TEST_FILE.search(file):
-            parts = file.split("/")[:-1]
-            top = next((at for at, part in enumerate(parts) if part in {"test", "tests"}), None)
-            directory = parts if top is None else parts[: top + 1]
-            folders.add("/".join(directory) or ".")
-    return tuple(sorted(folders))
-
-
-def packaging_of(
+def install_command(
     directory: str, files: Collection[str], texts: Mapping[str, str], prefix: str
-) -> Packaging:
-    """How the project in `directory`, where the server runs, is built and installed.
+) -> str | None:
+    """What installs the project in `directory`, where the server runs, or else the one at the top.
 
     texts: those of each pyproject.toml. prefix: what stands before each name from the top.
     """
     for place in dict.fromkeys((directory, "")):
-        packaging = _packaging_in(place, files, texts, prefix)
-        if packaging is not None:
-            return packaging
-    return Packaging()
-
-
-def _packaging_in(
-    place: str, files: Collection[str], texts: Mapping[str, str], prefix: str
-) -> Packaging | None:
-    here = f"{place}/" if place else ""
-    document = _document(texts.get(f"{here}pyproject.toml", ""))
-    backend = _backend(document)
-    target = "/".join(part for part in (prefix, place) if part) or "."
-    for name in ("requirements.txt", "requirements/base.txt"):
-        if f"{here}{name}" in files:
-            path = shlex.quote(name if target == "." else f"{target}/{name}")
-            return Packaging(backend=backend, install=(f"python -m pip install -r {path}",))
-    if "project" in document or f"{here}setup.py" in files:
-        return Packaging(backend=backend, install=(f"python -m pip install {_written(target)}",))
-    return Packaging(backend=backend) if backend else None
-
-
-def _backend(document: dict[str, Any]) -> str | None:
-    system = document.get("build-system")
-    backend = system.get("build-backend") if isinstance(system, dict) else None
-    return backend if isinstance(backend, str) else None
-
-
-def _written(target: str) -> str:
-    """A directory as pip wants it: a bare name would be a package of the index."""
-    return target if target == "." else shlex.quote(f"./{target}")
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
+        here = f"{place}/" if place else ""
+        target = "/".join(part for part in (prefix, place) if part)
+        for name in ("requirements.txt", "requirements/base.txt"):
+            if f"{here}{name}" in files:
+                path = f"{target}/{name}" if target else name
+                return f"python -m pip install -r {shlex.quote(path)}"
+        is_project = "[project]" in texts.get(f"{here}pyproject.toml", "")
+        if is_project or f"{here}setup.py" in files:
+            # A bare name would be a package of the index.
+            return f"python -m pip install {shlex.quote(f'./{target}') if target else '.'}"
+    return None
 
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
@@ -263,10 +190,8 @@ def look(files: ListedFiles) -> ScaffoldFacts:
         refused=refused,
         pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
         workflows=tuple(_workflows(files)),
-        waiting=_waiting(scripts, commands),
-        tests=test_directories(files.files),
         queues=queues_in(each.text for each in scripts if each.place is ScriptPlace.PIPELINE),
-        packaging=packaging_of(
+        install=install_command(
             first.cwd if first else "",
             frozenset(files.files),
             {each.path: each.text for each in scripts if each.kind is TextKind.TOML},
@@ -299,7 +224,7 @@ def _candidates(
     made = []
     refused = []
     for command in commands:
-        if BY_KIND[command.kind].is_app:
+        if command.kind.is_app:
             candidate = app_candidate(command, names, text_of)
         else:
             candidate = engine_candidate(command)
@@ -307,7 +232,7 @@ def _candidates(
         if candidate is not None:
             made.append(_in_listed(candidate, directories))
         # Most programs that are run by Python are no servers.
-        elif command.kind != PYTHON_PROGRAM:
+        elif command.kind.name != PYTHON_PROGRAM:
             refused.append(f"{command.file}:{command.line}")
     return ranked(made), tuple(refused)
 
@@ -340,19 +265,12 @@ def _workflows(files: ListedFiles) -> Iterator[str]:
             yield name
 
 
-def _waiting(scripts: list[SourceFile], commands: list[ServerCommand]) -> tuple[str, ...]:
-    starting = {command.file for command in commands}
-    return tuple(each.path for each in scripts if each.path in starting and waits(each))
-
-
 def _existing(files: ListedFiles) -> ExistingFiles:
     """What is there already. Raises ConfigError."""
     directory = files.directory
     config = find_config(directory)
-    requests = None
     if config is not None:
-        section = load_config(config, directory).tables.get("correctness", {})
-        requests = section.get("requests")
+        load_config(config, directory)
     # A link to nothing is a file that somebody means to have.
     elif (directory / "ci-doctor.toml").is_symlink():
         config = directory / "ci-doctor.toml"
@@ -366,7 +284,6 @@ def _existing(files: ListedFiles) -> ExistingFiles:
         )
         if config is not None
         else None,
-        requests=requests if isinstance(requests, str) else None,
         pre_commit=hooks.exists(),
         has_hook=_has(hooks, HOOK),
         ignores_reports=_has(files.root / ".gitignore", "ci-doctor-report"),

@@ -16,7 +16,7 @@ from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import diff_name, one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
 from ci_doctor.scaffold.candidates import ScaffoldFacts, ServerCandidate
-from ci_doctor.scaffold.servers import LEFT_OUT, Api
+from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.texts import (
     CONFIG,
     PIPELINE,
@@ -28,8 +28,6 @@ from ci_doctor.scaffold.texts import (
     RequestLine,
     api_requests,
     arm_names,
-    can_be_run_by_github,
-    can_be_uploaded,
     config_text,
     is_release,
     pipeline_text,
@@ -80,24 +78,32 @@ _COMMAND: Final = "ci-doctor correctness"
 def propose(request: ProposalRequest) -> Proposal:
     """The files that are missing; what exists is named and not changed."""
     files = []
-    kept = list(_not_written(request))
-    for file in _wanted(request):
-        if file.path in request.taken:
-            kept.append(f"{file.path} {request.taken[file.path]}")
+    kept = []
+    if request.facts.existing.config is not None:
+        config = request.facts.existing.config
+        kept.append(
+            f"{config} exists and is not changed; `ci-doctor config show` prints what it says"
+        )
+    for each in _wanted(request):
+        if isinstance(each, str):
+            kept.append(each)
+        elif each.path in request.taken:
+            kept.append(f"{each.path} {request.taken[each.path]}")
         else:
-            files.append(file)
+            files.append(each)
     steps = _steps(request, frozenset(file.path for file in files))
     return Proposal(
         request=request,
         files=tuple(files),
-        kept=(*_kept(request), *kept),
+        kept=tuple(kept),
         # A name may hold a line end, which would end its step in the list.
         steps=tuple(one_line(printable(step)) for step in steps),
         to_paste=_to_paste(request),
     )
 
 
-def _wanted(request: ProposalRequest) -> Iterator[InitFile]:
+def _wanted(request: ProposalRequest) -> Iterator[InitFile | str]:
+    """The files of a whole proposal; for one that cannot be, a sentence."""
     facts, arms = request.facts, request.arms
     if facts.existing.config is None:
         yield InitFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
@@ -106,7 +112,11 @@ def _wanted(request: ProposalRequest) -> Iterator[InitFile]:
             text=request.schema,
             why="editors complete keys and underline wrong ones; the first line of ci-doctor.toml names it",
         )
-    yield from _requests(facts, arms)
+        if arms is not None:
+            lines = request_lines(arms)
+            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            why = f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
+            yield InitFile(path=_here(facts, REQUESTS), text=text, why=why)
     # A step that compares nothing fails in each build.
     if arms is not None or facts.existing.config is not None:
         yield from _pipelines(request)
@@ -115,43 +125,34 @@ def _wanted(request: ProposalRequest) -> Iterator[InitFile]:
         yield InitFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
 
 
-def _pipelines(request: ProposalRequest) -> Iterator[InitFile]:
+def _pipelines(request: ProposalRequest) -> Iterator[InitFile | str]:
+    """A step and a workflow; why one is missing: the name of a directory would be a part of its language."""
     facts, arms = request.facts, request.arms
-    commands = _step_commands(facts, arms)
-    if _wants_step(facts) and can_be_uploaded(facts, commands):
-        text = pipeline_text(facts, commands, request.version, request.codes)
-        yield InitFile(
-            path=PIPELINE, text=text, why="a step that installs ci-doctor and compares the arms"
-        )
-    if facts.existing.has_workflows and can_be_run_by_github(commands):
-        text = workflow_text(
-            _command(facts),
-            _install(facts, arms),
-            request.version,
-            needs_gpu=arms is not None and arms.baseline.is_engine,
-        )
-        yield InitFile(
-            path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
-        )
-
-
-def _wants_step(facts: ScaffoldFacts) -> bool:
-    return facts.existing.has_buildkite or not facts.existing.has_workflows
-
-
-def _not_written(request: ProposalRequest) -> Iterator[str]:
-    """Why a pipeline is missing: the name of a directory would be a part of its language."""
-    facts, arms = request.facts, request.arms
-    if arms is None and facts.existing.config is None:
-        return
-    commands = _step_commands(facts, arms)
-    if _wants_step(facts) and not can_be_uploaded(facts, commands):
-        yield f"{PIPELINE} is not proposed: a path in its commands holds what cannot be printed"
-    if facts.existing.has_workflows and not can_be_run_by_github(commands):
-        yield (
-            f"{WORKFLOW} is not proposed: a path in its commands holds "
-            "`${{`, which GitHub replaces, or what cannot be printed"
-        )
+    # An agent's own Python often refuses packages (PEP 668).
+    venv = ["python3 -m venv .venv", ". .venv/bin/activate"]
+    install = _install(facts, arms)
+    commands = [*venv, *install, _command(facts)] if install else [_command(facts)]
+    is_printable = all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
+    if facts.existing.has_buildkite or not facts.existing.has_workflows:
+        if is_printable:
+            text = pipeline_text(facts, commands, request.version, request.codes)
+            why = "a step that installs ci-doctor and compares the arms"
+            yield InitFile(path=PIPELINE, text=text, why=why)
+        else:
+            yield f"{PIPELINE} is not proposed: a path in its commands holds what cannot be printed"
+    if facts.existing.has_workflows:
+        # GitHub puts the value of an expression into a script before a shell reads it, also within quotes:
+        # https://docs.github.com/en/actions/reference/security/secure-use
+        if is_printable and not any("${{" in command for command in commands):
+            needs_gpu = arms is not None and arms.baseline.is_engine
+            text = workflow_text(_command(facts), install, request.version, needs_gpu=needs_gpu)
+            why = "a job that installs ci-doctor and compares the arms"
+            yield InitFile(path=WORKFLOW, text=text, why=why)
+        else:
+            yield (
+                f"{WORKFLOW} is not proposed: a path in its commands holds "
+                "`${{`, which GitHub replaces, or what cannot be printed"
+            )
 
 
 def _here(facts: ScaffoldFacts, name: str) -> str:
@@ -171,44 +172,6 @@ def _why(arms: ProposedArms | None) -> str:
             return f"{candidate} against {baseline}, two commands of this repository"
 
 
-def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[InitFile]:
-    """The requests, also for a configuration that names a file which is not there."""
-    if arms is None:
-        return
-    path = _requests_path(facts)
-    lines = request_lines(arms)
-    if path is None or not lines:
-        return
-    text = "".join((json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n") for line in lines)
-    yield InitFile(
-        path=path, text=text, why=f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
-    )
-
-
-def _requests_path(facts: ScaffoldFacts) -> str | None:
-    """Where the requests belong; None if a configuration names none, or a place that is not ours."""
-    config = facts.existing.config
-    if config is None:
-        return _here(facts, REQUESTS)
-    name = facts.existing.requests
-    if name is None or config.startswith("/") or not _is_place(name):
-        return None
-    # Relative to the configuration, which may lie above.
-    directory, _, _ = config.rpartition("/")
-    parts = [directory, *name.split("/")]
-    return "/".join(part for part in parts if part not in ("", "."))
-
-
-def _is_place(name: str) -> bool:
-    """Whether `name` is a file below its directory, where people keep files."""
-    *folders, last = name.split("/")
-    # Without regard to case, as some file systems look a name up.
-    lower = [folder.lower() for folder in folders]
-    if not {"", ".."}.isdisjoint(lower) or not LEFT_OUT.isdisjoint(lower):
-        return False
-    return last.lower() not in ("", ".", "..", ".git") and "\0" not in name
-
-
 def request_lines(arms: ProposedArms) -> list[RequestLine]:
     """The starter requests for what the arms answer."""
     server = arms.baseline
@@ -221,34 +184,17 @@ def _asked(arms: ProposedArms) -> str:
     return ", ".join(arms.baseline.apis)
 
 
-def _install(facts: ScaffoldFacts, arms: ProposedArms | None) -> tuple[str, ...]:
+def _install(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]:
     """What installs an own application; the image of a GPU machine has its server."""
-    if arms is None or arms.baseline.is_engine:
-        return ()
-    return facts.packaging.install
-
-
-def _step_commands(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]:
-    install = _install(facts, arms)
-    if not install:
-        return [_command(facts)]
-    # An agent's own Python often refuses packages (PEP 668).
-    return ["python3 -m venv .venv", ". .venv/bin/activate", *install, _command(facts)]
+    if arms is None or arms.baseline.is_engine or facts.install is None:
+        return []
+    return [facts.install]
 
 
 def _command(facts: ScaffoldFacts) -> str:
     if facts.config is None:
         return _COMMAND
     return f"{_COMMAND} --config {shlex.quote(facts.config)}"
-
-
-def _kept(request: ProposalRequest) -> Iterator[str]:
-    config = request.facts.existing.config
-    if config is None:
-        return
-    yield f"{config} exists and is not changed; `ci-doctor config show` prints what it says"
-    if request.facts.existing.requests is None:
-        yield f"{config} names no requests, so none are proposed: `requests` in [correctness]"
 
 
 def _to_paste(request: ProposalRequest) -> dict[str, str]:
@@ -274,8 +220,6 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
         yield f"paste the block below into {PRE_COMMIT}"
     if written and not facts.existing.ignores_reports:
         yield "keep reports out of git: echo ci-doctor-report/ >> .gitignore"
-    for script in facts.waiting[:3]:
-        yield f"{script} waits by itself: `ci-doctor lint {shlex.quote(script)}` shows what can go wrong"
 
 
 def _first_steps(request: ProposalRequest) -> Iterator[str]:
@@ -382,16 +326,12 @@ def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
 def _read(request: ProposalRequest) -> Iterator[Row]:
     facts = request.facts
     yield row("files", f"{facts.files:,}{'' if facts.is_whole else ', the first of more'}")
-    if facts.packaging.backend:
-        yield row("build backend", facts.packaging.backend)
     yield row("servers", _servers(facts))
     if request.arms is not None:
         yield from _arms(request.arms)
     for label, names in (
         ("pipelines", facts.pipelines),
         ("workflows", facts.workflows),
-        ("tests", facts.tests),
-        ("scripts that wait", facts.waiting),
         ("not read (too large)", facts.unread),
     ):
         if names:
@@ -429,16 +369,11 @@ def _facts(proposal: Proposal, why_not: str) -> InitFacts:
         root=facts.root,
         directory=facts.prefix or ".",
         is_repository=facts.is_repository,
-        files_listed=facts.files,
         files_unread=list(facts.unread),
-        build_backend=facts.packaging.backend,
         pipelines=list(facts.pipelines),
         workflows=list(facts.workflows),
-        waiting_scripts=list(facts.waiting),
-        tests=list(facts.tests),
         queues=list(facts.queues),
         commands=facts.commands,
-        commands_refused=list(facts.refused),
         servers=[_server(each) for each in facts.servers[:_MOST_SERVERS]],
         arms=arms.kind.value if arms is not None else None,
         files=files,

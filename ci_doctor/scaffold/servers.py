@@ -41,7 +41,6 @@ class TextKind(StrEnum):
     YAML = "YAML"
     DOCKERFILE = "image"
     MAKEFILE = "Makefile"
-    PROCFILE = "Procfile"
     TOML = "TOML"
     MARKDOWN = "documentation"
 
@@ -84,7 +83,6 @@ _NAMES: Final = {
     "gnumakefile": TextKind.MAKEFILE,
     "justfile": TextKind.MAKEFILE,
     ".justfile": TextKind.MAKEFILE,
-    "procfile": TextKind.PROCFILE,
     "pyproject.toml": TextKind.TOML,
     "readme.md": TextKind.MARKDOWN,
     "readme.rst": TextKind.MARKDOWN,
@@ -161,9 +159,7 @@ def place_of_file(path: str, kind: TextKind) -> ScriptPlace:
 # https://llama-cpp-python.readthedocs.io/en/latest/server/, text-generation-inference
 # https://huggingface.co/docs/text-generation-inference/reference/launcher, text-embeddings-inference
 # https://huggingface.co/docs/text-embeddings-inference/cli_arguments, LMCache https://docs.lmcache.ai,
-# Uvicorn https://www.uvicorn.org/settings/, Gunicorn https://docs.gunicorn.org/en/stable/settings.html,
-# Hypercorn https://hypercorn.readthedocs.io, Flask https://flask.palletsprojects.com/en/stable/cli/,
-# FastAPI https://fastapi.tiangolo.com/fastapi-cli/.
+# Uvicorn https://www.uvicorn.org/settings/.
 
 
 class Api(StrEnum):
@@ -171,11 +167,9 @@ class Api(StrEnum):
 
     COMPLETIONS = "completions"
     CHAT = "chat"
-    RESPONSES = "responses"
     EMBEDDINGS = "embeddings"
     TGI_GENERATE = "tgi-generate"
     SGLANG_GENERATE = "sglang-generate"
-    VLLM_GENERATE = "vllm-generate"
     # The routes of a repository's own application.
     ROUTES = "routes"
 
@@ -184,10 +178,9 @@ class ServerKind(Struct, frozen=True, kw_only=True):
     """A row of the table.
 
     starts: the words with which the command begins; for `-m` the interpreter and its options stand
-    before them. port_options: those that take a port, the first one is added if none is there;
-    bind_options: those that take HOST:PORT. model_options: those that name the model;
+    before them. port_options: those that take a port, the first one is added if none is there. model_options: those that name the model;
     takes_model: the first word without a dash does. ready: a readiness probe (docs/probes.md).
-    prefix: what stands before the paths of its APIs. is_engine: it serves a large model, so it needs a GPU and takes long prompts. is_app: the words
+    is_engine: it serves a large model, so it needs a GPU and takes long prompts. is_app: the words
     name an application of the repository. positional_port: the place of the port among the words
     that are no options.
     """
@@ -195,12 +188,10 @@ class ServerKind(Struct, frozen=True, kw_only=True):
     name: str
     starts: tuple[tuple[str, ...], ...]
     port_options: tuple[str, ...] = ("--port",)
-    bind_options: tuple[str, ...] = ()
     model_options: tuple[str, ...] = ()
     takes_model: bool = False
     ready: str = "/health"
     apis: tuple[Api, ...] = ()
-    prefix: str = "/v1"
     is_engine: bool = False
     is_app: bool = False
     positional_port: int | None = None
@@ -221,13 +212,6 @@ KINDS: Final = (
         model_options=("--model",),
         takes_model=True,
         apis=_OPENAI,
-        is_engine=True,
-    ),
-    ServerKind(
-        name="vllm-api-server",
-        starts=(("-m", "vllm.entrypoints.api_server"),),
-        model_options=("--model",),
-        apis=(Api.VLLM_GENERATE,),
         is_engine=True,
     ),
     ServerKind(
@@ -284,14 +268,6 @@ KINDS: Final = (
         is_engine=True,
     ),
     ServerKind(
-        name="infinity",
-        starts=(("infinity_emb", "v2"),),
-        model_options=("--model-id",),
-        apis=(Api.EMBEDDINGS,),
-        prefix="",
-        is_engine=True,
-    ),
-    ServerKind(
         name="lmcache",
         starts=(("lmcache", "server"),),
         ready="tcp://127.0.0.1:{port}",
@@ -307,35 +283,10 @@ KINDS: Final = (
         starts=(("uvicorn",), ("-m", "uvicorn")),
         is_app=True,
     ),
-    ServerKind(
-        name="fastapi",
-        starts=(("fastapi", "run"), ("-m", "fastapi", "run"), ("fastapi", "dev")),
-        is_app=True,
-    ),
-    ServerKind(
-        name="gunicorn",
-        starts=(("gunicorn",), ("-m", "gunicorn")),
-        port_options=(),
-        bind_options=("--bind", "-b"),
-        is_app=True,
-    ),
-    ServerKind(
-        name="hypercorn",
-        starts=(("hypercorn",), ("-m", "hypercorn")),
-        port_options=(),
-        bind_options=("--bind", "-b"),
-        is_app=True,
-    ),
-    ServerKind(
-        name="flask",
-        starts=(("flask",), ("-m", "flask")),
-        port_options=("--port", "-p"),
-        is_app=True,
-    ),
     # Recognised by the source of the program.
-    ServerKind(name=PYTHON_PROGRAM, starts=(), is_app=True),
+    ServerKind(name=PYTHON_PROGRAM, starts=(), port_options=("--port", "-p"), is_app=True),
 )
-BY_KIND: Final = {each.name: each for each in reversed(KINDS)}
+OWN_PROGRAM: Final = KINDS[-1]
 KV_STORE: Final = "lmcache"
 
 

@@ -4,10 +4,9 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
@@ -88,35 +87,28 @@ Body = dict[str, Any]
 RequestLine = dict[str, Any]
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
-    """`beginning` is shared with other prompts, or empty; `limit` bounds the answer, in tokens."""
-
-    beginning: str
-    question: str
-    limit: int
-
-    @property
-    def text(self) -> str:
-        """All of it."""
-        return f"{self.beginning}\n\n{self.question}" if self.beginning else self.question
-
-
 def api_requests(
     apis: Sequence[Api], paths: Mapping[Api, str], model: str | None, *, short: bool
 ) -> list[RequestLine]:
     """Twenty requests, the APIs in turn; of an application's own routes one, to be replaced.
 
-    paths: where an API is not at its usual place. short: the server's context may be small.
+    Eight prompts stand alone, twelve share one of two beginnings. paths: where an API is not at its
+    usual place. short: the server's context may be small.
     """
     if Api.ROUTES in apis:
         path = paths.get(Api.ROUTES, "/")
         return [{"id": "route-01", "path": path, "method": "GET", "protocol": "json"}]
-    lines = []
+    limits = _SMALL_LIMITS if short else _LIMITS
+    half = len(QUESTIONS) // 2
+    beginnings = [""] * len(ALONE) + [SHORT_BEGINNING if short else LONG_BEGINNING] * half
+    beginnings += [SHORT_BEGINNING] * (len(QUESTIONS) - half)
+    lines: list[RequestLine] = []
     numbers = dict.fromkeys(apis, 0)
-    for at, prompt in enumerate(_prompts(short=short)):
+    pairs = zip(beginnings, (*ALONE, *QUESTIONS), strict=True)
+    for at, (beginning, question) in enumerate(pairs):
         api = apis[at % len(apis)]
         numbers[api] += 1
-        path, body = _FORMS[api](prompt)
+        path, body = _form(api, beginning, question, limits[at % len(limits)])
         if model is not None and api not in _WITHOUT_MODEL:
             body = {"model": model, **body}
         identity = f"{api}-{numbers[api]:02}"
@@ -124,75 +116,31 @@ def api_requests(
     return lines
 
 
-def _prompts(*, short: bool) -> list[Prompt]:
-    """Eight prompts that stand alone, twelve that share one of two beginnings."""
-    limits = _SMALL_LIMITS if short else _LIMITS
-    shared = SHORT_BEGINNING if short else LONG_BEGINNING
-    pairs = [("", question) for question in ALONE]
-    half = len(QUESTIONS) // 2
-    pairs += [(shared, question) for question in QUESTIONS[:half]]
-    pairs += [(SHORT_BEGINNING, question) for question in QUESTIONS[half:]]
-    prompts = []
-    for at, (beginning, question) in enumerate(pairs):
-        limit = limits[at % len(limits)]
-        prompts.append(Prompt(beginning=beginning, question=question, limit=limit))
-    return prompts
+def _form(api: Api, beginning: str, question: str, limit: int) -> tuple[str, Body]:
+    """The usual path and the body of a request. limit: of the answer, in tokens."""
+    text = f"{beginning}\n\n{question}" if beginning else question
+    plain: Body = {"max_tokens": limit, "temperature": 0, "seed": 0}
+    match api:
+        case Api.CHAT:
+            system = [{"role": "system", "content": beginning}] if beginning else []
+            messages = [*system, {"role": "user", "content": question}]
+            return "/v1/chat/completions", {"messages": messages, **plain}
+        case Api.EMBEDDINGS:
+            # Several texts at once make another batch than one.
+            return "/v1/embeddings", {"input": [text, question] if beginning else [text]}
+        case Api.TGI_GENERATE:
+            # It refuses a temperature of 0, and takes the likeliest token without sampling.
+            likeliest = {"do_sample": False, "seed": 0, "details": True}
+            parameters = {"max_new_tokens": limit, **likeliest}
+            return "/generate", {"inputs": text, "parameters": parameters}
+        case Api.SGLANG_GENERATE:
+            parameters = {"temperature": 0, "max_new_tokens": limit}
+            return "/generate", {"text": text, "sampling_params": parameters}
+        case _:
+            return "/v1/completions", {"prompt": text, **plain}
 
 
-def _completion(prompt: Prompt) -> tuple[str, Body]:
-    body = {"prompt": prompt.text, "max_tokens": prompt.limit, "temperature": 0, "seed": 0}
-    return "/v1/completions", body
-
-
-def _chat(prompt: Prompt) -> tuple[str, Body]:
-    messages = [{"role": "user", "content": prompt.question}]
-    if prompt.beginning:
-        messages.insert(0, {"role": "system", "content": prompt.beginning})
-    body = {"messages": messages, "max_tokens": prompt.limit, "temperature": 0, "seed": 0}
-    return "/v1/chat/completions", body
-
-
-def _response(prompt: Prompt) -> tuple[str, Body]:
-    body = {"input": prompt.text, "max_output_tokens": max(16, prompt.limit), "temperature": 0}
-    return "/v1/responses", body
-
-
-def _embedding(prompt: Prompt) -> tuple[str, Body]:
-    # Several texts at once make another batch than one.
-    texts = [prompt.text, prompt.question][: 1 + bool(prompt.beginning)]
-    return "/v1/embeddings", {"input": texts}
-
-
-def _tgi(prompt: Prompt) -> tuple[str, Body]:
-    # It refuses a temperature of 0, and takes the likeliest token without sampling.
-    parameters = {
-        "max_new_tokens": prompt.limit,
-        "do_sample": False,
-        "seed": 0,
-        "details": True,
-    }
-    return "/generate", {"inputs": prompt.text, "parameters": parameters}
-
-
-def _sglang(prompt: Prompt) -> tuple[str, Body]:
-    parameters = {"temperature": 0, "max_new_tokens": prompt.limit}
-    return "/generate", {"text": prompt.text, "sampling_params": parameters}
-
-
-def _vllm(prompt: Prompt) -> tuple[str, Body]:
-    return "/generate", {"prompt": prompt.text, "max_tokens": prompt.limit, "temperature": 0}
-
-
-_FORMS: Final[Mapping[Api, Callable[[Prompt], tuple[str, Body]]]] = {
-    Api.COMPLETIONS: _completion,
-    Api.CHAT: _chat,
-    Api.RESPONSES: _response,
-    Api.EMBEDDINGS: _embedding,
-    Api.TGI_GENERATE: _tgi,
-    Api.SGLANG_GENERATE: _sglang,
-    Api.VLLM_GENERATE: _vllm,
-}
-_WITHOUT_MODEL: Final = frozenset((Api.TGI_GENERATE, Api.SGLANG_GENERATE, Api.VLLM_GENERATE))
+_WITHOUT_MODEL: Final = frozenset((Api.TGI_GENERATE, Api.SGLANG_GENERATE))
 
 
 # The text of `ci-doctor.toml`: a server as a `[services.NAME]` table, values as TOML (https://toml.io/en/v1.0.0).
@@ -445,11 +393,6 @@ def upload_line() -> str:
     return f"buildkite-agent pipeline upload {PIPELINE}"
 
 
-def can_be_uploaded(facts: ScaffoldFacts, commands: Iterable[str]) -> bool:
-    """Whether a pipeline may hold these commands: YAML has no place for what cannot be printed."""
-    return all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
-
-
 def pipeline_text(
     facts: ScaffoldFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
 ) -> str:
@@ -534,15 +477,6 @@ _TAIL: Final = """\
           name: ci-doctor-report
           path: ci-doctor-report
 """
-
-
-def can_be_run_by_github(lines: Iterable[str]) -> bool:
-    """Whether a workflow may hold these lines of shell.
-
-    GitHub puts the value of an expression into the text of a script before a shell reads it, also
-    within quotes: https://docs.github.com/en/actions/reference/security/secure-use
-    """
-    return all(line.isprintable() and "${{" not in line for line in lines)
 
 
 def workflow_text(command: str, install: Sequence[str], version: str, *, needs_gpu: bool) -> str:

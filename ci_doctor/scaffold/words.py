@@ -61,11 +61,9 @@ def marked_text(written: str) -> str:
     """A value that stands in no shell, such as one of YAML: a mark in place of each live `$`."""
     if "$(" in written or "`" in written:
         return OPAQUE
-    return re.sub(rf"({_BRACES})|\$(?=[A-Za-z_0-9@*#?!])", _with_mark, written)
-
-
-def _with_mark(match: re.Match[str]) -> str:
-    return LIVE + match[0][1:]
+    return re.sub(
+        rf"({_BRACES})|\$(?=[A-Za-z_0-9@*#?!])", lambda match: LIVE + match[0][1:], written
+    )
 
 
 def _plain(part: re.Match[str]) -> str:

@@ -56,21 +56,14 @@ def write_files(root: Path, files: Sequence[InitFile]) -> None:
             _make_parents(path.parent, root, made)
             _write_new(path, file.text.encode("utf-8", "replace"))
             written.append(path)
-    except FileExistsError as error:
+    except BaseException as error:
         _remove(written, made)
+        if not isinstance(error, OSError):
+            raise
         raise UsageError(
-            f"{error.filename2 or error.filename} exists by now; nothing was written",
-            hint="look at it, then run `ci-doctor init` again",
-        ) from error
-    except OSError as error:
-        _remove(written, made)
-        raise UsageError(
-            f"cannot write to {root}: {error.strerror or error}; nothing was written",
+            f"cannot write {error.filename2 or error.filename or root}: {error.strerror or error}; nothing was written",
             hint="`ci-doctor init --dry-run` prints the files as a diff",
         ) from error
-    except BaseException:
-        _remove(written, made)
-        raise
 
 
 def _make_parents(directory: Path, root: Path, made: list[Path]) -> None:
@@ -86,29 +79,18 @@ def _make_parents(directory: Path, root: Path, made: list[Path]) -> None:
 
 def _write_new(path: Path, content: bytes) -> None:
     """Write a file that is not there. Raises FileExistsError if it is, also as a link to nothing."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        _put(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _put(temporary: Path, path: Path) -> None:
-    """Give a whole file its name. A link refuses a name that is taken, which a rename does not."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A file system without hard links: the name is taken first, by an empty file of ours.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-        temporary.replace(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+        os.fchmod(file.fileno(), 0o644)
+        # A link refuses a name that is taken, which a rename does not.
+        try:
+            os.link(file.name, path)
+        except OSError:
+            # Without hard links, as on vfat and in some containers. This refuses a taken name as well.
+            with path.open("xb") as own:
+                own.write(content)
 
 
 def _remove(written: Sequence[Path], made: Sequence[Path]) -> None:

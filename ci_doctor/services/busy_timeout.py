@@ -2,11 +2,11 @@
 """Reads the clock and /proc: waits up to a time limit that a busy machine extends, or up to a death."""
 
 import asyncio
-import contextlib
+import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended, longest
@@ -101,28 +101,18 @@ async def aside(function: Callable[[], T]) -> T:
     The end of an event loop waits for the threads of its own: one that hangs (a name server that
     does not answer, a wedged driver) would delay the news of a death.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def deliver(result: T | None, error: Exception | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(cast("T", result))
+    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+    # From here on nobody can cancel it, so that its thread may always answer.
+    answer.set_running_or_notify_cancel()
 
     def call() -> None:
-        result, failure = None, None
         try:
-            result = function()
+            answer.set_result(function())
         except Exception as error:  # noqa: BLE001 - it is raised again by whoever waits
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(deliver, result, failure)
+            answer.set_exception(error)
 
     threading.Thread(target=call, daemon=True, name="ci-doctor-aside").start()
-    return await answer
+    return await asyncio.wrap_future(answer)
 
 
 async def before_death(

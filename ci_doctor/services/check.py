@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import check_gpu_library
 from ci_doctor.model.quantities import parse_duration
@@ -200,70 +198,17 @@ def _nearest_command(command: str, folders: Iterable[str]) -> str:
     return advice
 
 
-class _Interpreter(Struct, frozen=True):
-    """How an interpreter finds its script.
-
-    `alone` matches options without a value, `with_value` options whose value is the next word. Any
-    other option may bring its program along (`-c`, `-m`, `-e`), and then no script is looked for.
-    `suffixes` are what it adds to a name that is no file. `searches`: it looks for a name without a
-    slash on PATH too.
-    """
-
-    name: re.Pattern[str]
-    alone: re.Pattern[str]
-    with_value: Collection[str] = ()
-    suffixes: tuple[str, ...] = ()
-    searches: bool = False
-
-
-_INTERPRETERS = (
-    _Interpreter(
-        re.compile(r"(?:python|pypy)[\d.]*"), re.compile(r"-[bBdEhiIOPqsSuvVx]+"), ("-W", "-X")
-    ),
-    _Interpreter(
-        re.compile(r"bash|sh|dash|ksh|zsh"),
-        re.compile(r"[-+][abefhklmnptuvxBCEHPT]+|--(?:norc|noprofile|posix|login|verbose)"),
-        ("-o", "+o", "-O", "+O"),
-        # POSIX, `sh`, command_file; not all shells do it.
-        searches=True,
-    ),
-    _Interpreter(
-        re.compile(r"node|nodejs"),
-        re.compile(r"--(?:inspect|trace|no-)[\w=-]*"),
-        suffixes=(".js", ".json", ".node"),
-    ),
-    _Interpreter(re.compile(r"perl|ruby"), re.compile(r"-[wW]")),
+# An interpreter, its options without a value, and a file by its name.
+_SCRIPT = re.compile(
+    r"(?:(?:python|pypy)[\d.]*(?: -[bBdEiIOPqsSuvx]+)*|(?:ba|da|k|z)?sh(?: [-+][abefhkmnptuvx]+)*"
+    r"|node(?:js)?|(?:perl|ruby)(?: -w)*) (?P<script>[^- ]\S*\.(?:py|sh|bash|zsh|js|mjs|pl|rb))(?: |$)"
 )
 
 
 def script_of(words: Sequence[str]) -> str | None:
     """The file that an interpreter is given to run; None if the words do not name one for sure."""
-    interpreter = _interpreter(words[0]) if words else None
-    if interpreter is None:
-        return None
-    index = 1
-    while index < len(words):
-        word = words[index]
-        if word in interpreter.with_value:
-            index += 2
-        elif word == "--":
-            index += 1
-            break
-        elif interpreter.alone.fullmatch(word):
-            index += 1
-        elif word.startswith(("-", "+")) or not word:
-            return None
-        else:
-            break
-    return words[index] if index < len(words) and words[index] != "-" else None
-
-
-def _interpreter(word: str) -> _Interpreter | None:
-    name = file_name(word)
-    for interpreter in _INTERPRETERS:
-        if interpreter.name.fullmatch(name):
-            return interpreter
-    return None
+    match = _SCRIPT.match(" ".join((file_name(words[0]), *words[1:])))
+    return match["script"] if match else None
 
 
 def check_scripts(
@@ -284,29 +229,21 @@ def check_scripts(
         spec = specs[name]
         filled = fill_spec(spec, context, ports, name)
         script = script_of(filled.words)
-        if script is None or spec.needs or _is_there(filled, script):
+        if (
+            script is None
+            or spec.needs
+            or shutil.which(script, os.F_OK, path=filled.env.get("PATH"))
+        ):
             continue
         path = filled.cwd / script
-        if file_name(script) in names and path.parent.is_dir():
+        is_elsewhere = file_name(script) in names and path.parent.is_dir()
+        if os.path.lexists(path) or is_elsewhere:
             continue
         raise UsageError(
             f'service "{name}": {Path(filled.words[0]).name} is to run {script}, and there is '
             f"no {path}",
             hint=_hint(path),
         )
-
-
-def _is_there(filled: FilledSpec, script: str) -> bool:
-    """Whether the interpreter of a service finds its script."""
-    interpreter = _interpreter(filled.words[0])
-    assert interpreter is not None  # noqa: S101 - there is a script
-    path = filled.cwd / script
-    if os.path.lexists(path):
-        return True
-    if interpreter.searches and "/" not in script:
-        # Readable is enough for a shell.
-        return shutil.which(script, os.R_OK, filled.env.get("PATH")) is not None
-    return any(os.path.lexists(f"{path}{suffix}") for suffix in interpreter.suffixes)
 
 
 def _hint(path: Path) -> str:

@@ -183,7 +183,7 @@ class DeathWatch:
             left = tuple(self._left_behind(subject.pid))
             if left:
                 return failure_cause.went_to_background(subject, left)
-        return failure_cause.died(subject, death, self._tree)
+        return failure_cause.died(subject, death, self._tree.living)
 
     def _left_behind(self, pid: int) -> list[int]:
         """What lives on of a process that has ended.

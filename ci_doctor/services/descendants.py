@@ -2,6 +2,7 @@
 """Reads processes: the end of every process below a service, and whose memory ran out."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -44,8 +45,6 @@ class OomWatch:
 
 # A process without a pidfd is checked by each scan instead (DescendantWatch).
 _PIDFDS = 1000
-# Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
-_SPARE_PIDFDS = 8
 
 
 class Member:
@@ -94,31 +93,18 @@ class Members:
         pid = member.kin.pid
         try:
             pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:  # gone already, and so reported as unwatched
+        except OSError:  # gone already, and so reported as unwatched; or no descriptor is left
             return
-        except OSError:
-            self._make_room()
-            return
-        try:
-            # The pid may have been reused between the scan and pidfd_open.
+        now = None
+        # The pid may have been reused between the scan and pidfd_open.
+        with contextlib.suppress(OSError):
             now = look_up(pid)
-        except OSError:
-            now = None
-            self._make_room()
         if now is None or now.identity != member.kin.identity:
             os.close(pidfd)
             return
         self._loop.add_reader(pidfd, self._on_end, pid)
         member.pidfd = pidfd
         self._free_pidfds -= 1
-
-    def _make_room(self) -> None:
-        """No file descriptor is left: do with fewer, since scans and others need some."""
-        watched = [member for member in self.by_pid.values() if member.pidfd is not None]
-        # The newest: the oldest are the service's own processes, whose end matters most.
-        for member in watched[-_SPARE_PIDFDS:]:
-            self._close(member)
-        self._free_pidfds = 0
 
     def _close(self, member: Member) -> None:
         if member.pidfd is not None:

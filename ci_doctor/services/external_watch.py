@@ -97,53 +97,6 @@ def _pipe(pid: int, descriptor: int) -> _Pipe | None:
 _PROXIES = frozenset({"docker-proxy", "rootlessport", "pasta", "slirp4netns", "conmon"})
 
 
-class ExternalTree:
-    """External processes and their descendants, orphaned ones included."""
-
-    def __init__(self, processes: Sequence[ExternalProcess], watch: DescendantWatch) -> None:
-        self.processes = processes
-        self._watch = watch
-
-    def living(self) -> tuple[Kin, ...]:
-        """The processes of the tree that have not ended."""
-        processes = {}
-        table = tuple(read_table())
-        for pid in (process.pid for process in self.processes):
-            own = look_up(pid)
-            if own is not None:
-                processes[own.identity] = own
-            # The table shows what is below it now; only the watch knows what has been adopted since.
-            below = descendants(table, pid, frozenset())
-            for kin in (*below, *self._watch.below(pid)):
-                processes[kin.identity] = kin
-        return tuple(kin for kin in processes.values() if not kin.ended)
-
-    def living_pids(self) -> list[int]:
-        """The ids of the living processes."""
-        return [kin.pid for kin in self.living()]
-
-
-def foreign_listener(probe: ReadinessProbe, tree: ExternalTree) -> PortOwner | None:
-    """The process that listens on the port of `probe` and does not belong to `tree`.
-
-    None if there is none, or if its owner is unknown. A listener that serves a container and is
-    younger than the tree's process does not count: the process may be the client that had the
-    container started. `failure_cause.older_listener` excludes every younger listener.
-    """
-    if not probe.is_network or not is_local(probe.host):
-        return None
-    if listens(tree.living_pids(), probe.port):
-        return None
-    owner = owner_of(probe.port)
-    if owner is None or owner.pid is None:
-        return None
-    other = look_up(owner.pid)
-    own = [process.kin.started for process in tree.processes if process.kin is not None]
-    # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
-    is_younger = other is not None and own and other.started >= min(own)
-    return None if is_younger and _serves_container(owner) else owner
-
-
 def _serves_container(owner: PortOwner) -> bool:
     """Whether it is a container's proxy, or lives in a pid namespace below ours."""
     if owner.name in _PROXIES:
@@ -195,7 +148,6 @@ class ExternalWatch:
         # only be logged.
         self._death: asyncio.Future[Callable[[], ServiceFailure]] = self._loop.create_future()
         self._descendants = DescendantWatch(self._pids, self._descendant_ended)
-        self._tree = ExternalTree(processes, self._descendants)
         for process in processes:
             self._loop.add_reader(process.pidfd, self._ended, process)
         self._descendants.start()
@@ -237,7 +189,7 @@ class ExternalWatch:
         """What the last answer means: None if the process is ready, and answered itself."""
         owner = None
         if problem is None:
-            owner = foreign_listener(self._probe, self._tree)
+            owner = self._foreign_listener()
         # Only now: to look for an owner takes time, in which the process may end.
         dead = next((each for each in self._processes if each.has_ended()), None)
         if dead is not None:
@@ -254,11 +206,47 @@ class ExternalWatch:
     def _pids(self) -> tuple[int, ...]:
         return tuple(process.pid for process in self._processes)
 
+    def _living(self) -> tuple[Kin, ...]:
+        """The processes and their descendants that have not ended, orphaned ones included."""
+        processes = {}
+        table = tuple(read_table())
+        for pid in self._pids():
+            own = look_up(pid)
+            # The table shows what is below it now; only the watch knows what has been adopted since.
+            below = descendants(table, pid, frozenset())
+            for kin in (own, *below, *self._descendants.below(pid)):
+                if kin is not None and not kin.ended:
+                    processes[kin.identity] = kin
+        return tuple(processes.values())
+
+    def _living_pids(self) -> list[int]:
+        return [kin.pid for kin in self._living()]
+
+    def _foreign_listener(self) -> PortOwner | None:
+        """Who listens on the port of the probe, if it is none of the watched processes.
+
+        None if there is none, or if its owner is unknown. A listener that serves a container and is
+        younger than the watched process does not count: that may be the client that had the
+        container started. `failure_cause.older_listener` excludes every younger listener.
+        """
+        if not self._probe.is_network or not is_local(self._probe.host):
+            return None
+        if listens(self._living_pids(), self._probe.port):
+            return None
+        owner = owner_of(self._probe.port)
+        if owner is None or owner.pid is None:
+            return None
+        other = look_up(owner.pid)
+        own = [process.kin.started for process in self._processes if process.kin is not None]
+        # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
+        is_younger = other is not None and own and other.started >= min(own)
+        return None if is_younger and _serves_container(owner) else owner
+
     def _look_behind_pipes(self) -> None:
         """Watch the server from when it listens, not only from when it answers."""
         if self._server is None and any(map(reads_pipe, self._pids())):
             with contextlib.suppress(UsageError):  # only whoever answers is to blame
-                owner = foreign_listener(self._probe, self._tree)
+                owner = self._foreign_listener()
                 if owner is not None:
                     self._is_behind_pipe(owner)
             self._looking = self._loop.call_later(_LOOK_S, self._look_behind_pipes)
@@ -300,7 +288,7 @@ class ExternalWatch:
         self, process: ExternalProcess, at: float, returncode: int | None, when: str | None = None
     ) -> ServiceFailure:
         subject = structs.replace(self._subject(process, at), when=when)
-        return failure_cause.died(subject, self._oom.death(returncode), self._tree)
+        return failure_cause.died(subject, self._oom.death(returncode), self._living)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         parent = next((each for each in self._processes if each.pid == root), None)
@@ -331,11 +319,11 @@ class ExternalWatch:
         self, environment: Mapping[str, str], directory: Path
     ) -> Iterator[ProbeContext]:
         """What the probe works with."""
-        pids = self._tree.living_pids
-        if self._probe.scheme is not Scheme.EXEC:
-            yield ProbeContext(log=self._log, environment=environment, pids=pids)
-            return
-        with _commands(environment, directory) as spawn:
+        pids = self._living_pids
+        with contextlib.ExitStack() as stack:
+            spawn = None
+            if self._probe.scheme is Scheme.EXEC:
+                spawn = stack.enter_context(_commands(environment, directory))
             yield ProbeContext(log=self._log, environment=environment, spawn=spawn, pids=pids)
 
 
@@ -344,13 +332,6 @@ def _cgroup_of(pid: int | Literal["self"]) -> str | None:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
-
-
-class _EmptyTree:
-    """The empty tree of a process that is gone."""
-
-    def living(self) -> tuple[()]:
-        return ()
 
 
 def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
@@ -365,7 +346,7 @@ def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
         duration_s=0.0,
         when=f"{_BEFORE}, or never was",
     )
-    return failure_cause.died(subject, Death(returncode=None), _EmptyTree())
+    return failure_cause.died(subject, Death(returncode=None), lambda: ())
 
 
 @contextlib.contextmanager

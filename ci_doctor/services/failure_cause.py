@@ -3,8 +3,8 @@
 
 import contextlib
 import re
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec import structs
 
@@ -26,24 +26,21 @@ _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IG
 _FULL = "; no space is left on the disk of its log"
 
 
-class Tree(Protocol):
-    """The processes of a service: started by ci-doctor, or external."""
-
-    def living(self) -> tuple[Kin, ...]:
-        """The processes that have not ended."""
+# What returns the processes of a service that have not ended.
+Living = Callable[[], Iterable[Kin]]
 
 
-def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
+def died(subject: Subject, death: Death, living: Living) -> ServiceFailure:
     """The service's own process ended."""
     end = _log_end(subject)
-    outside, reason = _reason(end, subject, tree)
+    outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     clause = _oom(death) or reason or _meaning(death.returncode)
     # A command that was ready has run, as it is written.
     misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED
     # Memory of the job's own is no fault of the machine, whatever the log claims.
-    if _was_taken_by_others(death, tree) or (outside and not death.oom):
+    if _was_taken_by_others(death, living) or (outside and not death.oom):
         kind = FailureKind.OUTSIDE
     return ServiceFailure(
         kind=kind,
@@ -149,17 +146,17 @@ def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
     )
 
 
-def older_listener(probe: ReadinessProbe, pid: int, tree: Tree) -> PortOwner | None:
+def older_listener(probe: ReadinessProbe, pid: int, living: Living) -> PortOwner | None:
     """The process that listens on the port of `probe`, if it cannot belong to the service `pid`.
 
-    None if a process of `tree` listens there, or if the listener is younger than `pid`. This is the
-    rule for a service that ci-doctor started: `external_watch.foreign_listener` also reports
+    None if a `living` process of the group listens there, or if the listener is younger than `pid`. This is the
+    rule for a service that ci-doctor started: `ExternalWatch` also reports
     a younger listener.
     """
     if not probe.is_network or not is_local(probe.host):
         return None
     # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
-    own = [kin.pid for kin in tree.living()]
+    own = [kin.pid for kin in living()]
     if listens(own, probe.port):
         return None
     owner = owner_of(probe.port)
@@ -216,7 +213,7 @@ def _oom(death: Death) -> str:
     return f"; the kernel killed it because {death.oom} ran out of memory"
 
 
-def _was_taken_by_others(death: Death, tree: Tree) -> bool:
+def _was_taken_by_others(death: Death, living: Living) -> bool:
     """Whether the machine ran out of memory, and the service's own processes had less than half."""
     if not death.host_oom or death.peak_rss is None:
         return False
@@ -225,13 +222,13 @@ def _was_taken_by_others(death: Death, tree: Tree) -> bool:
 
     own = death.peak_rss
     # A start beside this one is ours too.
-    for pid in {kin.pid for kin in (*tree.living(), *living_in_use())}:
+    for pid in {kin.pid for kin in (*living(), *living_in_use())}:
         with contextlib.suppress(psutil.Error):
             own += psutil.Process(pid).memory_info().rss
     return own < psutil.virtual_memory().total / 2
 
 
-def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
+def _reason(end: LogEnd, subject: Subject, living: Living) -> tuple[bool, str]:
     """Whether the cause lies outside the change, and the clause that names it."""
     cause = end.cause
     # The machine is certain, a log only claims.
@@ -243,7 +240,7 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
     clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.
     if cause.class_ == FailureClass.PORT_IN_USE:
-        owner = _external_owner(cause, subject, tree)
+        owner = _external_owner(cause, subject, living)
         if owner is None:
             return False, clause
         return True, f"; {owner.describe()}"
@@ -252,13 +249,13 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
     return True, clause
 
 
-def _external_owner(cause: Cause, subject: Subject, tree: Tree) -> PortOwner | None:
+def _external_owner(cause: Cause, subject: Subject, living: Living) -> PortOwner | None:
     """The external process on the port that a log calls taken; None if there is none."""
     named = _PORT.search(cause.place.text)
     port = subject.port if named is None else int(named[1])
     try:
         owner = owner_of(port)
-        own = {kin.pid for kin in tree.living()}
+        own = {kin.pid for kin in living()}
     except OSError:  # no file descriptor is left to look with
         return None
     # A server that binds its own port twice writes the same line.

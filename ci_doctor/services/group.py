@@ -3,11 +3,10 @@
 
 import asyncio
 import errno
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import read_gpu_memory
@@ -30,29 +29,20 @@ from ci_doctor.system.processes.process_table import look_up
 EXHAUSTED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
 
 
-class StartLimit(Struct, frozen=True, kw_only=True):
-    """The seconds that a start has to become ready.
-
-    Time in which it waits for a CPU does not count towards `seconds`. It does towards `hard_s`,
-    what the group as a whole has left; None if that has no limit.
-    """
-
-    seconds: float
-    hard_s: float | None = None
-
-
 async def start_service(
-    group: RunningGroup, name: str, spec: ServiceSpec, context: LaunchContext, limit: StartLimit
+    group: RunningGroup,
+    name: str,
+    spec: ServiceSpec,
+    context: LaunchContext,
+    time_limit: BusyTimeout,
 ) -> None:
     """Start `name` and wait until it is ready; a failure goes to the group.
 
     Raises UsageError if the command cannot be run at all, and either error as `open_log`.
     """
     filled = fill_spec(spec, context, group.ports, name)
-    # From before the launch: the guardian's fork waits for a CPU too.
-    time_limit = BusyTimeout(limit.seconds, group.living_pids, hard_limit_s=limit.hard_s)
     # Again, since a fixed port may have got an owner while this service waited for others.
-    instance: Instance | ServiceFailure | None = cannot_start(name, spec, filled, limit)
+    instance: Instance | ServiceFailure | None = cannot_start(name, spec, filled, time_limit)
     if instance is None:
         instance = _launch(group, name, spec, filled, context)
     if isinstance(instance, ServiceFailure):
@@ -67,7 +57,7 @@ async def start_service(
         group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
         return
     # Only after a good answer, because looking through all sockets of the machine is slow.
-    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree)
+    owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree.living)
     if owner is not None:
         group.fail(failure_cause.answered_by_another(instance.subject(clock.now()), owner))
         return
@@ -75,10 +65,10 @@ async def start_service(
 
 
 def cannot_start(
-    name: str, spec: ServiceSpec, filled: FilledSpec, limit: StartLimit
+    name: str, spec: ServiceSpec, filled: FilledSpec, time_limit: BusyTimeout
 ) -> ServiceFailure | None:
     """Why the service is not even to be started: no time, or its fixed port has an owner."""
-    if limit.seconds <= 0:
+    if time_limit.limit_s <= 0:
         return failure_cause.never_started(name, FailureKind.NOT_READY, "no time is left")
     # A reserved port was free a moment ago; a fixed one may have had an owner for days.
     if not spec.has_fixed_port() or not is_local(filled.probe.host):
@@ -162,7 +152,7 @@ async def start_group(
     further = port_names(specs, order)[len(order) :]
     group = RunningGroup(order, on_event, further)
     try:
-        await _GroupStart(group, specs, order, context).run()
+        await _start_all(group, specs, order, context)
         if not group.death.done():
             return group
         stopped = await group.stop(grace_s=context.grace_s)
@@ -185,88 +175,81 @@ def root_cause(failures: Sequence[ServiceFailure], stopped: StopResult) -> Servi
     return structs.replace(first, consequences=consequences, stopped=stopped)
 
 
-class _GroupStart:
-    """The start of a group under way."""
-
-    def __init__(
-        self,
-        group: RunningGroup,
-        specs: Mapping[str, ServiceSpec],
-        order: Sequence[str],
-        context: LaunchContext,
-    ) -> None:
-        self._group = group
-        self._specs = specs
-        self._order = order
-        self._context = context
-        self._deadline: float | None = None
-        if context.limit_s is not None:
-            self._deadline = clock.now() + context.limit_s
-        self._ready = {name: asyncio.Event() for name in order}
-
-    async def run(self) -> None:
-        """Returns when all are ready or one has failed; what a start raises is raised."""
-        # Before anything is started: a fixed port with an owner makes every start futile.
-        for name in self._order:
-            filled = fill_spec(self._specs[name], self._context, self._group.ports, name)
-            failed = cannot_start(name, self._specs[name], filled, self._limit(name))
-            if failed is not None:
-                self._group.fail(failed)
-                return
-        self._group.ledger = self._ledger()
-        # Before the first start, because what the services take is the difference.
-        if any("gpu-memory" in self._specs[name].released for name in self._order):
-            self._group.gpu_memory_before = read_gpu_memory()
-        # A later start of a service has no part in the deadline of the group's own.
-        self._group.starter = functools.partial(
-            _start_again, self._group, self._specs, self._context
-        )
-        for start in await before_death(
-            self._group.death, *map(self._start_after_its_needs, self._order)
-        ):
-            error = None if start.cancelled() else start.exception()
-            if error is not None:
-                raise error
-
-    def _ledger(self) -> LeakLedger:
-        inherited = self._context.environment.get("TMPDIR")
-        policies = {}
-        for name in self._order:
-            spec = self._specs[name]
-            filled = fill_spec(spec, self._context, self._group.ports, name)
-            temporary = filled.env.get("TMPDIR") or TEMPORARY
-            policies[name] = LeakPolicy(
-                mode=spec.leaks,
-                allowed=tuple(spec.leaks_allowed),
-                temporary=temporary,
-                is_own=temporary not in {inherited, TEMPORARY},
-            )
-        ours = (str(self._context.log_directory), str(self._context.directory))
-        return LeakLedger(policies, ours)
-
-    async def _start_after_its_needs(self, name: str) -> None:
-        spec = self._specs[name]
-        for needed in spec.needs:
-            await self._ready[needed].wait()
-        if self._group.death.done():
-            return
-        # Only now: of the group's time, the waits above have used up a part.
-        limit = self._limit(name)
-        await start_service(self._group, name, spec, self._context, limit)
-        self._ready[name].set()
-
-    def _limit(self, name: str) -> StartLimit:
-        own_s = self._specs[name].start_timeout_s()
-        if self._deadline is None:
-            return StartLimit(seconds=own_s)
-        left_s = self._deadline - clock.now()
-        seconds = min(own_s, left_s)
-        # A busy machine extends the service's own time, and never that of the whole group.
-        return StartLimit(seconds=seconds, hard_s=left_s)
-
-
-async def _start_again(
-    group: RunningGroup, specs: Mapping[str, ServiceSpec], context: LaunchContext, name: str
+async def _start_all(
+    group: RunningGroup,
+    specs: Mapping[str, ServiceSpec],
+    order: Sequence[str],
+    context: LaunchContext,
 ) -> None:
-    limit = StartLimit(seconds=specs[name].start_timeout_s())
-    await start_service(group, name, specs[name], context, limit)
+    """Returns when all are ready or one has failed; what a start raises is raised."""
+    deadline = None if context.limit_s is None else clock.now() + context.limit_s
+    failed = _prepare(group, specs, context, deadline)
+    if failed is not None:
+        group.fail(failed)
+        return
+    ready = {name: asyncio.Event() for name in order}
+
+    async def start(name: str, deadline: float | None = None) -> None:
+        if group.death.done():
+            return
+        # Of the group's time, the waits for others have used up a part.
+        time_limit = _time_limit(group, specs[name], deadline)
+        await start_service(group, name, specs[name], context, time_limit)
+        ready[name].set()
+
+    async def start_first(name: str) -> None:
+        for needed in specs[name].needs:
+            await ready[needed].wait()
+        await start(name, deadline)
+
+    # A later start of a service has no part in the deadline of the group's own.
+    group.starter = start
+    for started in await before_death(group.death, *map(start_first, order)):
+        if not started.cancelled():
+            started.result()
+
+
+def _prepare(
+    group: RunningGroup,
+    specs: Mapping[str, ServiceSpec],
+    context: LaunchContext,
+    deadline: float | None,
+) -> ServiceFailure | None:
+    """Look at the machine before the first start; why it is futile to start anything.
+
+    A fixed port has an owner, or no time is left.
+    """
+    filled = {name: fill_spec(specs[name], context, group.ports, name) for name in group.names}
+    for name, each in filled.items():
+        failed = cannot_start(name, specs[name], each, _time_limit(group, specs[name], deadline))
+        if failed is not None:
+            return failed
+    group.ledger = _ledger(specs, filled, context)
+    # What the services take is the difference.
+    if any("gpu-memory" in specs[name].released for name in filled):
+        group.gpu_memory_before = read_gpu_memory()
+    return None
+
+
+def _time_limit(group: RunningGroup, spec: ServiceSpec, deadline: float | None) -> BusyTimeout:
+    own_s = spec.start_timeout_s()
+    if deadline is None:
+        return BusyTimeout(own_s, group.living_pids)
+    left_s = deadline - clock.now()
+    # A busy machine extends the service's own time, and never that of the whole group.
+    return BusyTimeout(min(own_s, left_s), group.living_pids, hard_limit_s=left_s)
+
+
+def _ledger(
+    specs: Mapping[str, ServiceSpec], filled: Mapping[str, FilledSpec], context: LaunchContext
+) -> LeakLedger:
+    policies = {}
+    for name, each in filled.items():
+        temporary = each.env.get("TMPDIR") or TEMPORARY
+        policies[name] = LeakPolicy(
+            mode=specs[name].leaks,
+            allowed=tuple(specs[name].leaks_allowed),
+            temporary=temporary,
+            is_own=temporary not in {context.environment.get("TMPDIR"), TEMPORARY},
+        )
+    return LeakLedger(policies, (str(context.log_directory), str(context.directory)))

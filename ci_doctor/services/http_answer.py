@@ -7,6 +7,7 @@ import functools
 import ipaddress
 import re
 import socket
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -16,6 +17,8 @@ from ci_doctor.services.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    import h11
 
 
 def is_loopback(host: str) -> bool:
@@ -87,105 +90,95 @@ async def ask(
     The body is read only if the probe has a condition on it, up to 1 MiB. Raises OSError, and
     ValueError or EOFError if the answer is no proper HTTP.
     """
+    # Late: most starts of ci-doctor ask nobody. h11 is a tenth of what a client takes to load.
+    import h11
+
     reader, writer = connection
-    exchange = _Exchange(reader)
-    writer.write(exchange.request(probe, authorization))
+    state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
+    writer.write(_request(state, probe, authorization))
     await writer.drain()
-    status = await exchange.status()
+    status = 0
+    body = bytearray()
+    async for event in _events(state, reader):
+        if isinstance(event, h11.Data):
+            body += event.data
+        elif isinstance(event, h11.Response | h11.InformationalResponse):
+            status = int(event.status_code)
+        # An interim response (RFC 9110, 15.2): the final one follows it. After 101 h11 is paused
+        # for good: the server speaks another protocol.
+        is_interim = status < 200 and status != 101
+        if not is_interim and (
+            not probe.accepts(status)
+            or probe.body is None
+            or len(body) >= _LARGEST_BODY
+            or isinstance(event, h11.EndOfMessage)
+        ):
+            break
+    return _lack(probe, status, bytes(body[:_LARGEST_BODY]))
+
+
+def _lack(probe: ReadinessProbe, status: int, body: bytes) -> str | None:
+    """None if an answer is what `probe` wants, else what it is."""
     if not probe.accepts(status):
         # Everybody expects a 2xx; only what was configured needs to be repeated.
         if probe.status == ("2xx",):
             return f"HTTP status {status}"
         return f"HTTP status {status}, and not {' or '.join(probe.status)}"
-    if probe.body is None:
-        return None
-    text = (await exchange.body()).decode(errors="replace")
-    if re.search(probe.body, text, re.MULTILINE):
+    text = body.decode(errors="replace")
+    if probe.body is None or re.search(probe.body, text, re.MULTILINE):
         return None
     return f"the body does not match /{probe.body}/: {_shown(text)}"
 
 
-class _Exchange:
-    """One request and its answer. h11 knows HTTP/1.1, and is a tenth of what a client takes to load."""
+async def _events(state: "h11.Connection", reader: asyncio.StreamReader) -> AsyncIterator[object]:
+    """What h11 makes of an answer. Raises ValueError or EOFError if it is no proper HTTP."""
+    import h11
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        # Late: most starts of ci-doctor ask nobody.
-        import h11
-
-        self._h11 = h11
-        self._reader = reader
-        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
-        self._beginning = b""
-        self._is_over = False
-
-    def request(self, probe: ReadinessProbe, authorization: str | None) -> bytes:
-        """The bytes to send. Raises ValueError for headers that make no request without a body."""
-        headers = {
-            "host": probe.authority,
-            "accept": "*/*",
-            # A compressed body could not be searched.
-            "accept-encoding": "identity",
-            "user-agent": "ci-doctor",
-        }
-        for name, value in probe.headers:
-            headers[name.lower()] = value
-        if authorization is not None:
-            headers["authorization"] = authorization
-        # Last, so that no header of the user keeps the connection open.
-        headers["connection"] = "close"
+    beginning = b""
+    is_over = False
+    while True:
         try:
-            request = self._h11.Request(
-                method="GET",
-                target=quote(probe.path, safe=_TARGET),
-                headers=[
-                    (name.title().encode(), value.encode()) for name, value in headers.items()
-                ],
-            )
-            head = self._state.send(request) or b""
-            return head + (self._state.send(self._h11.EndOfMessage()) or b"")
-        except self._h11.LocalProtocolError as error:
-            raise ValueError(f"the request is no proper HTTP: {error}") from error
+            event = state.next_event()
+        except h11.RemoteProtocolError as error:
+            if is_over:
+                raise EOFError from error
+            raise ValueError(f"the answer is no proper HTTP: {_shown(str(error))}") from error
+        if event is not h11.NEED_DATA:
+            yield event
+            continue
+        piece = await reader.read(_PIECE)
+        is_over = not piece
+        beginning += piece[: len(_BEGINNING) - len(beginning)]
+        if not beginning:
+            raise ValueError("the connection was closed without an answer")
+        # Else h11 would wait for the end of a head that never comes.
+        if not _BEGINNING.startswith(beginning):
+            raise ValueError("the answer is not HTTP")
+        state.receive_data(piece)
 
-    async def status(self) -> int:
-        """That of the final answer, or of one after which no other comes."""
-        while True:
-            event = await self._event()
-            # An interim response (RFC 9110, 15.2): the final one follows it.
-            if isinstance(event, self._h11.Response):
-                return int(event.status_code)
-            # After it h11 is paused for good: the server speaks another protocol.
-            if isinstance(event, self._h11.InformationalResponse) and event.status_code == 101:
-                return 101
 
-    async def body(self) -> bytes:
-        """Its first MiB."""
-        body = bytearray()
-        while len(body) < _LARGEST_BODY:
-            event = await self._event()
-            if not isinstance(event, self._h11.Data):
-                break
-            body += event.data
-        return bytes(body[:_LARGEST_BODY])
+def _request(state: "h11.Connection", probe: ReadinessProbe, authorization: str | None) -> bytes:
+    """The bytes to send. Raises ValueError for headers that make no request without a body."""
+    import h11
 
-    async def _event(self) -> object:
-        while True:
-            try:
-                event = self._state.next_event()
-            except self._h11.RemoteProtocolError as error:
-                if self._is_over:
-                    raise EOFError from error
-                raise ValueError(f"the answer is no proper HTTP: {_shown(str(error))}") from error
-            if event is not self._h11.NEED_DATA:
-                return event
-            piece = await self._reader.read(_PIECE)
-            self._is_over = not piece
-            self._beginning += piece[: len(_BEGINNING) - len(self._beginning)]
-            if not self._beginning:
-                raise ValueError("the connection was closed without an answer")
-            # Else h11 would wait for the end of a head that never comes.
-            if not _BEGINNING.startswith(self._beginning):
-                raise ValueError("the answer is not HTTP")
-            self._state.receive_data(piece)
+    headers = {
+        "host": probe.authority,
+        "accept": "*/*",
+        # A compressed body could not be searched.
+        "accept-encoding": "identity",
+        "user-agent": "ci-doctor",
+    }
+    headers |= {name.lower(): value for name, value in probe.headers}
+    if authorization is not None:
+        headers["authorization"] = authorization
+    # Last, so that no header of the user keeps the connection open.
+    headers["connection"] = "close"
+    words = [(name.title().encode(), value.encode()) for name, value in headers.items()]
+    try:
+        request = h11.Request(method="GET", target=quote(probe.path, safe=_TARGET), headers=words)
+        return (state.send(request) or b"") + (state.send(h11.EndOfMessage()) or b"")
+    except h11.LocalProtocolError as error:
+        raise ValueError(f"the request is no proper HTTP: {error}") from error
 
 
 def _shown(text: str) -> str:

@@ -80,7 +80,9 @@ class EventKind(StrEnum):
     STOPPED = "stopped"
 
 
-class ServiceEvent(Struct, frozen=True, kw_only=True):
+class ServiceEvent(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"kind": "event", "at": "t"}
+):
     """Something happened to `service`.
 
     `at` is monotonic seconds (system.clock). `duration_s` counts from the service's start (for

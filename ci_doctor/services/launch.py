@@ -7,8 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
@@ -21,7 +20,7 @@ from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import EventKind, ServiceEvent
+from ci_doctor.services.instance import ServiceEvent
 from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
 from ci_doctor.services.launch_report import (
     Launched,
@@ -45,91 +44,40 @@ if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_ALWAYS = ("service", "start", "pid")
-# Their lines hold how the process ended, even if nobody knows.
-_ENDS = {EventKind.DIED, EventKind.DESCENDANT_DIED, EventKind.KILLED, EventKind.STOPPED}
-_REST = ("name", "url", "log", "duration_s", "peak_rss", "oom")
+def event_writer(
+    path: Path, redactor: Redactor, warn: Callable[[str], None], stack: contextlib.ExitStack
+) -> Callable[[ServiceEvent], None]:
+    """What writes each event as a line to a new file, or to a pipe that is being read, at once.
 
-
-class EventLog:
-    """A new file of events; call it with each event. The values of secrets stay out of it.
-
-    A file that cannot be written any more, or a pipe that nobody reads, stops nothing: `warn` gets
-    one sentence, and what can be written later is.
+    The values of secrets stay out of it. A file that cannot be written any more stops nothing:
+    `warn` gets one sentence. Raises UsageError if the file cannot be made.
     """
+    warned = False
+    try:
+        make_directory(path.parent)
+        # O_NONBLOCK, because the open of a pipe without a reader would block.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+        file = stack.enter_context(os.fdopen(os.open(path, flags, 0o644), "wb", 0))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write events to {path}: {error.strerror or error}",
+            hint="name a file that this user can write, or a pipe that is being read",
+        ) from error
 
-    def __init__(self, path: Path, redactor: Redactor, warn: Callable[[str], None]) -> None:
-        """Raises UsageError if the file cannot be made."""
-        self.path = path
-        self._redactor = redactor
-        self._warn = warn
-        self._warned = False
-        self._torn = False
+    def write(event: ServiceEvent) -> None:
+        nonlocal warned
+        fields = {"time": clock.timestamp(), **msgspec.to_builtins(event)}
+        line = redactor.without_values(msgspec.json.encode(fields).decode())
         try:
-            make_directory(path.parent)
-            # O_NONBLOCK, because the open of a pipe without a reader would block.
-            self._descriptor = os.open(path, _NEW_FILE | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write events to {path}: {error.strerror or error}",
-                hint="name a file that this user can write, or a pipe that is being read",
-            ) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __call__(self, event: ServiceEvent) -> None:
-        """Write one line, at once."""
-        line = self._redactor.without_values(msgspec.json.encode(_fields(event)).decode()) + "\n"
-        # A log line or path may hold bytes that are no UTF-8.
-        content = line.encode("utf-8", "replace")
-        if self._torn:  # the line before this one was cut off
-            content = b"\n" + content
-        try:
-            while content:
-                written = os.write(self._descriptor, content)
-                self._torn = written < len(content)
-                content = content[written:]
+            # A log line or path may hold bytes that are no UTF-8.
+            file.write(f"{line}\n".encode("utf-8", "replace"))
         except OSError as error:
             # Once: a full disk would repeat it with each event.
-            if not self._warned:
-                self._warned = True
-                self._warn(f"cannot write events to {self.path}: {error.strerror or error}")
+            if not warned:
+                warned = True
+                warn(f"cannot write events to {path}: {error.strerror or error}")
 
-    def close(self) -> None:
-        """Give the file back; may be called again."""
-        with contextlib.suppress(OSError):
-            os.close(self._descriptor)
-        self._descriptor = -1
-
-
-def _fields(event: ServiceEvent) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "t": round(event.at, 6),
-        "time": clock.timestamp(),
-        "event": event.kind.value,
-    }
-    for name in _ALWAYS:
-        fields[name] = getattr(event, name)
-    if event.kind in _ENDS:
-        fields["exit_code"] = event.exit_code
-        fields["signal"] = event.signal
-    for name in _REST:
-        value = getattr(event, name)
-        if value is not None:
-            fields[name] = value
-    if event.duration_s is not None:
-        fields["duration_s"] = round(event.duration_s, 6)
-    return fields
+    return write
 
 
 # What the client has to end, of the agent's 10 s, after a signal to ourselves: once we have asked
@@ -277,15 +225,12 @@ class _Launch:
         self.on_ready = on_ready
         self.record = Starts(plan.order)
         self.group: RunningGroup | None = None
-        self.failure: ServiceFailure | None = None
-        self.late: ServiceFailure | None = None
         self.client: RunningClient | None = None
         self.stopped: StopResult | None = None
+        self.end = Launched()
         self.decided = False
-        self.hurried = False
 
     async def to_the_end(self, interruption: Interruption) -> Launched:
-        received = None
         with interruption.watch():
             try:
                 await self._run()
@@ -294,20 +239,29 @@ class _Launch:
                     raise
                 # A result stands: a signal after it has only hurried the end.
                 if not self.decided:
-                    received = interruption.received
+                    self.end.received = interruption.received
                 await self._wind_down(interruption.received)
             finally:
                 # The last resort, also after an error of ours: no process may be left.
                 if self.group is not None:
                     self.stopped = self.stopped or self.group.kill_now()
-        return self._launched(received)
+        end = self.end
+        end.services = self.record.runs
+        if self.client is not None:
+            end.client = self.client.result()
+        end.failure = self._with_consequences(end.client)
+        # A client that was never run is reported too, with no duration.
+        if end.client is None and self.request.client:
+            end.client = ClientRun(words=self.request.client)
+        end.stopped = self.stopped or StopResult(killed=tuple(self.record.killed), duration_s=0.0)
+        return end
 
     async def _run(self) -> None:
         launched = await start_group(
             self.request.specs, self.request.names, self.plan.context, self._event
         )
         if isinstance(launched, ServiceFailure):
-            self.failure = launched
+            self.end.failure = launched
             self.stopped = launched.stopped
             self.decided = True
             return
@@ -325,7 +279,7 @@ class _Launch:
         self.decided = True
         # The client's server is gone: let it end before the rest, so that its last words are its
         # own.
-        if self.failure is not None and self.client is not None:
+        if self.end.failure is not None and self.client is not None:
             await self.client.end(signal.SIGTERM, _CLIENT_GRACE_S)
         self.stopped = await launched.stop()
 
@@ -337,7 +291,7 @@ class _Launch:
         """Wait for the client or a service, and decide which of them was the cause."""
         if self.client is None:
             await asyncio.wait({group.death})
-            self.failure = group.death.result()
+            self.end.failure = group.death.result()
             return
         if self.client.unable is not None:
             return
@@ -350,9 +304,9 @@ class _Launch:
         if not group.death.done():
             return
         if well:
-            self.late = group.death.result()
+            self.end.late = group.death.result()
         else:
-            self.failure = group.death.result()
+            self.end.failure = group.death.result()
 
     async def _wind_down(self, number: signal.Signals) -> None:
         """After a signal: the client first, then the rest, in less than the agent's grace.
@@ -360,7 +314,7 @@ class _Launch:
         A second signal ends this at once.
         """
         if self.group is None:
-            self.hurried = True
+            self.end.hurried = True
             return
         began = clock.now()
         try:
@@ -371,28 +325,12 @@ class _Launch:
                 grace_s = max(0.5, _GRACE_S - (clock.now() - began))
                 self.stopped = await self.group.stop(grace_s=grace_s)
         except (asyncio.CancelledError, TimeoutError) as error:
-            self.hurried = isinstance(error, asyncio.CancelledError)
-            self.stopped = self.group.kill_now(at_once=self.hurried)
-
-    def _launched(self, received: signal.Signals | None) -> Launched:
-        client = None if self.client is None else self.client.result()
-        failure = self._with_consequences(client)
-        # A client that was never run is reported too, with no duration.
-        if client is None and self.request.client:
-            client = ClientRun(words=self.request.client)
-        return Launched(
-            services=self.record.runs,
-            failure=failure,
-            late=self.late,
-            received=received,
-            client=client,
-            hurried=self.hurried,
-            stopped=self.stopped or StopResult(killed=tuple(self.record.killed), duration_s=0.0),
-        )
+            self.end.hurried = isinstance(error, asyncio.CancelledError)
+            self.stopped = self.group.kill_now(at_once=self.end.hurried)
 
     def _with_consequences(self, client: ClientRun | None) -> ServiceFailure | None:
         """The failure with what followed from it: the end of the client, and other deaths."""
-        failure = self.failure
+        failure = self.end.failure
         if failure is None or self.group is None:
             return failure
         consequences = []
@@ -485,18 +423,16 @@ def run(
         if interruption is None:
             interruption = Interruption()
             stack.enter_context(interruption.handling())
-        written: EventLog | None = None
+        listeners = [on_event]
+        # First, so that an event is on disk before anybody acts on it.
         if plan.request.events is not None:
-            written = EventLog(plan.request.events, redactor, on_warning)
-            stack.enter_context(written)
+            listeners.insert(0, event_writer(plan.request.events, redactor, on_warning, stack))
 
         def pass_on(event: ServiceEvent) -> None:
-            # First, so that an event is on disk before anybody acts on it.
-            if written is not None:
-                written(event)
             if event.log is not None:
                 logs.add(Path(event.log))
-            on_event(event)
+            for listener in listeners:
+                listener(event)
 
         try:
             launched = launch(plan, interruption, pass_on, on_ready)

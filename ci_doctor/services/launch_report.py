@@ -71,15 +71,15 @@ _HOW_TO_RUN = "is it made for this machine, and does a script begin with #! and 
 NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
 
 
-class Launched(Struct, frozen=True, kw_only=True):
+class Launched(Struct, kw_only=True):
     """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
 
     `failure` is the root cause. `late` is a service that ended in the moment in which the client
-    ended well. `hurried` tells that what was
-    killed had no time to end by itself.
+    ended well. `hurried` tells that what was killed
+    had no time to end by itself.
     """
 
-    services: tuple[ServiceRun, ...]
+    services: tuple[ServiceRun, ...] = ()
     failure: ServiceFailure | None = None
     late: ServiceFailure | None = None
     received: signal.Signals | None = None

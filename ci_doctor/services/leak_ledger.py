@@ -26,9 +26,7 @@ from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leak_places import (
     SHARED_MEMORY,
     HeldResources,
-    IpcObject,
     PlacesSnapshot,
-    Tables,
     bound_sockets,
     holding,
     in_use,
@@ -61,42 +59,6 @@ def removal(kind: LeftKind, name: str) -> str | None:
 # Semaphores are files there too, of some bytes; they are not what makes a machine run out of
 # memory.
 _LEAST_MEMORY = 1024 * 1024
-
-
-class Witnesses:
-    """Which service a path or a pid belongs to, and how that is known."""
-
-    def __init__(self) -> None:
-        self._by_path: dict[str, dict[str, str]] = {}
-        self._by_pid: dict[int, str] = {}
-
-    def saw(self, path: str, service: str, why: str) -> None:
-        """A process of `service` had something to do with `path`; the first sight counts."""
-        self._by_path.setdefault(path, {}).setdefault(service, why)
-
-    def belongs(self, pid: int, service: str) -> None:
-        """The process `pid` is one of `service`."""
-        self._by_pid.setdefault(pid, service)
-
-    def of_path(self, path: str) -> Mapping[str, str]:
-        """The services of `path`, each with the reason."""
-        owners = self._by_path.get(path)
-        return owners or dict(self.by_name(path))
-
-    def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
-        """The service of a System V object that `pids` made or used last."""
-        for pid in pids:
-            service = self._by_pid.get(pid)
-            if service is not None:
-                return {service: f"{ipc_object.kind} of pid {pid}"}
-        return {}
-
-    def by_name(self, path: str) -> Iterator[tuple[str, str]]:
-        """The service whose process stands in the name of `path`, with the reason."""
-        for pid in pids_in_name(path):
-            service = self._by_pid.get(pid)
-            if service is not None:
-                yield service, f"its name holds the pid {pid}"
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written
@@ -132,12 +94,12 @@ class LeakLedger:
         self._before = snapshot(sorted(folders))
         # What was there before is not known of the others.
         self._folders = tuple(sorted(folders - set(self._before.unseen)))
-        self._witnesses = Witnesses()
+        # Which services had to do with a path, each with the reason; and whose a process is.
+        self._by_path: dict[str, dict[str, str]] = {}
+        self._by_pid: dict[int, str] = {}
         self._uids: dict[str, set[int]] = {}
         self._sockets: dict[tuple[str, int], dict[str, str]] = {}
         self._ports: dict[int, tuple[int, str, str]] = {}
-        # By path and inode: an earlier job may have made what a service holds.
-        self._memory: dict[tuple[str, int], dict[str, str]] = {}
         self._unseen: dict[str, set[str]] = {}
         self._left: LeftBehind | None = None
         self._cannot_see_places(self._before)
@@ -145,7 +107,7 @@ class LeakLedger:
     def belong(self, service: str, pids: Iterable[int]) -> None:
         """These processes are or were processes of `service`."""
         for pid in pids:
-            self._witnesses.belongs(pid, service)
+            self._by_pid.setdefault(pid, service)
 
     def witness(self, service: str, processes: Callable[[], Iterable[Kin]]) -> None:
         """Look at what the processes of `service` hold now."""
@@ -157,15 +119,13 @@ class LeakLedger:
             self._cannot_see(str(error.strerror), [service])
 
     def _look(self, service: str, processes: Iterable[Kin]) -> None:
-        now = snapshot(self._folders)
-        memory = {path for path in _shared(now) if taken_by(path) >= _LEAST_MEMORY}
-        new = self._new(now) | memory
-        tables = Tables(sockets=bound_sockets(), ports=listening_ports())
+        new = self._new(snapshot(self._folders))
+        sockets, ports = bound_sockets(), listening_ports()
         for kin in processes:
             self.belong(service, [kin.pid])
             process = f"{kin.name} (pid {kin.pid})"
             try:
-                held = holding(kin.pid, new, tables)
+                held = holding(kin.pid, new, sockets, ports)
             except PermissionError:
                 # A zombie, too, is closed to its own user; it holds nothing any more.
                 if still_lives(kin):
@@ -173,57 +133,37 @@ class LeakLedger:
                 continue
             if held is not None:
                 self._note(service, process, held)
-                for path in held.paths & memory:
-                    owners = self._memory.setdefault((path, now.files[path]), {})
-                    owners.setdefault(service, f"held by {process}")
 
-    def unused_memory(
-        self, service: str, living: Iterable[Kin]
-    ) -> tuple[tuple[LeftThing, ...], dict[str, int]]:
-        """Shared memory with a name that takes 1 MiB or more and that nobody uses now.
-
-        That is what processes of `service` held and none of the `living` of its group holds, and
-        what is new, was made or named by one of them and is held by no process of the machine; then
-        what is new and of an unknown owner, as bytes by path.
-        """
+    def unused_memory(self, service: str) -> tuple[LeftThing, ...]:
+        """New shared memory of 1 MiB or more that `service` held, made or named, and nobody uses."""
         now = snapshot([SHARED_MEMORY])
-        new = self._new(now)
-        sizes = {}
-        for path in sorted(_shared(now)):
-            if path in new or (path, now.files[path]) in self._memory:
-                sizes[path] = taken_by(path)
+        sizes = {path: taken_by(path) for path in sorted(self._new(now))}
         sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
-        held = {path for path in sizes if (path, now.files[path]) in self._memory}
-        left, unknown = [], {}
-        for path in sorted(sizes.keys() - self._used(held, sizes.keys() - held, living)):
-            owners = self._memory.get((path, now.files[path]))
-            owners = owners or dict(self._witnesses.by_name(path))
+        used = set(sizes)  # what nobody can tell of is not held against anybody
+        with contextlib.suppress(OSError):
+            used = set(in_use(used))
+        left = []
+        for path in sizes.keys() - used:
+            owners = self._makers_of(path)
             if service in owners:
                 why = {service: owners[service]}
                 left.append(_thing(_kind(path, 0), path, why, sizes[path]))
-            elif not owners and _is_own(path):
-                unknown[path] = sizes[path]
-        left.extend(self._unused_segments(now, service))
-        return tuple(left), unknown
-
-    def _used(self, held: set[str], others: set[str], living: Iterable[Kin]) -> set[str]:
-        used = set(others)  # what nobody can tell of is not held against anybody
-        with contextlib.suppress(OSError):
-            used = set(in_use(others))
-        # The maps of every living process are read only if there is something to find.
-        for kin in living if held else ():
-            with contextlib.suppress(OSError):
-                holds = holding(kin.pid, held, Tables(sockets={}, ports={}))
-                used |= holds.paths if holds is not None else set()
-        return used
-
-    def _unused_segments(self, now: PlacesSnapshot, service: str) -> Iterator[LeftThing]:
         for key, segment in now.objects.items():
             is_new = segment.kind is LeftKind.SYSV_SHARED_MEMORY and key not in self._before.objects
             if is_new and not segment.attached and segment.taken >= _LEAST_MEMORY:
-                makers = self._witnesses.of_object(segment.pids, segment)
+                makers = self._makers_by(segment.pids, f"{segment.kind} of pid")
                 if service in makers:
-                    yield _thing(segment.kind, str(segment.id), makers, segment.taken)
+                    left.append(_thing(segment.kind, str(segment.id), makers, segment.taken))
+        return tuple(left)
+
+    def _makers_of(self, path: str) -> dict[str, str]:
+        """The services of a path, each with the reason: those seen with it, else those it names."""
+        return self._by_path.get(path) or self._makers_by(
+            pids_in_name(path), "its name holds the pid"
+        )
+
+    def _makers_by(self, pids: Iterable[int], why: str) -> dict[str, str]:
+        return {self._by_pid[pid]: f"{why} {pid}" for pid in pids if pid in self._by_pid}
 
     def settled(self) -> LeftBehind:
         """What is left, once nothing of the services runs any more; every later call's answer."""
@@ -272,12 +212,14 @@ class LeakLedger:
 
     def _note(self, service: str, process: str, held: HeldResources) -> None:
         self._uids.setdefault(service, set()).add(held.uid)
-        for path in held.paths:
-            self._witnesses.saw(path, service, f"held by {process}")
-        for path in held.named:
-            self._witnesses.saw(path, service, f"named by {process}")
+        for paths, how in (
+            (held.paths, "held"),
+            (held.named, "named"),
+            (map(os.path.dirname, held.sockets), "bound in"),
+        ):
+            for path in paths:
+                self._by_path.setdefault(path, {}).setdefault(service, f"{how} by {process}")
         for path in held.sockets:
-            self._witnesses.saw(os.path.dirname(path), service, f"bound in by {process}")  # noqa: PTH120
             inode = _inode(path)
             if inode is not None:
                 owners = self._sockets.setdefault((path, inode), {})
@@ -310,7 +252,7 @@ class LeakLedger:
             yield _thing(kind, path, owners, size)
 
     def _owners(self, path: str, uid: int) -> dict[str, str]:
-        owners = dict(self._witnesses.of_path(path))
+        owners = dict(self._makers_of(path))
         for name in self._own.get(os.path.dirname(path), ()):  # noqa: PTH120
             owners.setdefault(name, f"in the TMPDIR of {name} alone")
         # Whoever may write there may hold what another user has made.
@@ -320,7 +262,10 @@ class LeakLedger:
         for key, ipc_object in now.objects.items():
             if key in self._before.objects:
                 continue
-            owners = self._witnesses.of_object(_pids(ipc_object), ipc_object)
+            pids: Iterable[int] = ipc_object.pids
+            if ipc_object.kind is LeftKind.SYSV_SEMAPHORES:
+                pids = sorted(semaphore_pids(ipc_object.id))
+            owners = self._makers_by(pids, f"{ipc_object.kind} of pid")
             if owners:
                 yield _thing(ipc_object.kind, str(ipc_object.id), owners, ipc_object.size)
 
@@ -402,23 +347,6 @@ def _kind(path: str, mode: int) -> LeftKind:
     if name.startswith("sem."):
         return LeftKind.SEMAPHORE
     return LeftKind.SHARED_MEMORY
-
-
-def _shared(now: PlacesSnapshot) -> Iterator[str]:
-    """What has a name in shared memory."""
-    return (path for path in now.files if path.startswith(f"{SHARED_MEMORY}/"))
-
-
-def _is_own(path: str) -> bool:
-    with contextlib.suppress(OSError):
-        return os.lstat(path).st_uid == os.getuid()
-    return False
-
-
-def _pids(ipc_object: IpcObject) -> tuple[int, ...]:
-    if ipc_object.kind is LeftKind.SYSV_SEMAPHORES:
-        return tuple(sorted(semaphore_pids(ipc_object.id)))
-    return ipc_object.pids
 
 
 def _inode(path: str) -> int | None:

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -79,15 +80,12 @@ def _entries(folder: str) -> dict[str, int]:
 
 
 def taken_by(path: str) -> int:
-    """The bytes that a file takes, or all those below a directory; 0 for what is gone."""
-    total = 0
-    paths = [path]
-    for parent, _, names in os.walk(path):
-        paths += (os.path.join(parent, name) for name in names)  # noqa: PTH118 - may be no text
-    for each in paths:
-        with contextlib.suppress(OSError):
-            total += os.lstat(each).st_blocks * 512  # stat(2): in units of 512 bytes
-    return total
+    """The bytes that a file takes; 0 for a directory, and for what is gone."""
+    with contextlib.suppress(OSError):
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_blocks * 512  # stat(2): in units of 512 bytes
+    return 0
 
 
 def pids_in_name(path: str) -> Iterator[int]:
@@ -169,13 +167,6 @@ _DELETED = " (deleted)"
 _READ_BYTES = 1 << 20
 
 
-class Tables(Struct, frozen=True, kw_only=True):
-    """The kernel's tables of sockets: path or port by inode."""
-
-    sockets: Mapping[int, str]
-    ports: Mapping[int, int]
-
-
 class HeldResources(Struct, frozen=True, kw_only=True):
     """What a process holds: `paths` open or mapped, `named` in its command line or environment.
 
@@ -189,16 +180,22 @@ class HeldResources(Struct, frozen=True, kw_only=True):
     ports: Mapping[int, int] = {}
 
 
-def holding(pid: int, new: Collection[str], tables: Tables) -> HeldResources | None:
+def holding(
+    pid: int,
+    new: Collection[str],
+    bound: Mapping[int, str],
+    listening: Mapping[int, int],
+) -> HeldResources | None:
     """What the process `pid` holds of the entries `new`; None if it has ended.
 
+    `bound` and `listening` are the kernel's tables of sockets: path or port by inode.
     Raises PermissionError if we may not look into it.
     """
     try:
         uid = Path(f"/proc/{pid}").stat().st_uid
         links = list(_links(pid))
         paths = set(_entries_among(links, new))
-        sockets = {_inode(link) for link in links} & {*tables.sockets, *tables.ports}
+        sockets = {_inode(link) for link in links} & {*bound, *listening}
         named: set[str] = set()
         # The rest costs more, and is of use only if there is something to find.
         if new:
@@ -208,8 +205,8 @@ def holding(pid: int, new: Collection[str], tables: Tables) -> HeldResources | N
             uid=uid,
             paths=frozenset(paths),
             named=frozenset(named),
-            sockets=frozenset(_bound(pid, sockets, tables)),
-            ports={inode: tables.ports[inode] for inode in sockets if inode in tables.ports},
+            sockets=frozenset(_bound(pid, sockets, bound)),
+            ports={inode: listening[inode] for inode in sockets if inode in listening},
         )
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -304,9 +301,9 @@ def _inode(link: str) -> int:
     return -1 if not link.startswith("socket:[") else int(link[8:-1])
 
 
-def _bound(pid: int, inodes: Collection[int], tables: Tables) -> Iterator[str]:
+def _bound(pid: int, inodes: Collection[int], bound: Mapping[int, str]) -> Iterator[str]:
     for inode in inodes:
-        path = tables.sockets.get(inode)
+        path = bound.get(inode)
         if path is None:
             continue
         if not path.startswith("/"):

@@ -52,18 +52,8 @@ def _signs() -> tuple[_Sign, ...]:
     return tuple(_Sign(frozenset(row["codes"]), re.compile(row["regex"])) for row in rows)
 
 
-# Node names the file first, and that nothing required it last.
-_NODE_MISSING = re.compile(r"^Error: Cannot find module (?P<about>'.+')")
-_NODE_ENTRY = "requireStack: []"
-
-
 def misuse_of(exit_code: int | None, lines: Sequence[str]) -> Misuse | None:
     """What the last `lines` of a log say is wrong with the command; None if they do not say so."""
-    if exit_code == 1 and any(_NODE_ENTRY in line for line in lines):
-        for line in lines:
-            match = _NODE_MISSING.search(line)
-            if match:
-                return Misuse(line=line.strip(), about=match["about"])
     # The last line first: what comes before it may be a warning of something that went on.
     for line in reversed(lines):
         for sign in _signs():

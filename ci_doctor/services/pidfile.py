@@ -8,8 +8,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.probe import WatchedFile
 from ci_doctor.system import clock
+from ci_doctor.system.files.growing import POLL_S
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -61,17 +61,12 @@ async def await_pidfile(path: Path, limit_s: float) -> int | str:
     The file is read at least once.
     """
     time_limit = BusyTimeout(limit_s)
-    watch = WatchedFile(path)
-    try:
-        while True:
-            watch.begin()
-            content = read_pidfile(path)
-            left_s = time_limit.left_s()
-            if isinstance(content, int) or left_s <= 0:
-                return content
-            await watch.rest(left_s)
-    finally:
-        watch.close()
+    while True:
+        content = read_pidfile(path)
+        left_s = time_limit.left_s()
+        if isinstance(content, int) or left_s <= 0:
+            return content
+        await asyncio.sleep(min(POLL_S, left_s))
 
 
 # A daemon writes its pidfile within milliseconds of its start.
@@ -94,5 +89,4 @@ async def follow(instance: Instance, tree: OwnTree) -> ExternalProcess:
                 return process
             if process is not None:
                 process.close()
-        # Not inotify: the file may be written before the process that it names is ours.
         await asyncio.sleep(_PAUSE_S)

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -18,7 +18,7 @@ from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
 from ci_doctor.services.logs import TURN_BYTES, LogSearch
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
-from ci_doctor.system.files.growing import FileWatch, GrowingFile
+from ci_doctor.system.files.growing import POLL_S, GrowingFile
 from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import describe_exit, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
@@ -49,38 +49,14 @@ class ProbeAnswer(Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
-class AnswersSoFar:
-    """Takes every failed attempt, in order."""
-
-    def __init__(self) -> None:
-        # Of each kind the latest: a service may get further with every second.
-        self._latest: dict[Telling, ProbeAnswer] = {}
-        self._last: ProbeAnswer | None = None
-
-    def add(self, answer: ProbeAnswer) -> None:
-        """Take note of an attempt. A cut one replaces none that had its full time."""
-        self._last = answer
-        if not answer.cut or answer.telling not in self._latest:
-            self._latest[answer.telling] = answer
-
-    def cause(self) -> str:
-        """The most telling answer; then what became of it, if that was another one at last."""
-        last = self._last
-        if last is None:
-            return ""
-        best = self._latest[max(self._latest)]
-        absent = self._latest.get(Telling.ABSENT)
-        if best.cut and absent is not None:
-            return f"{absent.text}; at last somebody was there, with {best.text}"
-        if best.cut:
-            return best.text
-        if last.telling >= best.telling or last.cut:
-            return best.text
-        return f"{best.text}; at last: {last.text}"
+def more_telling(best: ProbeAnswer | None, answer: ProbeAnswer) -> ProbeAnswer:
+    """The one of both that says more; the newer of two that say as much."""
+    # A service may get further with every second.
+    is_better = best is None or best.cut or (answer.telling >= best.telling and not answer.cut)
+    return answer if is_better or best is None else best
 
 
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.05  # what becomes ready is noticed within 100 ms, with time for the attempt
 _REFUSED = "connection refused"
 
 
@@ -96,19 +72,6 @@ class ProbeContext(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     spawn: "Callable[[Sequence[str], int], Child] | None" = None
     pids: Callable[[], Iterable[int]] = no_processes
-
-
-class Prober(Protocol):
-    """One kind of probe, while a service is probed."""
-
-    async def ask(self, limit_s: float) -> ProbeAnswer | None:
-        """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
-
-    async def rest(self, limit_s: float) -> None:
-        """Return when another attempt is worth it, after `limit_s` seconds at the latest."""
-
-    def close(self) -> None:
-        """Give everything back."""
 
 
 NO_CONTEXT = ProbeContext()
@@ -137,74 +100,68 @@ async def wait_until_ready(
     Raises UsageError if there can be no attempt: no log, a variable that is not set, a command that
     does not exist.
     """
-    prober = make_prober(probe, context)
+    prober = _prober(probe, context)
     time_limit = limit if isinstance(limit, BusyTimeout) else BusyTimeout(limit, context.pids)
+    held_since: float | None = None
+    best: ProbeAnswer | None = None
     try:
-        return await _until_it_holds(prober, probe, time_limit, on_answer)
+        while True:
+            answer = await prober.ask(time_limit.attempt_s(probe.attempt_s))
+            pause_s = prober.pause_s
+            if answer is None:
+                now = clock.now()
+                held_since = now if held_since is None else held_since
+                held_s = now - held_since
+                if held_s >= probe.ready_for_s:
+                    return None
+                pause_s = min(pause_s, probe.ready_for_s - held_s)
+                text = (
+                    f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
+                )
+                answer = ProbeAnswer(text=text)
+            else:
+                held_since = None
+            best = more_telling(best, answer)
+            # After the attempt: a limit of 0 still allows one.
+            left_s = time_limit.left_s()
+            if left_s <= 0:
+                return best.text
+            on_answer(answer.text)
+            await asyncio.sleep(min(left_s, pause_s))
     finally:
         prober.close()
 
 
-def make_prober(probe: ReadinessProbe, context: ProbeContext) -> Prober:
+def _prober(probe: ReadinessProbe, context: ProbeContext) -> "_Prober":
     """What makes the attempts of this kind of probe. Raises UsageError as `wait_until_ready`."""
     if probe.is_network:
         return _NetworkProber(probe, context)
     if probe.scheme is Scheme.EXEC:
-        return ExecProber(probe, context.spawn)
+        return _ExecProber(probe, context)
     if probe.scheme is Scheme.LOG:
-        return LogProber(probe, context.log)
-    return FileProber(probe)
+        return _LogProber(probe, context)
+    return _FileProber(probe)
 
 
-async def _until_it_holds(
-    prober: Prober, probe: ReadinessProbe, time_limit: BusyTimeout, on_answer: Callable[[str], None]
-) -> str | None:
-    holding = _Holding(probe.ready_for_s)
-    so_far = AnswersSoFar()
-    while True:
-        answer = holding.after(await prober.ask(time_limit.attempt_s(probe.attempt_s)))
-        if answer is None:
-            return None
-        so_far.add(answer)
-        # After the attempt: a limit of 0 still allows one.
-        left_s = time_limit.left_s()
-        if left_s <= 0:
-            return so_far.cause()
-        on_answer(answer.text)
-        await prober.rest(min(left_s, holding.left_s))
+class _Prober:
+    """One kind of probe, while a service is probed; `pause_s` is the time to its next attempt."""
+
+    pause_s = POLL_S
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give everything back."""
 
 
-class _Holding:
-    """For how long a probe has held without a failure in between."""
-
-    def __init__(self, wanted_s: float) -> None:
-        self._wanted_s = wanted_s
-        self._since: float | None = None
-        self.left_s = float("inf")
-
-    def after(self, answer: ProbeAnswer | None) -> ProbeAnswer | None:
-        """None once it has held for long enough, else why not yet."""
-        if answer is not None:
-            self._since, self.left_s = None, float("inf")
-            return answer
-        now = clock.now()
-        if self._since is None:
-            self._since = now
-        held_s = now - self._since
-        self.left_s = self._wanted_s - held_s
-        if self.left_s <= 0:
-            return None
-        return ProbeAnswer(
-            text=f"it has been ready for {held_s:.1f} s, and must be for {self._wanted_s:g} s"
-        )
-
-
-class _NetworkProber:
+class _NetworkProber(_Prober):
     """HTTP and TCP. Sockets are opened directly, so proxy variables have no effect."""
 
     def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
         self._probe = probe
-        self._pause_s = _FIRST_PAUSE_S
+        self.pause_s = _FIRST_PAUSE_S
         try:
             self._authorization = probe.authorization_value(context.environment)
         except ValueError as error:
@@ -212,18 +169,12 @@ class _NetworkProber:
             raise UsageError(f"ready: {error}", hint=hint) from error
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        # A server needs minutes to start: thirty requests a second would only slow it down.
+        self.pause_s = min(self.pause_s * 1.5, POLL_S)
         answer = await self._attempt_within(limit_s)
         if answer is None:
             return None
         return structs.replace(answer, text=self._without_secret(answer.text))
-
-    async def rest(self, limit_s: float) -> None:
-        await asyncio.sleep(min(self._pause_s, limit_s))
-        # A server needs minutes to start: thirty requests a second would only slow it down.
-        self._pause_s = min(self._pause_s * 1.5, _LONGEST_PAUSE_S)
-
-    def close(self) -> None:
-        pass
 
     async def _attempt_within(self, limit_s: float) -> ProbeAnswer | None:
         try:
@@ -266,9 +217,6 @@ class _NetworkProber:
         return answer
 
 
-# The kernel reports a change at once; this is for what it cannot report, as on a network file
-# system.
-_LONGEST_REST_S = 0.5
 _LONGEST_EXEC_PAUSE_S = 1.0
 _OUTPUT_BYTES = 16 * 1024
 _LONGEST_SHOWN = 160
@@ -280,54 +228,25 @@ _CANNOT_EVER_RUN = frozenset(
 )
 
 
-class WatchedFile:
-    """Rests until a file has changed."""
-
-    def __init__(self, path: Path) -> None:
-        self._changed = asyncio.Event()
-        self._watch = FileWatch(path, self._changed.set)
-
-    async def rest(self, limit_s: float) -> None:
-        """Return at the next change, after `limit_s` seconds at the latest."""
-        try:
-            async with asyncio.timeout(min(limit_s, _LONGEST_REST_S)):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
-
-    def begin(self) -> None:
-        """From now on a change counts. Call it before the file is read, so that none is missed."""
-        self._changed.clear()
-
-    def close(self) -> None:
-        """Watch no more."""
-        self._watch.close()
-
-
-class LogProber(WatchedFile):
+class _LogProber(_Prober):
     """Holds once the log has matched, and from then on."""
 
-    def __init__(self, probe: ReadinessProbe, log: Path | None) -> None:
-        if log is None:
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
+        if context.log is None:
             message = f"ready: {probe.describe()} needs a log to look in"
             raise UsageError(message, hint="name it with --log FILE")
-        super().__init__(log)
-        self._path = log
-        self._probe = probe
-        self._file = GrowingFile(log)
+        self._path = context.log
+        self._pattern = probe.pattern
+        self._file = GrowingFile(context.log)
         self._search = LogSearch(probe.pattern)
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
-        """None once the log has matched, else its last line."""
         deadline = clock.now() + limit_s
-        self.begin()
-        while not self._search.matched and self._read_on():
-            if clock.now() > deadline:
-                # There is more to read, and no change of the file will report it.
-                self._changed.set()
-                break
+        while self._read_on():
             # A long log must not delay the news of a death.
             await asyncio.sleep(0)
+            if self._search.matched or clock.now() > deadline:
+                break
         if self._search.matched:
             return None
         if self._file.problem:
@@ -335,12 +254,9 @@ class LogProber(WatchedFile):
             return ProbeAnswer(text=text, telling=Telling.ABSENT)
         last = self._search.last_line
         state = f"its last line is: {_cut(last)}" if last else "nothing was written yet"
-        text = f"no line of {self._path} matches /{self._probe.pattern}/; {state}"
-        return ProbeAnswer(text=text)
+        return ProbeAnswer(text=f"no line of {self._path} matches /{self._pattern}/; {state}")
 
     def close(self) -> None:
-        """Watch and read no more."""
-        super().close()
         self._file.close()
 
     def _read_on(self) -> bool:
@@ -354,16 +270,13 @@ class LogProber(WatchedFile):
         return len(piece) == TURN_BYTES
 
 
-class FileProber(WatchedFile):
+class _FileProber(_Prober):
     """Holds while the file exists."""
 
     def __init__(self, probe: ReadinessProbe) -> None:
         self._path = probe.file or Path()
-        super().__init__(self._path)
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:  # noqa: ARG002 - takes no time
-        """None if there is such a file."""
-        self.begin()
         try:
             os.stat(self._path)  # noqa: PTH116 - exists() would hide why it cannot be read
         except OSError as error:
@@ -372,22 +285,18 @@ class FileProber(WatchedFile):
         return None
 
 
-class ExecProber:
+class _ExecProber(_Prober):
     """Holds when the command exits with 0. Each run is killed when its time is over."""
 
-    def __init__(
-        self, probe: ReadinessProbe, spawn: "Callable[[Sequence[str], int], Child] | None"
-    ) -> None:
-        if spawn is None:
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
+        if context.spawn is None:
             message = f"ready: {probe.describe()} cannot be run here"
             raise UsageError(message, hint="use http, tcp, log or file")
         self._words = probe.words
         self._attempt_s = probe.attempt_s
-        self._spawn = spawn
-        self._took_s = 0.0
+        self._spawn = context.spawn
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
-        """None if a run ends with 0, else how it ended and the last line that it wrote."""
         # A file and no pipe: a command that writes much never blocks.
         with os.fdopen(os.memfd_create("output"), "rb") as output:
             try:
@@ -404,15 +313,6 @@ class ExecProber:
             text = f"{self._words[0]} {problem.text}{_last_line(output.fileno())}"
             return structs.replace(problem, text=text)
 
-    async def rest(self, limit_s: float) -> None:
-        """As long as the run took, so that at most half the time goes into probing; up to 1 s."""
-        # A command may be an interpreter that costs as much CPU as the start of the service.
-        pause_s = max(_LONGEST_PAUSE_S, min(self._took_s, _LONGEST_EXEC_PAUSE_S))
-        await asyncio.sleep(min(pause_s, limit_s))
-
-    def close(self) -> None:
-        """Nothing outlives a run."""
-
     async def _run(self, child: "Child", limit_s: float) -> ProbeAnswer | None:
         """How the run failed; None if it ended with 0."""
         began = clock.now()
@@ -426,7 +326,10 @@ class ExecProber:
             pass
         finally:
             code = _reap(child)
-            self._took_s = clock.now() - began
+            # At most half the time goes into probing: a command may be an interpreter that costs as
+            # much CPU as the start of the service.
+            took_s = clock.now() - began
+            self.pause_s = max(POLL_S, min(took_s, _LONGEST_EXEC_PAUSE_S))
         if not in_time:
             return ProbeAnswer(
                 text=f"did not end within {limit_s:.3g} s",

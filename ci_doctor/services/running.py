@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
@@ -59,7 +60,7 @@ class RunningGroup:
         self.failures: list[ServiceFailure] = []
         self.instances: dict[str, Instance] = {}
         self.starter: Callable[[str], Awaitable[None]] | None = None
-        self._names = tuple(names)
+        self.names = tuple(names)
         self._on_event = on_event
         self._ended_starts: list[Instance] = []
         self._before: dict[str, tuple[Kin, ...]] = {}
@@ -87,7 +88,7 @@ class RunningGroup:
     @property
     def endpoint(self) -> RunningService:
         """The service named last: the one that answers requests."""
-        return self.services[self._names[-1]]
+        return self.services[self.names[-1]]
 
     @property
     def ports(self) -> dict[str, int]:
@@ -130,7 +131,7 @@ class RunningGroup:
         self.instances[instance.name] = instance
         # Made anew, because services become ready in any order and are listed in start order.
         self.services = {}
-        for name in self._names:
+        for name in self.names:
             if name in self.instances:
                 self.services[name] = self.instances[name].service
         self.report(instance.event(EventKind.STARTED, clock.now()))
@@ -343,8 +344,8 @@ class RunningGroup:
                         directory=filled.cwd,
                         output=output.fileno(),
                     )
-            except OSError as error:
-                why = error.strerror or error
+            except (OSError, InfraError) as error:
+                why = getattr(error, "strerror", None) or error
                 self._problems.append(f"{instance.name}: its stop_command could not be run: {why}")
 
     def _report_killed(self, result: StopResult) -> None:
@@ -390,7 +391,7 @@ class RunningGroup:
 
     def _witness(self, instance: Instance) -> None:
         """Note what the processes of a service hold now."""
-        pid, alone = instance.process.pid, len(self._names) == 1
+        pid, alone = instance.process.pid, len(self.names) == 1
         self.ledger.witness(instance.name, lambda: self._watch.processes_of(pid, alone=alone))
 
     def _give_back(self) -> None:

@@ -118,19 +118,6 @@ def _advice(failure: ServiceFailure) -> str | None:
 _TICK_S = 0.25
 
 
-def wait_for(
-    request: WaitRequest, interruption: Interruption, on_progress: Callable[[WaitProgress], None]
-) -> WaitFacts:
-    """Wait to the end, or until `interruption` has received a signal.
-
-    `on_progress` is called four times a second, and at once for the first answer that is not good.
-    Raises UsageError if nobody can wait for `request` at all, InfraError if the system does not let
-    us watch.
-    """
-    with asyncio.Runner() as runner:
-        return runner.run(_Wait(request, on_progress).to_the_end(interruption))
-
-
 class _Wait:
     """One wait under way."""
 
@@ -260,6 +247,7 @@ def run(
 ) -> Outcome:
     """Wait until the process is ready or dead, and judge.
 
+    `on_progress` is called four times a second, and at once for the first answer that is not good.
     `interruption` is handling signals already; without one, signals are handled here. Raises
     UsageError if nobody can wait for `request`, InfraError if the system does not let us watch.
     """
@@ -268,7 +256,8 @@ def run(
         if interruption is None:
             interruption = Interruption()
             stack.enter_context(interruption.handling())
-        waited = wait_for(request, interruption, on_progress)
+        with asyncio.Runner() as runner:
+            waited = runner.run(_Wait(request, on_progress).to_the_end(interruption))
     return outcome_of(waited)
 
 
@@ -299,20 +288,24 @@ def check_request(request: WaitRequest) -> None:
 
 
 def _check_pid(pid: int) -> None:
-    if pid <= 0:
-        raise UsageError(
-            f"--pid {pid} names no process",
-            hint="is the variable that held it empty, or a process group?",
-        )
-    if pid > LARGEST_PID:
-        raise UsageError(
-            f"--pid {pid} names no process: no system has so many",
-            hint=f"a pid is at most {LARGEST_PID} (proc_sys_kernel(5), pid_max)",
-        )
-    if pid == 1:
-        raise UsageError("--pid 1 is the system's first process", hint="name the server itself")
-    if pid == os.getpid():
-        raise UsageError(
-            f"--pid {pid} is ci-doctor itself",
-            hint="name the server, as in `--pid $!` right after its start",
-        )
+    refusals = (
+        (
+            pid <= 0,
+            "names no process",
+            "is the variable that held it empty, or a process group?",
+        ),
+        (
+            pid > LARGEST_PID,
+            "names no process: no system has so many",
+            f"a pid is at most {LARGEST_PID} (proc_sys_kernel(5), pid_max)",
+        ),
+        (pid == 1, "is the system's first process", "name the server itself"),
+        (
+            pid == os.getpid(),
+            "is ci-doctor itself",
+            "name the server, as in `--pid $!` right after its start",
+        ),
+    )
+    for is_wrong, why, hint in refusals:
+        if is_wrong:
+            raise UsageError(f"--pid {pid} {why}", hint=hint)

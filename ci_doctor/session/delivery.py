@@ -17,9 +17,9 @@ from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.finding import Finding, Rule, Severity
 from ci_doctor.model.outcome import Attachment, ErrorKind, Failure, Outcome, Report, concluded
-from ci_doctor.model.table import Row, Table
+from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import RENDERERS, Renderer
+from ci_doctor.render import RENDERERS, REPORT_FILE, Renderer
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
@@ -92,7 +92,8 @@ def undelivered(
     would end with 0 becomes `infra`; any other keeps its verdict and its code. `reader_code` is the
     exit code in place of infra's if the reader of stdout left; None if nobody did.
     """
-    message = _sentence(problems)
+    first, *others = problems
+    message = f"{first}, and {len(others)} more" if others else first
     finding = NOT_DELIVERED.finding(message)
     findings = (*report.findings, finding)
     if report.exit_code:
@@ -103,56 +104,34 @@ def undelivered(
     if reader_code is not None:
         hint = _READER_HINT
         code = reader_code
-    error = Failure(message=message, hint=hint, detail=_former(report), kind=ErrorKind.INFRA)
+    former = None
+    if report.verdict is not None:
+        # A verdict that nobody can check is worth knowing all the same.
+        former = f"the verdict was {report.verdict}, before the report could not be delivered"
+    error = Failure(message=message, hint=hint, detail=former, kind=ErrorKind.INFRA)
     return replace(report, verdict=Verdict.INFRA, exit_code=code, error=error, findings=findings)
 
 
-def _sentence(problems: tuple[str, ...]) -> str:
-    first, *others = problems
-    if not others:
-        return first
-    return f"{first}, and {len(others)} more"
-
-
-def _former(report: Report) -> str | None:
-    """What the report said before; a verdict that nobody can check is worth knowing all the same."""
-    if report.verdict is None:
-        return None
-    return f"the verdict was {report.verdict}, before the report could not be delivered"
-
-
-class AddedFile(Struct, frozen=True, kw_only=True):
-    """A file of the report directory, with the title of its attachment."""
-
-    name: str
-    title: str
-    content: bytes
-    media_type: str = "application/json"
-
-
 class Addition(Struct, frozen=True, kw_only=True):
-    """Tables and files for a report. `text` is for a command that prints its own text.
+    """Tables and a file for a report: its attachment, and its `content`.
 
-    `about` is what the report is about, if that has been read already.
+    `text` is for a command that prints its own text. `about` is what the report is about, if that has been
+    read already.
     """
 
     tables: tuple[Table, ...] = ()
-    files: tuple[AddedFile, ...] = ()
+    file: Attachment | None = None
+    content: bytes = b""
     text: str = ""
     about: About | None = None
 
     def to(self, outcome: Outcome) -> Outcome:
         """`outcome` with what is added, behind its own."""
-        if not self.tables and not self.files:
-            return outcome
-        attachments = [
-            Attachment(path=file.name, title=file.title, media_type=file.media_type)
-            for file in self.files
-        ]
+        files = () if self.file is None else (self.file,)
         return replace(
             outcome,
             tables=(*outcome.tables, *self.tables),
-            attachments=(*outcome.attachments, *attachments),
+            attachments=(*outcome.attachments, *files),
         )
 
 
@@ -172,7 +151,7 @@ def added(
     verdict, _ = concluded(outcome.verdict, outcome.summary, (*outcome.findings, *findings))
     try:
         addition = add(replace(outcome, verdict=verdict))
-        return _written(addition, directory)
+        return _with_file(addition, directory)
     # An addition must not take the report away.
     except Exception as error:  # noqa: BLE001
         return not_added(f"{type(error).__name__}: {error}")
@@ -185,62 +164,47 @@ def remove_files(directory: Path, names: Iterable[str]) -> None:
             (directory / name).unlink(missing_ok=True)
 
 
-def _written(addition: Addition, directory: Path) -> Addition:
-    for file in addition.files:
-        try:
-            write_atomically(directory / file.name, file.content, is_durable=False)
-        except (UsageError, OSError) as error:
-            problem = not_added(str(error))
-            return replace(addition, files=(), tables=(*addition.tables, *problem.tables))
+def _with_file(addition: Addition, directory: Path) -> Addition:
+    """`addition` with its file written, or why there is none."""
+    if addition.file is None:
+        return addition
+    try:
+        write_atomically(directory / addition.file.path, addition.content, is_durable=False)
+    except (UsageError, OSError) as error:
+        problem = not_added(str(error))
+        return replace(addition, file=None, tables=(*addition.tables, *problem.tables))
     return addition
 
 
 def not_added(reason: str) -> Addition:
     """A line that tells why something is missing."""
-    table = Table(title="Not added to this report", rows=(Row(label=f"unknown: {reason}"),))
-    return Addition(tables=(table,))
+    return Addition(tables=(text_table("Not added to this report", (f"unknown: {reason}",)),))
 
 
 def write(report: Report, directory: Path, junit: str | None = None) -> tuple[str, ...]:
     """Write the file of each renderer that has something to show; `junit` is a `JunitForm`.
 
-    Returns a sentence for each one that could not be written.
+    Returns a sentence for each one that could not be written; what lies there says otherwise, and is removed.
     """
     # All of them first: a bug in one form must not leave the others behind, as if all were well.
-    texts = _texts(report, junit)
+    texts = {
+        renderer.file: rendered(report, renderer, junit)
+        for renderer in RENDERERS
+        if renderer.file is not None and renderer.is_for(report)
+    }
     problems = []
     for name, text in texts.items():
         try:
             write_atomically(directory / name, text.encode(), is_durable=False)
-        except CiDoctorError as error:
-            problems.append(error.message)
-        except OSError as error:
-            problems.append(f"cannot write {directory / name}: {error.strerror or error}")
-    return tuple(problems)
-
-
-def write_again(report: Report, directory: Path, junit: str | None = None) -> None:
-    """Write what `report` has become; a file that cannot be replaced is removed.
-
-    No file at all is better than one that says otherwise.
-    """
-    for name, text in _texts(report, junit).items():
-        path = directory / name
-        try:
-            write_atomically(path, text.encode(), is_durable=False)
-        except (CiDoctorError, OSError):
+        except (CiDoctorError, OSError) as error:
+            is_ours = isinstance(error, CiDoctorError)
+            reason = getattr(error, "strerror", None) or error
+            # One of ours is a whole sentence.
+            problems.append(str(error) if is_ours else f"cannot write {directory / name}: {reason}")
             # A directory in its place stays; it says nothing.
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
-
-def _texts(report: Report, junit: str | None) -> dict[str, str]:
-    """Each form of `report` that goes to a file, by its name."""
-    texts = {}
-    for renderer in RENDERERS:
-        if renderer.file is not None and renderer.is_for(report):
-            texts[renderer.file] = rendered(report, renderer, junit)
-    return texts
+                (directory / name).unlink(missing_ok=True)
+    return tuple(problems)
 
 
 def rendered(report: Report, renderer: Renderer, junit: str | None) -> str:
@@ -342,7 +306,7 @@ def read_reports(
 
     redactor = Redactor.from_environment(os.environ)
     reports: list[tuple[Path, Report]] = []
-    for path in _files(directories):
+    for path in sorted({each for top in directories for each in top.rglob(REPORT_FILE)}):
         try:
             text = path.read_text(encoding="utf-8")
             # Once more: an older version, or somebody else, may have written it.
@@ -357,10 +321,3 @@ def read_reports(
             reports.append((path.parent, report))
     # RFC 3339 in UTC: the order of the texts is that of the times.
     return sorted(reports, key=lambda each: each[1].started_at)
-
-
-def _files(directories: Sequence[Path]) -> list[Path]:
-    files: set[Path] = set()
-    for directory in directories:
-        files.update(directory.rglob("report.json"))
-    return sorted(files)

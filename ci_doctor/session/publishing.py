@@ -74,7 +74,11 @@ def record_of(finished: FinishedJob) -> JobRecord:
         verdict=verdict,
         summary=_summary(finished, verdict, cause),
         cause=cause,
-        reports=_places(finished),
+        reports=tuple(
+            str(folder.relative_to(finished.root))
+            for folder, _ in finished.reports
+            if finished.root
+        ),
     )
 
 
@@ -97,13 +101,6 @@ def _command_status(finished: FinishedJob) -> int | None:
     return None if finished.end is None else finished.end.command_status
 
 
-def _places(finished: FinishedJob) -> tuple[str, ...]:
-    root = finished.root
-    if root is None:
-        return ()
-    return tuple(str(folder.relative_to(root)) for folder, _ in finished.reports)
-
-
 def _exit_status(end: JobEnd | None) -> int | None:
     """What the job ends with: the status of the last hook if that failed, else of the command."""
     if end is None:
@@ -118,7 +115,8 @@ def _summary(finished: FinishedJob, verdict: str, cause: Cause | None) -> str:
     end = finished.end
     reports = [report for _, report in finished.reports]
     if end is None:
-        return _of_a_running_job(reports)
+        leading = leading_report(reports)
+        return "ci-doctor made no report in this job" if leading is None else leading.summary
     if end.is_timed_out or end.is_cancelled or not (end.failures or end.has_run):
         return _of_no_end(end)
     if end.failures:
@@ -135,11 +133,6 @@ def _of_no_end(end: JobEnd) -> str:
     if end.is_cancelled:
         return "the job was cancelled"
     return "the job ended before its command"
-
-
-def _of_a_running_job(reports: Sequence[Report]) -> str:
-    leading = leading_report(reports)
-    return "ci-doctor made no report in this job" if leading is None else leading.summary
 
 
 def _of_failure(
@@ -314,17 +307,12 @@ def publish_all(
         return [
             "ci-doctor: not a Buildkite job, or no buildkite-agent on PATH: nothing is published"
         ]
-    others = _read_again(published_elsewhere(job.job_id, [folder for folder, _ in reports]))
+    elsewhere = published_elsewhere(job.job_id, [folder for folder, _ in reports])
+    # One that is gone is none, and a broken one has been named by the call that published it.
+    others = [each for each in read_reports(elsewhere, broken=[]) if each[0] in elsewhere]
     if record is not None:
         record = with_others(record, [report for _, report in others])
     published = published_job(reports, end, record, root)
     show = step_shown([*reports, *others], job, end, record) if annotate else None
     results = publish(published, job, agent, show)
     return [f"ci-doctor: {result.message}" for result in results if not result.ok]
-
-
-def _read_again(directories: Sequence[Path]) -> list[tuple[Path, Report]]:
-    """The reports that lie in `directories` themselves; one that is gone is none."""
-    # A broken one has been named by the call that published it.
-    reports = read_reports(directories, broken=[])
-    return [(folder, report) for folder, report in reports if folder in directories]

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm, print_report, say
@@ -47,7 +47,7 @@ class Session:
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
         self._add: Callable[[Outcome], Addition] | None = None
-        self._added_files: tuple[str, ...] = ()
+        self._added_files: list[str] = []
 
     # --- before anything is started ---
 
@@ -216,7 +216,7 @@ class Session:
         # Once: what is added belongs to one report.
         self._add = None
         addition = added(add, outcome, self._findings, directory.path)
-        self._added_files = tuple(file.name for file in addition.files)
+        self._added_files = [addition.file.path] if addition.file is not None else []
         self._about = self._about or addition.about
         return addition
 
@@ -255,7 +255,10 @@ class Session:
         if stream is None:  # nobody wants to read stderr
             return report
         try:
-            self._print(report, stream, text)
+            form: PrintedForm = "json" if self.as_json else self.form
+            # The report is redacted already, this text is not.
+            safe = None if text is None else self.redactor.without_values(text)
+            print_report(report, stream, form, safe, has_group=self.has_group)
         except BrokenPipeError:
             # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
             if stream is not sys.stdout:
@@ -279,19 +282,12 @@ class Session:
         self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None
     ) -> "Report":
         """`report` with its problems, written in place of what lies in its directory."""
-        from ci_doctor.session.delivery import undelivered, write_again
+        from ci_doctor.session.delivery import undelivered, write
         from ci_doctor.session.exit_policy import ExitPolicy
 
         policy = self.policy or ExitPolicy()
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path, self.junit)
+            write(changed, directory.path, self.junit)
         return changed
-
-    def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
-        form: PrintedForm = "json" if self.as_json else self.form
-        if text is not None:
-            # The report is redacted already, this text is not.
-            text = self.redactor.without_values(text)
-        print_report(report, stream, form, text, has_group=self.has_group)

@@ -149,7 +149,6 @@ def collect_garbage(
         leftovers=plan.leftovers,
         freed_bytes=sum(objects[name].bytes for name in removed),
         waiting=len(waiting),
-        waiting_bytes=sum(entry.bytes for entry in waiting),
         unreadable=plan.unreadable,
     )
 

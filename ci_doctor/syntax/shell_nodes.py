@@ -105,35 +105,25 @@ class ShellNode(Struct, eq=False, kw_only=True):
 
     def next_statement(self) -> ShellNode | None:
         """The statement after it in the same sequence; None if it is the last."""
-        if self.parent is None:
-            return None
-        siblings = self.parent.children
-        place = _position(siblings, self) + 1
-        return siblings[place] if place < len(siblings) else None
+        return next(iter(self.following(1)), None)
 
     def preceding(self, count: int) -> list[ShellNode]:
         """At most `count` statements before it in the same sequence, the nearest first."""
-        if self.parent is None:
-            return []
-        siblings = self.parent.children
-        place = _position(siblings, self)
+        siblings, place = self._siblings()
         return siblings[max(0, place - count) : place][::-1]
 
     def following(self, count: int) -> list[ShellNode]:
         """At most `count` statements after it in the same sequence."""
-        if self.parent is None:
-            return []
-        siblings = self.parent.children
-        place = _position(siblings, self) + 1
-        return siblings[place : place + count]
+        siblings, place = self._siblings()
+        return siblings[place + 1 : place + 1 + count]
 
-
-def _position(siblings: list[ShellNode], node: ShellNode) -> int:
-    """By bisection: siblings are in the order of the text, and there may be 10^5 of them."""
-    place = bisect.bisect_left(siblings, node.start, key=lambda each: each.start)
-    while siblings[place] is not node:
-        place += 1
-    return place
+    def _siblings(self) -> tuple[list[ShellNode], int]:
+        """The statements of its sequence, and its place: by bisection, as there may be 10^5 of them."""
+        siblings = self.parent.children if self.parent is not None else [self]
+        place = bisect.bisect_left(siblings, self.start, key=lambda each: each.start)
+        while siblings[place] is not self:
+            place += 1
+        return siblings, place
 
 
 # The words of a simple command, and the command that a wrapper such as `timeout` or `sudo` runs.

@@ -52,11 +52,10 @@ class MappingNode(Struct, eq=False, kw_only=True):
     """A mapping.
 
     fields: by key; of a key that stands there twice, the last one, as most readers take it. Merged
-    keys yield to own ones. repeated: each key that stands there again, with the first one.
+    keys yield to own ones.
     """
 
     fields: dict[str, Field]
-    repeated: list[tuple[Field, Field]]
     tag: str | None
     line: int
     end_line: int = 0
@@ -129,8 +128,6 @@ def items_of(node: Node | None) -> list[Node]:
 
 # For each line of a scalar's value, the line of the file on which it begins.
 
-_TOKEN = re.compile(r"\S+")
-_HEADER = re.compile(r"[|>][^\n]*\n?")
 # How far ahead a word is looked for: indentation and folds lie between two words, not pages.
 _WINDOW = 2000
 
@@ -139,56 +136,32 @@ def scalar_lines(node: ScalarNode, text: str) -> tuple[int, ...]:
     """1-based lines of `text`, the whole file, one for each line of `node.value`."""
     lines = node.value.split("\n")
     if node.style == "|":
-        return _literal(node, len(lines))
-    if len(lines) == 1:
-        # A folded block begins on the line after its header, and after empty ones.
-        return (node.line,) if node.style != ">" else _followed(node, text, lines)
-    return _followed(node, text, lines)
-
-
-def _literal(node: ScalarNode, count: int) -> tuple[int, ...]:
-    """The lines of a literal block stand in the file as they are, right after the header."""
-    first = node.line + 1
-    return tuple(range(first, first + count))
-
-
-def _followed(node: ScalarNode, text: str, lines: list[str]) -> tuple[int, ...]:
-    """Finds the words of the value one after the other in the source, as folding keeps their order."""
+        # They stand in the file as they are, right after the header.
+        return tuple(range(node.line + 1, node.line + 1 + len(lines)))
+    # Folding keeps the order of the words, which are looked for one after the other.
     raw = text[node.start : node.end]
-    header = _HEADER.match(raw) if node.style == ">" else None
-    at = header.end() if header else 0
-    line_at = node.line + raw.count("\n", 0, at)
-    counted = at
+    at = raw.find("\n") + 1 if node.style == ">" else 0
+    line_at, counted = node.line, 0
     numbers = []
     for line in lines:
         here = None
-        for token in _TOKEN.finditer(line):
-            position, length = _find(raw, token.group(), at, node.style)
+        for token in line.split():
+            position = raw.find(_written(token, node.style), at, at + _WINDOW + len(token))
             if position < 0:
                 continue
-            if here is None:
-                line_at += raw.count("\n", counted, position)
-                counted = position
-                here = line_at
-            at = position + length
-        line_at += raw.count("\n", counted, at)
-        counted = at
-        numbers.append(here if here is not None else min(line_at + 1, node.end_line))
+            line_at += raw.count("\n", counted, position)
+            counted = at = position
+            here = here or line_at
+            at += len(token)
+        numbers.append(here or min(line_at + 1, node.end_line))
     return tuple(numbers)
 
 
-def _find(raw: str, token: str, at: int, style: str) -> tuple[int, int]:
-    """Where a word stands as the style writes it, and how long it is there; -1 if it does not."""
-    written = token
+def _written(token: str, style: str) -> str:
+    """A word as the style writes it."""
     if style == "'":
-        written = token.replace("'", "''")
-    elif style == '"':
-        written = token.replace("\\", "\\\\").replace('"', '\\"')
-    for form in (written, token):
-        position = raw.find(form, at, at + _WINDOW + len(form))
-        if position >= 0:
-            return position, len(form)
-    return -1, 0
+        return token.replace("'", "''")
+    return token.replace("\\", "\\\\").replace('"', '\\"') if style == '"' else token
 
 
 # Reads the text of a YAML file as documents of nodes, from the events of libyaml.
@@ -337,7 +310,7 @@ class _Composer:
         tag = event.tag if event.tag != "!" else None
         node: MappingNode | SequenceNode
         if kind == "MappingStartEvent":
-            node = MappingNode(fields={}, repeated=[], tag=tag, line=line)
+            node = MappingNode(fields={}, tag=tag, line=line)
         else:
             node = SequenceNode(items=[], tag=tag, line=line)
         if event.anchor is not None:
@@ -398,7 +371,4 @@ def _add(mapping: MappingNode, field: Field, merges: list[Node]) -> None:
     if name == "<<" and not field.key.style:
         merges.append(field.value)
         return
-    before = mapping.fields.get(name)
-    if before is not None:
-        mapping.repeated.append((before, field))
     mapping.fields[name] = field

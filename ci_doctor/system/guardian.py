@@ -10,17 +10,13 @@ import contextlib
 import errno
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
@@ -33,7 +29,7 @@ from ci_doctor.system.processes.process import (
     describe_exit,
     observed_ending,
 )
-from ci_doctor.system.processes.process_table import Kin, children_of, look_up
+from ci_doctor.system.processes.process_table import children_of, look_up
 from ci_doctor.system.processes.tree import become_subreaper
 
 READY = 0  # the token of the first message, which answers no request
@@ -41,10 +37,6 @@ _ANSWER_S = 5.0
 _STOPPED_HINT = (
     "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
 )
-
-
-class GuardianLostError(InfraError):
-    """The guardian is gone, or was ended because it did not answer."""
 
 
 Answer = tuple[tuple[Any, ...], list[int]]  # a message without its token, and file descriptors
@@ -80,7 +72,7 @@ class GuardianConnection:
     def answer(self, token: int, limit_s: float | None = None) -> Answer:
         """Wait for the answer to the request `token`.
 
-        Raises GuardianLostError if the guardian is gone, or does not answer within `limit_s` seconds
+        Raises InfraError if the guardian is gone, or does not answer within `limit_s` seconds
         (None: 5); it is ended then, and what it has started becomes ours.
         """
         try:
@@ -96,7 +88,7 @@ class GuardianConnection:
         state = "is gone" if self.gone else "does not answer"
         # What it would do later, nobody would learn of.
         self.lose()
-        raise GuardianLostError(f"the guardian process {state}", hint=_STOPPED_HINT)
+        raise InfraError(f"the guardian process {state}", hint=_STOPPED_HINT)
 
     def ending(self, token: int, limit_s: float) -> ProcessEnding | None:
         """How the child `token` ended; None if the guardian does not report it in `limit_s`.
@@ -237,23 +229,19 @@ def _run(channel: int) -> subprocess.Popen[bytes]:
 _START_S = 30.0  # a cold file system under a loaded machine
 
 
-def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
+def begin() -> tuple[int, GuardianConnection]:
     """A guardian that is ready: its pid, and our connection to it.
 
-    One that is killed before it is ready is started again, up to `attempts` in all. Raises
-    InfraError if there is none then.
+    Raises InfraError if the machine does not let us have one.
     """
     process, wire = launch()
     connection = GuardianConnection(process, wire)
     try:
         (_, refused), _ = connection.answer(READY, _START_S)
     except BaseException as error:
-        was_killed = connection.gone and (process.wait() or 0) < 0
         connection.lose()
         if not isinstance(error, InfraError):
             raise
-        if was_killed and attempts > 1:
-            return begin(attempts - 1)
         how = describe_exit(connection.returncode or 0)
         raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
     if refused:
@@ -264,99 +252,23 @@ def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
     return process.pid, connection
 
 
-# How the guardian's child is called between fork and exec.
-_GUARDIAN = "ci_doctor.system.guardian_main"
-_NAME_BYTES = 15  # of a name in the process table: TASK_COMM_LEN in linux/sched.h
-
-
-def ticks_now() -> int:
-    """Clock ticks since boot, as the process table has the start of a process."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-
-
-def find_stray(words: Sequence[str], known: Collection[int], since: int) -> int | None:
-    """The pid of our new child that runs `words` or has run them; None if they were never run.
-
-    Once the guardian is gone its children are ours. A child that was about to run `words` is killed.
-    `known` are children that cannot be it, and it was started at the tick `since` or later. Others
-    may be orphans of services, which are older or run something else.
-    """
-    for pid in children_of(os.getpid()):
-        kin = look_up(pid)
-        if pid in known or kin is None or kin.started < since:
-            continue
-        line = _command_line(pid)
-        if any(_GUARDIAN in word for word in line):
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                # A child of ours that nobody has waited for: its pid is its own.
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-        elif _runs(line, words) or _has_run(kin, words):
-            return pid
-    return None
-
-
-def _command_line(pid: int) -> list[str]:
-    """That of a process; empty once it has ended."""
-    try:
-        content = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    # Each argument ends with a NUL (proc_pid_cmdline(5)).
-    return [os.fsdecode(word) for word in content.split(b"\0")[:-1]]
-
-
-def _runs(line: Sequence[str], words: Sequence[str]) -> bool:
-    # Of a script, its interpreter stands before it, and its path in place of its name.
-    own = list(words[1:])
-    is_same = line[len(line) - len(own) :] == own and len(line) > len(own)
-    name = Path(words[0]).name if words else ""
-    return is_same and any(Path(word).name == name for word in line[: len(line) - len(own)])
-
-
-def _has_run(kin: Kin, words: Sequence[str]) -> bool:
-    """Whether it has ended, by the name that exec gave it."""
-    if not kin.ended or not words:
-        return False
-    name = os.fsencode(Path(words[0]).name)[:_NAME_BYTES]
-    return os.fsencode(kin.name) == name
-
-
 _STATUS_S = 1.0
-_LOSSES = 3  # of guardians in one request, before it fails
 _Program = tuple[list[bytes], dict[bytes, bytes], bytes]  # words, environment, directory
-
-
-class _Request(Struct, frozen=True, kw_only=True):
-    """A process to be started, and with which descriptors as its streams (None: /dev/null)."""
-
-    words: tuple[str, ...]
-    directory: Path
-    program: _Program
-    stop: _Program | None
-    streams: tuple[int | None, ...]
-    foreground: bool
 
 
 class Guardian:
     """Made by `start`. Call `close` once nothing runs below it any more. Use it from one thread.
 
-    `pid` is its own; `identity` distinguishes it from a later process with that pid. If it is
-    killed, the next `spawn` starts another one, and both change. `losses` counts that.
+    `pid` is its own; `identity` distinguishes it from a later process with that pid.
     """
 
     def __init__(self, pid: int, connection: GuardianConnection) -> None:
-        self.losses = 0
-        self._last_token = READY
-        self._living: dict[int, Child] = {}
-        self._stops: dict[int, _Program] = {}
-        self._take(pid, connection)
-
-    def _take(self, pid: int, connection: GuardianConnection) -> None:
         self.pid = pid
-        self._connection = connection
         kin = look_up(pid)
         self.identity = (pid, kin.started if kin else 0)
+        self._connection = connection
+        self._last_token = READY
+        self._living: dict[int, Child] = {}
 
     @classmethod
     def start(cls) -> "Guardian":
@@ -391,96 +303,41 @@ class Guardian:
         environment and directory, if we are gone while it lives.
 
         Raises OSError if it cannot run (`filename` is the directory if that is the reason), and
-        InfraError if the guardian is gone or does not answer, and so are those in its place.
+        InfraError if the guardian is gone or does not answer: what it may have started is ours then.
         """
-        request = _Request(
-            words=tuple(words),
-            directory=directory,
-            program=_program(words, environment, directory),
-            stop=_program(stop_words, environment, directory) if stop_words else None,
-            streams=(input, output, output if error is None else error),
-            foreground=foreground,
-        )
-        before, since, began = children_of(os.getpid()), ticks_now(), clock.now()
-        for _ in range(_LOSSES):
-            lost = self._connection
-            try:
-                return self._spawn(request)
-            except GuardianLostError:
-                # It may have started the process before it was killed.
-                stray = find_stray(request.words, [*before, *self._living], since)
-                child = None
-                if stray is not None:
-                    child = self._child(stray, os.pidfd_open(stray), began, lost, request)
-                self._replace()
-                if child is not None:
-                    return child
-        return self._spawn(request)
-
-    def _spawn(self, request: _Request) -> Child:
-        streams = request.streams
+        streams = (input, output, output if error is None else error)
         given = tuple(stream is not None for stream in streams)
+        stop = _program(stop_words, environment, directory) if stop_words else None
         began = clock.now()
         self._last_token += 1
         token = self._last_token
-        connection = self._connection
-        connection.put(
-            ("spawn", token, request.program, request.stop, given, request.foreground),
+        self._connection.put(
+            ("spawn", token, _program(words, environment, directory), stop, given, foreground),
             [stream for stream in streams if stream is not None],
         )
-        answer = connection.answer(token)
-        (kind, *fields), descriptors = answer
+        (kind, *fields), descriptors = self._connection.answer(token)
         if kind == "failed":
             step, number = fields
-            name = next(iter(request.words), "")
-            name = str(request.directory) if step == "chdir" else name
+            name = str(directory) if step == "chdir" else next(iter(words), "")
             raise OSError(number, os.strerror(number), name)
         (pid,) = fields
         if not descriptors:
             # It runs, but we have no free descriptor for its pidfd, and without one its end
             # would go unnoticed.
-            connection.put(("kill", token))
-            connection.exchange(0.0)
+            self._connection.put(("kill", token))
+            self._connection.exchange(0.0)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return self._child(pid, descriptors[0], began, connection, request)
-
-    def _child(
-        self,
-        pid: int,
-        pidfd: int,
-        began: float,
-        connection: GuardianConnection,
-        request: _Request,
-    ) -> Child:
-        """What the last request has started through the guardian of `connection`."""
-        ending = partial(self._ending, connection, self._last_token, pid)
-        child = Child(pid=pid, pidfd=pidfd, started_at=began, ending=ending)
+        ending = partial(self._ending, token, pid)
+        child = Child(pid=pid, pidfd=descriptors[0], started_at=began, ending=ending)
         self._living[pid] = child
-        if request.stop is not None:
-            self._stops[pid] = request.stop
         return child
-
-    def _replace(self) -> None:
-        """Start another guardian in place of one that is gone, for what is started from now on.
-
-        What the first one had started is ours; the second one ends it too if we are gone.
-        """
-        self.losses += 1
-        self._take(*begin())
-        for pid in self._living:
-            kin = look_up(pid)
-            if kin is not None:
-                self._connection.put(("mind", pid, kin.started, self._stops.get(pid)))
-        self._connection.exchange(0.0)
 
     @property
     def adopters(self) -> frozenset[int]:
-        """The processes whose children orphans become: this guardian, and we after a loss."""
+        """The process whose children orphans become: this guardian, or we once it is gone."""
         kin = look_up(self.pid)
         is_gone = kin is None or kin.ended or kin.identity != self.identity
-        if self.losses or is_gone:
-            return frozenset({self.pid, os.getpid()})
-        return frozenset({self.pid})
+        return frozenset({os.getpid() if is_gone else self.pid})
 
     def started(self, pid: int) -> bool:
         """Whether the living process `pid` was spawned here, and not adopted."""
@@ -512,14 +369,10 @@ class Guardian:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
-    def _ending(
-        self, connection: GuardianConnection, token: int, pid: int, pidfd: int
-    ) -> ProcessEnding | None:
-        """How a child of this connection's guardian ended; None while it lives.
-
-        `pidfd` is -1 once it is closed.
-        """
+    def _ending(self, token: int, pid: int, pidfd: int) -> ProcessEnding | None:
+        """How a child ended; None while it lives. `pidfd` is -1 once it is closed."""
         # The kernel wakes the guardian and us at the same moment, and the guardian reports at once.
+        connection = self._connection
         ending = connection.ending(token, 0.0)
         if ending is None and pidfd >= 0:
             ending = _reported(connection, token)
@@ -531,7 +384,6 @@ class Guardian:
             ending = observed_ending(pid, pidfd)
         if ending is not None:
             self._living.pop(pid, None)
-            self._stops.pop(pid, None)
         return ending
 
 

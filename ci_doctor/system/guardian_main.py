@@ -19,7 +19,7 @@ import time
 from collections.abc import Collection, Iterable
 
 from ci_doctor.system.guardian_wire import Wire
-from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
+from ci_doctor.system.processes.process_table import descendants, read_table
 from ci_doctor.system.processes.program import EXEC, Program, read_report, start
 from ci_doctor.system.processes.tree_stop import TreeStop
 
@@ -76,7 +76,6 @@ class Loop:
         self.doctor_pid = doctor_pid
         self.stay_ignored = stay_ignored
         self.spawned: dict[int, Spawned] = {}
-        self.minded: dict[tuple[int, int], Program | None] = {}
         self.poll = select.poll()
         self.wakeup, writing = os.pipe()
         os.set_blocking(self.wakeup, False)
@@ -101,15 +100,6 @@ class Loop:
                 return
             self.settle_all(ready)
 
-    def stop_programs(self) -> list[Program]:
-        """What ci-doctor wants to be run for those that still live."""
-        programs = [child.stop for child in self.spawned.values()]
-        for identity, stop in self.minded.items():
-            kin = look_up(identity[0])
-            if kin is not None and kin.identity == identity and not kin.ended:
-                programs.append(stop)
-        return [program for program in programs if program is not None]
-
     def send(self) -> None:
         """Send what is queued, as far as ci-doctor reads it."""
         with contextlib.suppress(OSError):  # the end of ci-doctor shows on the reading side
@@ -127,9 +117,6 @@ class Loop:
         for (kind, token, *request), descriptors in messages:
             if kind == "kill":
                 self.kill(token)
-                continue
-            if kind == "mind":
-                self.mind(token, *request)
                 continue
             try:
                 self.spawn(token, descriptors, tuple(request))
@@ -188,10 +175,6 @@ class Loop:
             if child.token == token:
                 os.kill(child.pid, signal.SIGKILL)
 
-    def mind(self, pid: int, started: int, stop: "tuple[Any, ...] | None") -> None:
-        """Take note of a process that an earlier guardian started, and that lives."""
-        self.minded[pid, started] = Program(*stop) if stop else None
-
     def reap(self) -> None:
         """Wait for all that have ended, orphans too, and report those that ci-doctor started."""
         with contextlib.suppress(ChildProcessError):
@@ -224,24 +207,16 @@ def _prepare(group: int | None, stay_ignored: frozenset[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def end_all(
-    roots: Collection[int],
-    minded: Collection[tuple[int, int]],
-    stop_programs: Iterable[Program],
-    wakeup: int,
-) -> None:
+def end_all(roots: Collection[int], stop_programs: Iterable[Program], wakeup: int) -> None:
     """Ask everything below us to end, run `stop_programs` meanwhile, and then kill what is left.
 
-    `roots` are the pids that were started as themselves, and not by others. `minded` are processes
-    that are not below us, as pid and start: they and what is below them end too. `wakeup` becomes
+    `roots` are the pids that were started as themselves, and not by others. `wakeup` becomes
     readable with each SIGCHLD. Those asked have 1 second, helpers of others 2 after all others have
     ended (tree_stop.py), `stop_programs` 3, and the whole 10.
     """
     began = time.monotonic()
     stopping = set(_started(stop_programs))
-    known = set(minded)
-    heads = {*roots, *(pid for pid, _ in minded)}
-    stop = TreeStop(lambda kin: kin.pid in heads, signal.SIGTERM)
+    stop = TreeStop(lambda kin: kin.pid in roots, signal.SIGTERM)
     is_asking = True
     quiet = 0
     # One empty look is not enough: a fork under way during it is seen by the next.
@@ -250,9 +225,10 @@ def end_all(
         spared = stopping if age_s < _STOP_COMMANDS_S else frozenset[int]()
         pause_s = 0.02
         try:
-            living = _living(spared, known)
-            # An orphan of a minded process is below nobody any more.
-            known.update(kin.identity for kin in living)
+            table = list(read_table())
+            bystanders = frozenset(kin.identity for kin in table if kin.pid in spared)
+            below = descendants(table, os.getpid(), bystanders)
+            living = [kin for kin in below if not kin.ended]
             quiet = 0 if living or spared else quiet + 1
             if living and is_asking and age_s < _GRACE_S:
                 _, pause_s = stop.ask(living, age_s, _GRACE_S)
@@ -264,17 +240,6 @@ def end_all(
             # No file descriptor or memory left just now: what we end gives some back.
             quiet = 0
         _wait(wakeup, 0.002 if quiet else min(0.1, max(0.0, pause_s)))
-
-
-def _living(spared: Collection[int], minded: Collection[tuple[int, int]]) -> list[Kin]:
-    """What lives below us, without `spared` and their descendants, and with the `minded`."""
-    table = list(read_table())
-    bystanders = frozenset(kin.identity for kin in table if kin.pid in spared)
-    others = [kin for kin in table if kin.identity in minded]
-    family = {kin.identity: kin for kin in others}
-    for root in (os.getpid(), *(kin.pid for kin in others)):
-        family.update((kin.identity, kin) for kin in descendants(table, root, bystanders))
-    return [kin for kin in family.values() if not kin.ended]
 
 
 def _started(programs: Iterable[Program]) -> Iterable[int]:
@@ -320,4 +285,5 @@ def main() -> None:
     loop = Loop(Wire(socket.socket(fileno=channel)), doctor, doctor_pid, stay_ignored)
     loop.wire.put(("ready", refused))
     loop.run()
-    end_all(frozenset(loop.spawned), frozenset(loop.minded), loop.stop_programs(), loop.wakeup)
+    stop_programs = [child.stop for child in loop.spawned.values() if child.stop is not None]
+    end_all(frozenset(loop.spawned), stop_programs, loop.wakeup)

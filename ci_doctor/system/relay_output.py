@@ -117,28 +117,6 @@ def _open_terminal(model: int) -> tuple[int, int]:
 
 # A piece below this size: the command writes little by little.
 _SMALL_BYTES: Final = 256
-# So much after a pause: the command writes fast, and a pause holds it up. A terminal takes 4 KiB.
-_MUCH_BYTES: Final = 3 * 1024
-_PIECES_WITHOUT_PAUSE: Final = 1000  # from then on
-
-
-class OutputPauses:
-    """Decides piece by piece, in the order in which they were read."""
-
-    def __init__(self) -> None:
-        self._has_paused = False
-        self._pieces_without = 0
-
-    def comes_after(self, count: int) -> bool:
-        """Whether a pause is to follow a piece of `count` bytes."""
-        if self._has_paused and count >= _MUCH_BYTES:
-            self._pieces_without = _PIECES_WITHOUT_PAUSE
-        self._has_paused = count < _SMALL_BYTES and not self._pieces_without
-        if self._pieces_without:
-            self._pieces_without -= 1
-        return self._has_paused
-
-
 _CHUNK_BYTES: Final = 128 * 1024
 
 
@@ -169,7 +147,6 @@ class Pump:
         self._add = add
         self._on_end = on_end
         self._pause_ms = pause_ms
-        self._pauses = OutputPauses()
         self._buffer = memoryview(bytearray(_CHUNK_BYTES))
 
     @property
@@ -206,7 +183,7 @@ class Pump:
             count = self._pass_piece(_CHUNK_BYTES)
             if not count:
                 return True
-            if self._pause_ms and self._pauses.comes_after(count):
+            if self._pause_ms and count < _SMALL_BYTES:
                 # The end of it all does not wait.
                 _is_readable(self._stopper, self._pause_ms)
         # The command has ended. What it wrote is in the pipe; a flood by others is left there.

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.planning import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import ExperimentRequest
+from ci_doctor.correctness.planning import ExperimentRequest, parse_arm_variables, read_settings
 from ci_doctor.correctness.run import run as run_experiment
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict

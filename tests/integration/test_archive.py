@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 
 pytestmark = pytest.mark.integration
@@ -19,12 +18,11 @@ WRITER = """
 import sys
 from pathlib import Path
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 archive = Archive(Path(sys.argv[1]), days=30, limit=int(sys.argv[3]))
 result, lines = made(Path(sys.argv[2]))
 for number in range(25):
-    origin = BuildOrigin(id=f"{number} of {sys.argv[2]}")
+    origin = (f"{number} of {sys.argv[2]}", None)
     archive.keep(IDENTITY, result, lines, build=sys.argv[2], origin=origin)
     archive.evict()
     found = archive.find(IDENTITY, IDS, 2)
@@ -36,7 +34,6 @@ STOPPED = """
 import os, signal, sys
 from pathlib import Path
 from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.archived_start import BuildOrigin
 from tests.unit.correctness.archived import IDENTITY, made
 result, lines = made(Path(sys.argv[2]))
 def slowly():
@@ -103,7 +100,7 @@ def test_the_starts_of_a_build_are_removed_as_the_page_says(tmp_path: Path) -> N
     result, lines = made(tmp_path / "samples.jsonl")
     good, bad = "c0ffee0" + "1" * 33, "c0ffee0" + "2" * 33
     for number, commit in ((41, good), (42, bad)):
-        origin = BuildOrigin(id=f"0190-{number}", number=number, commit=commit)
+        origin = (f"0190-{number}", commit)
         archive.keep(IDENTITY, result, lines, build=f"build {number}", origin=origin)
     page = (ROOT / "docs" / "archive.md").read_text()
     (command,) = (line for line in page.splitlines() if line.startswith("zgrep -l"))

@@ -101,7 +101,7 @@ def test_the_matrix_names_the_pairs_that_work_and_the_break_of_the_others(
             "PIP_INDEX_URL": address,
             "XDG_CACHE_HOME": str(tmp_path),
         }
-        command = ("compat", "--matrix", "adapter==2.*", "engine==1.[01]", "--json")
+        command = ("compat", "--matrix", "adapter==2.*", "engine<2", "--json")
         first = doctor(*command, cwd=tmp_path, env=env)
         before = len(asked)
         second = doctor(*command, cwd=tmp_path, env=env)
@@ -112,7 +112,6 @@ def test_the_matrix_names_the_pairs_that_work_and_the_break_of_the_others(
     assert [bool(each["directions"][0]["breaks"]) for each in pairs] == [False, True]
     (broken,) = pairs[1]["directions"][0]["breaks"]
     assert "needs `role`" in broken["sentence"]
-    assert broken["changed_by"] == "engine 1.1; engine 1.0 does not break here"
     assert json.loads(second.out)["facts"] == report["facts"]
     assert [each for each in asked if each.endswith(".whl")] == [
         f"/files/{name}" for name in FETCHED

@@ -84,14 +84,14 @@ def test_an_application_gets_one_request_to_put_others_in_its_place(tmp_path: Pa
     directory = tmp_path / "my service"
     directory.mkdir()
     (directory / "web.py").write_text("from fastapi import FastAPI\napp = FastAPI()\n")
-    (directory / "Dockerfile").write_text('CMD ["fastapi", "run", "web.py", "--reload"]\n')
+    (directory / "Dockerfile").write_text('CMD ["uvicorn", "web:app", "--reload"]\n')
     wrote = doctor("init", "--yes", cwd=directory, env=TOOLS)
     assert wrote.code == 0, wrote
     (line,) = (directory / "ci-doctor-requests.jsonl").read_text().splitlines()
-    assert json.loads(line)["path"] == "/openapi.json"
+    assert json.loads(line)["path"] == "/"
     text = (directory / "ci-doctor.toml").read_text()
     assert "put those of your application in its place" in text
-    assert 'command = "fastapi run web.py --port {port}"' in text
+    assert 'command = "uvicorn web:app --port {port}"' in text
 
 
 def test_what_is_written_is_what_its_readers_take(engine: Path) -> None:
@@ -248,17 +248,6 @@ def test_a_folder_that_is_none_of_the_repository_is_named_and_all_else_is_writte
     assert list(outside.iterdir()) == []
 
 
-def test_if_one_file_cannot_be_written_none_is(engine: Path) -> None:
-    # A name that no file system takes.
-    (engine / "ci-doctor.toml").write_text(f'[correctness]\nrequests = "new/{"r" * 300}"\n')
-    before = state(engine)
-    ran = doctor("init", "--yes", cwd=engine)
-    assert ran.code == 2, ran
-    assert "nothing was written" in ran.err, ran
-    assert state(engine) == before
-    assert not (engine / "new").exists()
-
-
 def test_files_of_every_kind_are_read_or_named(tmp_path: Path) -> None:
     (tmp_path / "latin.sh").write_bytes(b"# caf\xe9\nvllm serve acme/a --port 1\n")
     (tmp_path / "dos.sh").write_bytes(b"vllm serve acme/b \\\r\n  --seed 1 --port 2\r\n")
@@ -335,4 +324,4 @@ def test_with_a_configuration_it_says_so_and_leaves_it(engine: Path) -> None:
     assert ran.code == 0, ran
     assert "ci-doctor.toml exists and is not changed" in ran.out
     assert (engine / "ci-doctor.toml").read_text() == text
-    assert (engine / "own.jsonl").exists()
+    assert not (engine / "own.jsonl").exists()

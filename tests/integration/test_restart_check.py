@@ -147,9 +147,7 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
     assert bench.phase("outage")["failed"] > 0
     assert bench.phase("outage")["errors"] == ["HTTP 502: the worker is gone"]
     assert facts["recovered_s"] >= facts["ready_s"] > 0
-    assert facts["identity_changed"]
     assert facts["old"]["pid"] != facts["new"]["pid"]
-    assert facts["throughput_ratio"] >= 0.3
     assert set(facts["promises"].values()) == {"kept"}
     assert [attempt["name"] for attempt in report["attempts"]] == [
         "worker 1",

@@ -419,9 +419,9 @@ def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: S
         )
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
-            owner = older_listener(target, service.pid, strangers_only)
+            owner = older_listener(target, service.pid, strangers_only.living)
             service.communicate(b"\n")
-        assert older_listener(target, os.getpid(), strangers_only) is None, (
+        assert older_listener(target, os.getpid(), strangers_only.living) is None, (
             "a younger one may serve for ours"
         )
         stranger.communicate(b"\n")

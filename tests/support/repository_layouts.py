@@ -177,14 +177,13 @@ FULL_STACK = Layout(
         ),
         "backend/app/settings.py": 'class Settings:\n    API_PREFIX: str = "/api/v1"\n\nsettings = Settings()\n',
         "backend/app/deps.py": "SessionDep = object\n",
-        "backend/Dockerfile": 'WORKDIR /app\nCMD ["fastapi", "run", "--workers", "4", "app/main.py"]\n',
+        "backend/Dockerfile": 'WORKDIR /app\nCMD ["uvicorn", "--workers", "4", "app.main:app"]\n',
         "backend/pyproject.toml": '[project]\nname = "app"\n[build-system]\nbuild-backend = "hatchling.build"\n',
-        "compose.override.yml": "services:\n  backend:\n    command:\n      - fastapi\n      - dev\n      - app/main.py\n",
         "frontend/package.json": "{}\n",
     },
     baseline="backend/Dockerfile:2",
-    command=("fastapi", "run", "--workers", "4", "app/main.py", "--port", "{port}"),
-    ready="/openapi.json",
+    command=("uvicorn", "--workers", "4", "app.main:app", "--port", "{port}"),
+    ready="tcp://127.0.0.1:{port}",
     cwd="backend",
     apis=("routes",),
 )
@@ -216,24 +215,6 @@ OWN_SERVER = Layout(
     apis=("completions",),
     model="own-llm",
 )
-# Several services, each with its own image.
-SERVICES = Layout(
-    files={
-        "services/cart/app.py": (
-            "from flask import Flask, jsonify\napp = Flask(__name__)\n\n"
-            '@app.route("/ping")\ndef ping():\n    return jsonify(ok=True)\n'
-        ),
-        "services/cart/Dockerfile": "CMD gunicorn -w 2 -b 0.0.0.0:5000 app:app\n",
-        "services/mail/app.py": "from flask import Flask\napp = Flask(__name__)\n",
-        "services/mail/Dockerfile": "CMD flask --app app run --port 5001\n",
-        "justfile": "image := 'cart'\nbuild:\n    docker build services/cart\n",
-    },
-    baseline="services/cart/Dockerfile:1",
-    command=("gunicorn", "-w", "2", "-b", "0.0.0.0:{port}", "app:app"),
-    ready="tcp://127.0.0.1:{port}",
-    cwd="services/cart",
-    apis=("routes",),
-)
 # A library without any server.
 LIBRARY = Layout(
     files={
@@ -258,6 +239,5 @@ LAYOUTS = {
     "full-stack": FULL_STACK,
     "small-app": SMALL_APP,
     "own-server": OWN_SERVER,
-    "services": SERVICES,
     "library": LIBRARY,
 }

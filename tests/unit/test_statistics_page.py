@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.decision import upper_limit
 from ci_doctor.correctness.verdict.looks import blocks, planned_looks, spent_by
+from ci_doctor.correctness.verdict.validity import upper_limit
 from ci_doctor.render.formatting import whole_percent_up
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"

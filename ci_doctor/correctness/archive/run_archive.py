@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import is_default_branch_build
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches
-from ci_doctor.correctness.archive.archived_start import BuildOrigin, build_of, unfit
+from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, build_of, unfit
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules
@@ -93,11 +92,11 @@ def keep_baseline(
     verdict: Verdict,
     samples: Path,
     environ: Mapping[str, str],
-    origin: BuildOrigin | None,
+    origin: tuple[str | None, str | None],
 ) -> tuple[str, ...]:
     """Archive the baseline starts of a run, if this build is trusted. Returns sentences on it.
 
-    `origin` is this build, None if it is unknown. Nothing is archived under a verdict that does not
+    `origin` are the identity and the commit of this build. Nothing is archived under a verdict that does not
     rest on answers.
     """
     allowed, reason = _may_write(run_archive.write, environ)

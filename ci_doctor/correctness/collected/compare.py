@@ -1,48 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads samples of another program and compares them: the library entry of `compare`."""
+"""Reads samples of another program and compares them as a run does: the library entry of `compare`.
+
+What the survey could not match is read again, the slow and complete way. From there on collected samples
+go the way of a run of ours: samples, tally, starts, decision, report.
+"""
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from itertools import count
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice, pairwise, product
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules as findings_rules
-from ci_doctor.correctness.collected.experiment import (
-    LOOKED_AT,
-    collected_experiment,
-    drawn_rules,
-    read_again,
-    recorded_order,
-)
-from ci_doctor.correctness.collected.formats import SampleFormat, named, read
+from ci_doctor.correctness.collected.formats import Entry, SampleFormat, named
 from ci_doctor.correctness.collected.survey import (
-    HEADS,
     CollectedStart,
     NoEvidenceError,
     Survey,
+    SurveyRecord,
     check,
-    content,
     find,
     sources,
     survey,
-    token,
 )
+from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
+from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, differences
 from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
 from ci_doctor.correctness.report.levels import level_facts, level_tables
-from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
+from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.looks import neighbours
 from ci_doctor.correctness.verdict.mix_test import smallest_p
+from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted
-from ci_doctor.load.canonical import text_of
+from ci_doctor.correctness.verdict.validity import Decision
+from ci_doctor.errors import UsageError
+from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
+from ci_doctor.load.schema import parse_json
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     CompareFacts,
@@ -182,11 +185,12 @@ def _context(read: Survey, experiment: Experiment, pairs: Sequence[AlignedAnswer
             places.setdefault(request, (str(source.path), None))
     for difference in pairs:
         start = starts[difference.starts[1]]
-        place = start.place(difference.request, difference.pass_ or 1)
-        if place is not None:
+        record = start.record(difference.request, difference.pass_ or 1)
+        if record is not None:
             # LMCache's format has blocks of several lines: their number is no line.
             has_lines = start.source.form is not SampleFormat.LMCACHE
-            places[difference.request] = str(start.source.path), place.line if has_lines else None
+            path = str(start.source.path)
+            places[difference.request] = path, record.line if has_lines else None
     return Context(places=places, total=len(read.requests), prompts=LOOKED_AT, to_do=_TO_DO)
 
 
@@ -210,7 +214,6 @@ def _source_rows(read: Survey, experiment: Experiment) -> Iterator[Row]:
 
 # --- the decision, and the proof of the comparison ---
 
-_WORD = re.compile("[A-Za-z0-9]+")
 _CANARY_REQUESTS = 1000  # of all, so that the proof costs no second decision over everything
 _LEAST_CANDIDATES = 3
 _MOST_IN_TURN = 20
@@ -223,7 +226,12 @@ def judge(survey: Survey, experiment: Experiment) -> Decision:
     decision = decide(experiment.starts, survey.requests, rules, complete=True, manner=manner)
     if decision.verdict is Verdict.VOID:
         return decision
-    if not can_see(survey, experiment):
+    # Of answers with the same bytes one was read whole: it stands for the others.
+    first = read_again(survey)[:_CANARY_REQUESTS]
+    results = tuple(
+        replace(result, start=restricted([result.start], first)[0]) for result in experiment.results
+    )
+    if not canary_detected(replace(experiment, results=results), first):
         reason = (
             "the comparison did not notice an answer that was changed on purpose: "
             "its results do not count"
@@ -235,32 +243,27 @@ def judge(survey: Survey, experiment: Experiment) -> Decision:
 
 
 def _settle(experiment: Experiment, decision: Decision) -> str:
-    """How many more starts make a decision possible, and in which order to make them."""
+    """How many starts make a decision possible, and in which order to make them."""
     rules = experiment.rules
+    if decision.mended:
+        return (
+            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        )
     made = {arm: len(of_arm(experiment.starts, arm)) for arm in Arm}
     if rules.order is StartOrder.EXCHANGEABLE:
         # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
         candidate = max(made[Arm.CANDIDATE], _LEAST_CANDIDATES)
         baseline = max(made[Arm.BASELINE], _baseline_starts(candidate, rules.alpha))
+        how = "in a directory, a file for each"
     else:
         baseline = candidate = max(_in_turn(rules.alpha), *made.values())
-    more = baseline - made[Arm.BASELINE], candidate - made[Arm.CANDIDATE]
-    if decision.mended:
-        return (
-            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        how = (
+            "in turn (A B B A …), a file for each, with the time in each answer (`created`); or assert "
+            "with `--exchangeable` that time plays no part"
         )
-    if not any(more) and decision.doubt is None:
+    if made == {Arm.BASELINE: baseline, Arm.CANDIDATE: candidate} and decision.doubt is None:
         return "collect more starts of both sides, or make the baseline steadier"
-    if rules.order is StartOrder.EXCHANGEABLE:
-        return (
-            f"a decision takes {baseline} baseline and {candidate} candidate starts: "
-            f"collect {more[0]} and {more[1]} more, and name a directory with a file for each start"
-        )
-    return (
-        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), a file "
-        "for each, with the time in each answer (`created`); or assert with `--exchangeable` that "
-        "time plays no part"
-    )
+    return f"collect {baseline} baseline and {candidate} candidate starts {how}"
 
 
 def _in_turn(alpha: float) -> int:
@@ -290,51 +293,192 @@ def _baseline_starts(candidate: int, alpha: float) -> int:
     raise AssertionError
 
 
-def can_see(survey: Survey, experiment: Experiment) -> bool:
-    """Whether the comparison notices one candidate answer that is changed in memory.
+# The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
+# characters, so none is equal to it.
+SAME = "="
+TWICE = "its id is in the file more than once"
+# Answers that are all the same, or blank, are so from the beginning.
+LOOKED_AT = 200
+# So many answers of a start are read for their time: they lie close together in time.
+_TIMED = 100
+# Where an answer holds the time at which it was made, in seconds, by format: OpenAI's `created`,
+# and `created_at` of its Responses API.
+_KEYS = ("created", "created_at")
+_ROW_KEYS = (*_KEYS, "timestamp")
 
-    Both its bytes and the decision must show it. True if there is no answer to change.
-    """
+
+class _Outputs(Mapping[str, Mapping[str, Any]]):
+    """The answers that were read, by their digests; each is read again when it is asked for."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, tuple[CollectedStart, SurveyRecord]] = {}
+
+    def __getitem__(self, digest: str) -> Mapping[str, Any]:
+        start, record = self.places[digest]
+        output = start.entry(record).output
+        if output is None:
+            raise KeyError(digest)
+        return output
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def read_again(survey: Survey) -> list[str]:
+    """The requests whose answers are read whole: all that may differ, and one that proves the rest."""
+    odd = set(survey.odd)
+    proving = (request for request in survey.requests if request not in odd)
+    return [*survey.odd, *islice(proving, 1)]
+
+
+def collected_experiment(
+    survey: Survey, order: Sequence[int], rules: Rules, comparison: Comparison
+) -> Experiment:
+    """The starts of a survey in `order`, as a run leaves them. Raises InfraError."""
     requests = read_again(survey)
-    for start in survey.starts:
-        if start.arm is Arm.CANDIDATE:
-            if not _bytes_show_it(start, requests):
-                return False
-            break
-    # Of answers with the same bytes one was read whole: it stands for the others.
-    first = requests[:_CANARY_REQUESTS]
-    results = tuple(
-        replace(result, start=restricted([result.start], first)[0]) for result in experiment.results
+    outputs = _Outputs()
+    gate = SameAnswers(comparison, outputs)
+    same = dict.fromkeys(survey.requests, SAME)
+    looked_at = set()
+    results = []
+    for index in order:
+        start = survey.starts[index]
+        result = gate.at_gate(_result(start, requests, survey.passes, outputs))
+        looks = AnswerLooks()
+        if start.arm not in looked_at:
+            looked_at.add(start.arm)
+            looks = _looks(start)
+        answers = {**same, **result.start.answers}
+        made = replace(result.start, answers=answers, looks=looks)
+        results.append(replace(result, start=made))
+    return Experiment(
+        results=tuple(results),
+        outputs=outputs,
+        ending=ExperimentEnding.COMPLETE,
+        rules=rules,
+        comparison=comparison,
     )
-    return canary_detected(replace(experiment, results=results), first)
 
 
-def _bytes_show_it(start: CollectedStart, requests: Sequence[str]) -> bool:
-    """Whether the comparisons of bytes and of digests notice one changed character of a text."""
-    for request in requests:
-        place = start.place(request, 1)
-        if place is None:
+def _result(
+    start: CollectedStart, requests: Sequence[str], passes: int, outputs: _Outputs
+) -> StartResult:
+    """What one start answered to these requests."""
+    tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
+    for request, number in product(requests, range(1, passes + 1)):
+        record = start.record(request, number)
+        answer = Entry(error=TWICE if request in start.twice else None)
+        if record is not None:
+            answer = start.entry(record)
+        sample = Sample(
+            arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
+        )
+        if record is not None and answer.output is not None and answer.digest is not None:
+            outputs.places.setdefault(answer.digest, (start, record))
+            levels = level_digests(answer.output, answer.digest)
+            sample = replace(
+                sample,
+                output=answer.output,
+                digest=answer.digest,
+                words_digest=levels.words,
+                tokens_digest=levels.tokens,
+                prompt_facts=answer.prompt_facts,
+                empty=answer.empty,
+            )
+        tally.add(sample)
+    return tally.result()
+
+
+def _looks(start: CollectedStart) -> AnswerLooks:
+    """What the first answers of a start look like."""
+    looks = LooksOfAnswers()
+    for number, record in enumerate(islice(start.records, LOOKED_AT)):
+        answer = start.entry(record)
+        if answer.output is not None:
+            looks.add(record.id or str(number), answer.output, answer.prompt_facts)
+    return looks.value()
+
+
+# --- the order of the starts ---
+
+
+def recorded_order(survey: Survey) -> tuple[int, ...] | None:
+    """The indices of the survey's starts in order of time; None if nothing records it.
+
+    Our own samples are written as they arrive, so one file of them is in order. Other files record
+    it if each answer holds the time at which it was made, and no two starts of different arms
+    overlap. Raises InfraError if a file can no longer be read.
+    """
+    starts = survey.starts
+    indices = range(len(starts))
+    # Of the answers that are not the same everywhere.
+    odd = set(survey.odd)
+    placed = [
+        [column[each] for column in start.columns.values() for each in column if each in odd]
+        for start in starts
+    ]
+    if not all(placed):
+        return None
+    if len({start.source.path for start in starts}) == 1 and (
+        starts[0].source.form is SampleFormat.OURS
+    ):
+        return tuple(sorted(indices, key=lambda index: min(each.line for each in placed[index])))
+    spans = []
+    for start, some in zip(starts, placed, strict=True):
+        times = [_time(start, record) for record in some[:_TIMED]]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            return None
+        spans.append((min(known), max(known)))
+    order = sorted(indices, key=lambda index: spans[index])
+    for before, after in pairwise(order):
+        is_other_arm = starts[before].arm is not starts[after].arm
+        if is_other_arm and spans[before][1] >= spans[after][0]:
+            return None
+    return tuple(order)
+
+
+def drawn_rules(survey: Survey, order: Sequence[int], alpha: float) -> Rules | None:
+    """The rules of the run of ours that made these starts, in that order of time.
+
+    None if they are not those of one run, or not made in the order that its seed draws, or if its
+    alpha was another.
+    """
+    sources = {start.source.path for start in survey.starts}
+    if len(sources) > 1 or survey.starts[0].source.form is not SampleFormat.OURS:
+        return None
+    try:
+        run = read_run(sources.pop().parent)
+        rules = drawn_in(run)
+    except (UsageError, msgspec.ValidationError):
+        return None
+    arms = tuple(survey.starts[index].arm for index in order)
+    if rules is None or rules.alpha != alpha or sequence(rules)[: len(arms)] != arms:
+        return None
+    return rules
+
+
+def _time(start: CollectedStart, record: SurveyRecord) -> float | None:
+    """The time in an answer; None if it has none."""
+    form = start.source.form
+    try:
+        value: Any = parse_json(start.content(record))
+    except ValueError:
+        return None
+    # The way to the object that holds the time.
+    ways = {SampleFormat.OURS: ("meta",), SampleFormat.BATCH: ("response", "body")}
+    for key in ways.get(form, ()):
+        value = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    for key in _ROW_KEYS if form is SampleFormat.ROWS else _KEYS:
+        time = value.get(key)
+        # True is an int. 0 is what a server without a clock says; an int may be beyond all doubles.
+        if not isinstance(time, int | float) or isinstance(time, bool):
             continue
-        form = place.source.form
-        line = content(place)
-        answer = read(form, line)
-        match = _WORD.search(text_of(answer.output or {}))
-        if match is None:
-            continue
-        head = HEADS[form].match(line) if form in HEADS else None
-        begin = head.end() if head else 0
-        # The word may stand elsewhere first, as in a key. So every occurrence is tried until the
-        # answer changes.
-        at = line.find(match[0].encode(), begin)
-        while at >= 0:
-            # One letter or digit becomes a digit: still valid JSON in any string.
-            digit = b"1" if line.startswith(b"0", at) else b"0"
-            changed = line[:at] + digit + line[at + 1 :]
-            # None: the line with the changed byte holds no answer, which is no proof.
-            if read(form, changed).digest not in {answer.digest, None}:
-                # Without a token the slow way compares this line, and that one was just proved.
-                mark = token(form, line, begin) if head else None
-                return mark is None or mark != token(form, changed, begin)
-            at = line.find(match[0].encode(), at + 1)
-        return False
-    return True
+        if 0 < time <= sys.float_info.max:
+            return float(time)
+    return None

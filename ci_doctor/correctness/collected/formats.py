@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import Canonical, check_output, digest, encode, is_empty_output
@@ -138,17 +139,15 @@ class AmbiguousError(ValueError):
 
 def shape(identity: str) -> str:
     """The regular expression of ids that look like `identity`."""
-    return "".join(_part(part) for part in _PARTS.findall(identity))
-
-
-def _part(part: str) -> str:
-    # A letter of another script stands for itself, in every id.
-    if part in _ID_WORDS or not part.isascii() or not part.isalnum():
-        return re.escape(part)
-    # Counters grow by a digit; a random part keeps its length.
-    if part.isdigit():
-        return "[0-9]+"
-    return f"[A-Za-z0-9]{{{len(part)}}}"
+    pattern = ""
+    for part in _PARTS.findall(identity):
+        # A letter of another script stands for itself, in every id.
+        if part in _ID_WORDS or not part.isascii() or not part.isalnum():
+            pattern += re.escape(part)
+        else:
+            # Counters grow by a digit; a random part keeps its length.
+            pattern += "[0-9]+" if part.isdigit() else f"[A-Za-z0-9]{{{len(part)}}}"
+    return pattern
 
 
 def blocks(lines: Iterable[bytes]) -> Iterator[tuple[str, int, int]]:
@@ -169,7 +168,12 @@ def blocks(lines: Iterable[bytes]) -> Iterator[tuple[str, int, int]]:
         if match:
             if identity:
                 yield identity.decode(), begin, max(0, offset - begin - 1)
-            identity = _fresh(match[1], ids)
+            identity = match[1]
+            if identity in ids:
+                raise AmbiguousError(
+                    f"two lines `{identity.decode()}:` look like the beginning of a block"
+                )
+            ids.add(identity)
             begin = offset + len(line)
         offset += len(line)
         newline = line.endswith(b"\n")
@@ -191,13 +195,6 @@ def _beginning(line: bytes) -> re.Pattern[bytes]:
     if not begins.fullmatch(line):
         raise AmbiguousError(f"the id in the first line is not Unicode: {text[:60]!r}")
     return begins
-
-
-def _fresh(identity: bytes, ids: set[bytes]) -> bytes:
-    if identity in ids:
-        raise AmbiguousError(f"two lines `{identity.decode()}:` look like the beginning of a block")
-    ids.add(identity)
-    return identity
 
 
 # --- one line of a file of samples as a value: the slow and complete way ---
@@ -280,41 +277,23 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
         return Entry(
             error="no sample of ci-doctor: `arm`, `start`, `pass` or `id` is missing or wrong"
         )
-    error = _sample_error(value)
-    if error is not None:
-        return Entry(id=identity, group=group, pass_=number, error=error)
-    output, facts = value["output"], value.get("prompt_facts")
+    entry = Entry(id=identity, group=group, pass_=number)
+    error, output, status = value.get("error"), value.get("output"), value.get("status", 200)
+    if error is not None or not isinstance(output, dict):
+        return replace(entry, error=str(error or "no answer"))
+    if status not in (None, 200):
+        return replace(entry, error=f"HTTP {status}"[:_MOST_ERROR])
+    facts = value.get("prompt_facts")
     prompt_facts = facts if isinstance(facts, dict) else {}
     try:
-        encode(prompt_facts)  # they are compared by their digests
-        return Entry(
-            id=identity,
-            group=group,
-            pass_=number,
-            output=output,
-            # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
-            digest=digest(output),
-            prompt_facts=prompt_facts,
-            empty=is_empty_output(output),
-        )
-    except NotAnAnswerError as reason:
-        return Entry(id=identity, group=group, pass_=number, error=str(reason))
-
-
-def _sample_error(value: dict[str, Any]) -> str | None:
-    """Why a sample holds no answer; None if it holds one."""
-    error = value.get("error")
-    output = value.get("output")
-    if error is not None or not isinstance(output, dict):
-        return str(error or "no answer")
-    status = value.get("status", 200)
-    if status not in (None, 200):
-        return f"HTTP {status}"[:_MOST_ERROR]
-    try:
         check_output(output)
-    except NotAnAnswerError as problem:
-        return str(problem)
-    return None
+        encode(prompt_facts)  # they are compared by their digests
+        # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
+        own = digest(output)
+    except NotAnAnswerError as reason:
+        return replace(entry, error=str(reason))
+    empty = is_empty_output(output)
+    return replace(entry, output=output, digest=own, prompt_facts=prompt_facts, empty=empty)
 
 
 def _response(value: dict[str, Any], content: bytes) -> Entry:

@@ -30,8 +30,8 @@ from ci_doctor.correctness.collected.formats import (
     read,
     recognise,
 )
-from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.samples import is_control
+from ci_doctor.correctness.results import SAMPLES
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
@@ -57,48 +57,31 @@ class Source(Struct, frozen=True, kw_only=True):
     form: SampleFormat
 
 
-class SourcePosition(Struct, frozen=True, kw_only=True):
-    """Where a record is: `offset` and `length` in bytes, `line` from 1."""
-
-    source: Source
-    offset: int
-    length: int
-    line: int
-
-
 def find(path: str) -> list[Path]:
-    """The files that a path names. Raises UsageError if there are none."""
-    if path == "-":
-        raise UsageError(
-            "`-` is not supported: a file is read twice if answers differ", hint="name a file"
-        )
+    """The files that a path names: of a directory its samples, or each file of samples in it.
+
+    Raises UsageError if there are none.
+    """
     target = Path(path)
     if target.is_dir():
-        return _in_directory(target)
-    if not target.exists():
-        hint = "name two files, or two directories, of samples"
-        raise UsageError(f"no such file: {path}", hint=hint)
+        own = target / SAMPLES
+        # Beside our samples there are other .jsonl files: events, starts.
+        # Sorted: the order of the files numbers the starts, and the file system has none.
+        candidates = [own] if own.is_file() else sorted(target.iterdir())
+        files = [each for each in candidates if each.suffix in _SUFFIXES and each.is_file()]
+        if not files:
+            raise UsageError(
+                f"no *.jsonl or *.txt in {target}",
+                hint="name a directory with one file for each start",
+            )
+        return files
     if not target.is_file():
-        hint = "a file is read twice if answers differ: name a copy"
-        raise UsageError(f"not a regular file: {path}", hint=hint)
-    return [target]
-
-
-def _in_directory(directory: Path) -> list[Path]:
-    """The samples of a report directory of ours, or each file of samples in any other directory."""
-    own = directory / SAMPLES
-    # Beside our samples there are other .jsonl files: events, starts.
-    if own.is_file():
-        return [own]
-    # Sorted: the order of the files numbers the starts, and the file system has none.
-    candidates = sorted(directory.iterdir())
-    files = [path for path in candidates if path.suffix in _SUFFIXES and path.is_file()]
-    if not files:
+        what = "not a regular file" if target.exists() else "no such file"
         raise UsageError(
-            f"no *.jsonl or *.txt in {directory}",
-            hint="name a directory with one file for each start",
+            f"{what}: {path}",
+            hint="name two files, or two directories, of samples; each is read twice if answers differ",
         )
-    return files
+    return [target]
 
 
 def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
@@ -142,7 +125,14 @@ def records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
     Raises NoEvidenceError.
     """
     if source.form is SampleFormat.LMCACHE:
-        yield from _block_records(source)
+        numbered = enumerate(blocks(lines(source.path)), start=1)
+        try:
+            for number, (identity, offset, length) in numbered:
+                yield identity, content(source, offset, length), offset, number
+        except AmbiguousError as error:
+            raise NoEvidenceError(
+                f"the blocks of {source.path} cannot be told apart: {error}"
+            ) from error
         return
     offset = 0
     for number, line in enumerate(lines(source.path), start=1):
@@ -151,39 +141,19 @@ def records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
         offset += len(line)
 
 
-def _block_records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
-    numbered = enumerate(blocks(lines(source.path)), start=1)
+def content(source: Source, offset: int, length: int) -> bytes:
+    """So many bytes of a file from there on. Raises InfraError."""
     try:
-        for number, (identity, offset, length) in numbered:
-            place = SourcePosition(source=source, offset=offset, length=length, line=number)
-            yield identity, content(place), offset, number
-    except AmbiguousError as error:
-        raise NoEvidenceError(
-            f"the blocks of {source.path} cannot be told apart: {error}"
-        ) from error
-
-
-def content(position: SourcePosition) -> bytes:
-    """The bytes at a position. Raises InfraError."""
-    path = position.source.path
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            data = os.pread(descriptor, position.length, position.offset)
-        finally:
-            os.close(descriptor)
+        with source.path.open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), length, offset)
     except OSError as error:
-        raise unreadable(path, error) from error
-    if len(data) < position.length:
+        raise unreadable(source.path, error) from error
+    if len(data) < length:
         raise InfraError(
-            f"{path} became shorter while it was read", hint="compare files that nobody writes to"
+            f"{source.path} became shorter while it was read",
+            hint="compare files that nobody writes to",
         )
     return data
-
-
-def entry(position: SourcePosition) -> Entry:
-    """The record at a position, read the slow and complete way."""
-    return read(position.source.form, content(position))
 
 
 def check(baseline: Sequence[Source], candidate: Sequence[Source]) -> None:
@@ -333,20 +303,46 @@ class SurveyRecord(Struct, frozen=True, gc=False):
     line: int
 
 
-class FileStart(Struct, kw_only=True):
-    """One start in a file; `arm` as the file names it, None if it does not."""
+class CollectedStart(Struct, kw_only=True):
+    """One start of the comparison: `number` counts from 1 within its arm.
 
-    arm: str | None
+    `named` is the arm as its file names it, None if it does not. `columns` holds its answers by pass
+    and request, `twice` the requests with two answers in one pass: neither is known to be the answer.
+    """
+
+    source: Source
+    named: str | None
+    arm: Arm = Arm.BASELINE
+    number: int = 0
     records: list[SurveyRecord] = field(default_factory=list)
+    columns: dict[int, dict[str, SurveyRecord]] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """`A1`, `B2`."""
+        return f"{self.arm.letter}{self.number}"
+
+    def record(self, request: str, number: int) -> SurveyRecord | None:
+        """The answer to a request in one pass; None if there is not exactly one."""
+        return None if request in self.twice else self.columns.get(number, {}).get(request)
+
+    def content(self, record: SurveyRecord) -> bytes:
+        """The bytes of one of its records. Raises InfraError."""
+        return content(self.source, record.offset, record.length)
+
+    def entry(self, record: SurveyRecord) -> Entry:
+        """One of its records, read the slow and complete way. Raises InfraError."""
+        return read(self.source.form, self.content(record))
 
 
-def read_starts(source: Source, answer_tokens: set[bytes]) -> list[FileStart]:
+def read_starts(source: Source, answer_tokens: set[bytes]) -> list[CollectedStart]:
     """The starts of one file: one, or as many as our own samples name.
 
     `answer_tokens` are the tokens of lines that are known to hold an answer; it grows. Raises
     NoEvidenceError, InfraError.
     """
-    starts: dict[tuple[str, int] | None, FileStart] = {}
+    starts: dict[tuple[str, int] | None, CollectedStart] = {}
     form = source.form
     head = HEADS[form].match if form in HEADS else None
     # A hundred thousand lines a second go through here: no call that can be avoided.
@@ -376,57 +372,23 @@ def read_starts(source: Source, answer_tokens: set[bytes]) -> list[FileStart]:
             record = SurveyRecord(named, entry.pass_, mark, offset, len(line), number)
         start = starts.get(key)
         if start is None:
-            start = starts[key] = FileStart(arm=key[0] if key else None)
+            start = starts[key] = CollectedStart(source=source, named=key[0] if key else None)
         start.records.append(record)
-    nameless = starts.pop(None, None)
-    return _with_nameless(list(starts.values()), nameless)
+    return _with_nameless(starts)
 
 
-def _with_nameless(named: list[FileStart], nameless: FileStart | None) -> list[FileStart]:
+def _with_nameless(starts: dict[tuple[str, int] | None, CollectedStart]) -> list[CollectedStart]:
     """All starts of a file; an unreadable line names none, and belongs to some of them."""
-    if nameless is None:
-        return named
-    # To the first of each arm, rather than to none: the answer that it held would not be missed.
-    firsts = {start.arm: start for start in reversed(named)}
-    for first in firsts.values():
-        first.records.extend(nameless.records)
-    return named or [nameless]
+    nameless = starts.pop(None, None)
+    named = list(starts.values())
+    if nameless is not None:
+        # To the first of each arm, rather than to none: the answer that it held would not be missed.
+        for first in {start.named: start for start in reversed(named)}.values():
+            first.records.extend(nameless.records)
+    return named or ([nameless] if nameless else [])
 
 
 # --- both sides beside each other ---
-
-
-class CollectedStart(Struct, kw_only=True):
-    """One start of the comparison: `number` counts from 1 within its arm.
-
-    `columns` holds its answers by pass and request, `twice` the requests with two answers in one
-    pass: neither is known to be the answer.
-    """
-
-    arm: Arm
-    number: int
-    source: Source
-    file_start: FileStart
-    columns: dict[int, dict[str, SurveyRecord]] = field(default_factory=dict)
-    twice: set[str] = field(default_factory=set)
-
-    @property
-    def name(self) -> str:
-        """`A1`, `B2`."""
-        return f"{self.arm.letter}{self.number}"
-
-    def place(self, request: str, number: int) -> SourcePosition | None:
-        """The position of the answer to a request in one pass; None if there is not exactly one."""
-        record = self.columns.get(number, {}).get(request)
-        if record is None or request in self.twice:
-            return None
-        return self.position(record)
-
-    def position(self, record: SurveyRecord) -> SourcePosition:
-        """Where a record of this start is."""
-        return SourcePosition(
-            source=self.source, offset=record.offset, length=record.length, line=record.line
-        )
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -474,24 +436,22 @@ def _choose(
 ) -> tuple[list[CollectedStart], list[str]]:
     """The starts of one side, and notes. From a file that holds both arms, only the arm's own."""
     chosen: list[CollectedStart] = []
-    foreign: set[str] = set()
+    notes = []
     for source in side:
         starts = read_starts(source, answer_tokens)
-        arms = {start.arm for start in starts}
+        arms = {start.named for start in starts}
         if {"baseline", "candidate"} <= arms:
-            starts = [start for start in starts if start.arm == arm.value]
+            starts = [start for start in starts if start.named == arm.value]
         # A file of one arm may be given as either side: two candidates compare, too.
         elif not arms <= {None, arm.value}:
-            foreign.add(str(source.path))
-        for each in starts:
-            start = CollectedStart(arm=arm, number=len(chosen) + 1, source=source, file_start=each)
+            notes.append(
+                f"{source.path} holds only samples of the other arm; all are taken as the {arm}'s"
+            )
+        for start in starts:
+            start.arm, start.number = arm, len(chosen) + 1
             chosen.append(start)
     if not chosen:
         raise NoEvidenceError(f"there is no sample of the {arm}")
-    notes = [
-        f"{path} holds only samples of the other arm; all are taken as the {arm}'s"
-        for path in sorted(foreign)
-    ]
     return chosen, notes
 
 
@@ -501,7 +461,7 @@ def _refuse_itself(starts: Sequence[CollectedStart]) -> None:
     for start in starts:
         path = start.source.path
         # Resolved: a link and a relative path name one file, too.
-        samples = str(path.resolve()), start.file_start.arm
+        samples = str(path.resolve()), start.named
         if arms.setdefault(samples, start.arm) is not start.arm:
             raise UsageError(
                 f"both sides name {path}, which does not hold both arms",
@@ -516,7 +476,7 @@ def _passes(starts: Sequence[CollectedStart]) -> int:
     """
     passes = {}
     for start in starts:
-        there = {record.pass_ for record in start.file_start.records}
+        there = {record.pass_ for record in start.records}
         passes[start.name] = max(there)
         if len(there) < max(there):
             raise NoEvidenceError(
@@ -530,10 +490,8 @@ def _passes(starts: Sequence[CollectedStart]) -> int:
 
 def _by_line(starts: Sequence[CollectedStart]) -> bool:
     """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
-    ids = {
-        start.name: {record.id for record in start.file_start.records} - {None} for start in starts
-    }
-    as_many = len({len(start.file_start.records) for start in starts}) == 1
+    ids = {start.name: {record.id for record in start.records} - {None} for start in starts}
+    as_many = len({len(start.records) for start in starts}) == 1
     if not any(ids.values()):
         if as_many:
             return True
@@ -558,7 +516,7 @@ def _by_line(starts: Sequence[CollectedStart]) -> bool:
 
 def _align(start: CollectedStart, *, by_line: bool) -> None:
     """Put every record of a start under its request and pass."""
-    for number, record in enumerate(start.file_start.records, start=1):
+    for number, record in enumerate(start.records, start=1):
         # An unreadable line has no id: its place in the file stands for it.
         name = f"line {number}" if by_line else record.id or f"line {record.line}"
         column = start.columns.setdefault(record.pass_, {})

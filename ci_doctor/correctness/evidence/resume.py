@@ -15,8 +15,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, STARTS, clear_unfinished
-from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences, read_run
+from ci_doctor.correctness.evidence.run_identity import (
+    PARTIAL,
+    STARTS,
+    RunIdentity,
+    clear_unfinished,
+    differences,
+    read_run,
+)
 from ci_doctor.correctness.evidence.samples import (
     NO_PASS,
     EvidenceFile,
@@ -28,6 +34,7 @@ from ci_doctor.correctness.evidence.samples import (
     read_lines,
 )
 from ci_doctor.correctness.results import (
+    SAMPLES,
     StartResult,
     decoded,
     encoded,

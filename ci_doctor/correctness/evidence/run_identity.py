@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: `run.json`, what a run is, so that no other is resumed, and the order of its starts."""
+"""Acts on files: the evidence in a report directory, and `run.json`: what a run is, so that no other is resumed."""
 
 import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
+from ci_doctor.correctness.results import LOCALISE, SAMPLES
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
 from ci_doctor.decodable import decodable
 from ci_doctor.environment.determinism_table import TABLE
@@ -23,6 +24,8 @@ from ci_doctor.load.canonical import digest
 from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/2"
@@ -241,3 +244,103 @@ def with_order(rules: Rules, seed: int | None, resumed: Path | None) -> Rules:
         )
     earlier = tuple(most for most in before if most != rules.max_starts)
     return replace(rules, seed=seed, earlier_max_starts=earlier)
+
+
+# The name under which samples.jsonl is rewritten. Only a kill meanwhile leaves it behind.
+PARTIAL = ".samples.jsonl.partial"
+RUN = "run.json"
+STARTS = "starts.jsonl"
+PAGE = "report.html"
+# The request of the smallest condition under which the arms still differ.
+SMALLEST = "smallest-request.jsonl"
+# How each of ours begins: other tools write files of these names too.
+_BEGINNINGS = {
+    RUN: re.compile(rb'\{"schema": "ci-doctor/run/'),
+    STARTS: re.compile(rb'\{"schema": "ci-doctor/start/'),
+    PAGE: re.compile(rb'(?s).*<meta name="?generator"? content="?ci-doctor'),
+}
+_BEGINNING_BYTES = 4096
+# logs/A1/vllm-1.log
+_LOG = re.compile(r"([AB][0-9]+|warm-up)/.+-[0-9]+\.log")
+
+
+def clear(directory: Path) -> None:
+    """Remove what an earlier run left, so that nobody takes it for the evidence of this one.
+
+    Raises UsageError.
+    """
+    clear_localisation(directory)
+    with _removing():
+        for name in (SAMPLES, PARTIAL):
+            (directory / name).unlink(missing_ok=True)
+        for log in _logs(directory):
+            log.unlink()
+        # run.json last: without it nobody resumes from what is left after a kill.
+        for name in (PAGE, STARTS, RUN):
+            _unlink_ours(directory / name)
+
+
+def clear_localisation(directory: Path) -> None:
+    """Remove what localising a difference left in a report directory. Raises UsageError."""
+    below = directory / LOCALISE
+    # A link could lead to a directory of somebody else.
+    if below.is_symlink():
+        return
+    with _removing():
+        for name in (SAMPLES, SMALLEST):
+            (below / name).unlink(missing_ok=True)
+        for log in _logs(below):
+            log.unlink()
+
+
+def clear_unfinished(directory: Path, finished: Collection[str]) -> None:
+    """Before a run resumes: remove its page, and the logs of all starts but `finished` ("A1").
+
+    So no log holds lines of two starts, and none belongs to a start that never finished. Raises
+    UsageError.
+    """
+    with _removing():
+        _unlink_ours(directory / PAGE)
+        for log in _logs(directory):
+            if log.parent.name not in finished:
+                log.unlink()
+
+
+def is_ours(path: Path) -> bool:
+    """Whether ci-doctor wrote this file, by its name and its beginning. Raises OSError.
+
+    An empty file counts as ours: a kill before the first byte leaves one.
+    """
+    with path.open("rb") as file:
+        beginning = file.read(_BEGINNING_BYTES)
+    return not beginning or _BEGINNINGS[path.name].match(beginning) is not None
+
+
+def redact_logs(directory: Path, redactor: Redactor) -> tuple[str, ...]:
+    """Remove secrets from every log. Returns a warning for each log that had to be removed."""
+    return redact_files(_logs(directory), redactor)
+
+
+@contextlib.contextmanager
+def _removing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot remove what an earlier run left: {error}",
+            hint="choose another directory with --report-dir",
+        ) from error
+
+
+def _unlink_ours(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if is_ours(path):
+            path.unlink()
+
+
+def _logs(directory: Path) -> Iterator[Path]:
+    for log in sorted(directory.glob("logs/*/*.log")):
+        name = f"{log.parent.name}/{log.name}"
+        # A link could lead to a directory of somebody else.
+        if _LOG.fullmatch(name) and not log.parent.is_symlink():
+            yield log

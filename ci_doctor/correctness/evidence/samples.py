@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import weakref
 import zlib
-from array import array
 from collections.abc import Iterator, Mapping
 from io import FileIO
 from pathlib import Path
@@ -196,7 +195,7 @@ _CHUNK = 1 << 20
 
 
 class Outputs(Mapping[str, dict[str, Any]]):
-    """Canonical outputs by their digest; about 100 bytes of memory for each, whatever its size.
+    """Canonical outputs by their digest; some 200 bytes of memory for each, whatever its size.
 
     A lookup reads and decodes one line. It raises InfraError if that is no longer possible. The
     offsets in a file whose name ends in `.gz` are those of its content. The first lookup there
@@ -207,30 +206,16 @@ class Outputs(Mapping[str, dict[str, Any]]):
         self._scratch = scratch
         self._unpacked: dict[Path, IO[bytes]] = {}
         # Not as bytes: these are the very objects that the starts hold.
-        self._rows: dict[str, int] = {}
-        # Columns of plain numbers, because an object for each output takes four times the memory.
-        self._offsets = array("Q")
-        self._lengths = array("Q")
-        self._files = array("H")
-        self._paths: list[Path] = []
+        self._places: dict[str, tuple[Path, int, int]] = {}
 
     def note(self, digest: str, path: Path, place: SamplePosition) -> None:
         """The sample at `place` of `path` has the output of `digest`. The first place counts."""
-        if digest in self._rows:
-            return
-        if path not in self._paths:
-            self._paths.append(path)
-        self._rows[digest] = len(self._offsets)
-        self._offsets.append(place.offset)
-        self._lengths.append(place.length)
-        # A run has one samples file, and one for each archived start.
-        self._files.append(self._paths.index(path))
+        self._places.setdefault(digest, (path, place.offset, place.length))
 
     def __getitem__(self, digest: str) -> dict[str, Any]:
-        row = self._rows[digest]
-        path = self._paths[self._files[row]]
+        path, offset, length = self._places[digest]
         try:
-            sample = read_line(self._read(path, self._offsets[row], self._lengths[row]))
+            sample = read_line(self._read(path, offset, length))
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise _unreadable(path, digest, str(error)) from error
         # Somebody may have rewritten the file under us.
@@ -249,13 +234,13 @@ class Outputs(Mapping[str, dict[str, Any]]):
         return _piece(self._unpacked[path], offset, length)
 
     def __contains__(self, digest: object) -> bool:
-        return digest in self._rows
+        return digest in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._places)
 
 
 def _piece(file: IO[bytes], offset: int, length: int) -> bytes:

@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
 from ci_doctor.correctness.localise.trials import (
     Localisation,
     LocalisedCause,
@@ -22,7 +21,7 @@ from ci_doctor.correctness.localise.trials import (
     words,
 )
 from ci_doctor.correctness.pace import command_line
-from ci_doctor.correctness.results import StartResult, relative
+from ci_doctor.correctness.results import LOCALISE, SAMPLES, StartResult, relative
 from ci_doctor.model.facts.correctness import (
     CorrectnessFacts,
     LocalisationFacts,

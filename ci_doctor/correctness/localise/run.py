@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.asking import PassPlan
 from ci_doctor.correctness.attempt import CACHES, ExperimentProgress, StartAttempt, start_tools
-from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES, SMALLEST, redact_logs
 from ci_doctor.correctness.evidence.resume import free_number
+from ci_doctor.correctness.evidence.run_identity import SMALLEST, redact_logs
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.trials import (
@@ -34,11 +34,11 @@ from ci_doctor.correctness.localise.trials import (
     subject_of,
     words,
 )
-from ci_doctor.correctness.preparation import PreparedExperiment
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.planning import PreparedExperiment
+from ci_doctor.correctness.results import LOCALISE, SAMPLES, Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Caches, Comparison, ExperimentPlan
 from ci_doctor.correctness.tally import NearAnswers, Tally, level_digests
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.render import formatting

@@ -11,8 +11,8 @@ from ci_doctor.correctness.report.differences import TELLING
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.correctness.verdict.compare import counted
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm, outcomes
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.verdict import Verdict
 

@@ -19,8 +19,8 @@ from ci_doctor.correctness.report.divergence import (
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import counted
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import InfraError
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
@@ -168,31 +168,21 @@ class AnswerPair(Struct, frozen=True, kw_only=True):
 _Starts = Iterable[tuple[StartDigests, StartDigests]]
 
 
-def telling_pairs(kind: DifferenceKind, starts: Sequence[StartDigests]) -> tuple[AnswerPair, ...]:
-    """The pair of answers that shows most, or two pairs that differ in the baseline's answer only.
+def telling_pair(kind: DifferenceKind, starts: Sequence[StartDigests]) -> AnswerPair | None:
+    """The pair of answers that shows most; None if all are the same.
 
-    If only the baseline varies: two baseline starts. Else: a baseline and a candidate start. A
-    missing answer is shown only if no two answers differ.
+    If only the baseline varies: two baseline starts. Else: a baseline and a candidate start, whose answer
+    no baseline start gave, if there is one. A missing answer is shown only if no two answers differ.
     """
     baseline, candidate = ([start for start in starts if start.arm is arm] for arm in Arm)
-    if kind is DifferenceKind.FLAKY:
-        pairs = list(combinations(baseline, 2))
-        differing = _differing(pairs)[:1]
-    else:
-        pairs = list(product(baseline, candidate))
-        differing = _most_telling(_differing(pairs), baseline)
-    return tuple(differing) or _one_missing(pairs)
-
-
-def _most_telling(
-    differing: Sequence[AnswerPair], baseline: Sequence[StartDigests]
-) -> list[AnswerPair]:
-    """The first pair, and a second one with another answer of the baseline, if there is one."""
+    is_flaky = kind is DifferenceKind.FLAKY
+    pairs = list(combinations(baseline, 2) if is_flaky else product(baseline, candidate))
+    differing = _differing(pairs)
     of_baseline = {digest for start in baseline for digest in start.digests.values()}
-    # An answer that no baseline start gave proves more than one which differs from some of them.
-    pairs = [pair for pair in differing if pair.right not in of_baseline] or differing
-    others = [pair for pair in pairs if pair.right == pairs[0].right and pair.left != pairs[0].left]
-    return [*pairs[:1], *others[:1]]
+    own = (pair for pair in differing if not is_flaky and pair.right not in of_baseline)
+    for pair in (*own, *differing):
+        return pair
+    return _one_missing(pairs)
 
 
 def _differing(starts: _Starts) -> list[AnswerPair]:
@@ -209,13 +199,13 @@ def _differing(starts: _Starts) -> list[AnswerPair]:
     ]
 
 
-def _one_missing(starts: _Starts) -> tuple[AnswerPair, ...]:
-    """The first pair of which only one start answered; empty if there is none."""
+def _one_missing(starts: _Starts) -> AnswerPair | None:
+    """The first pair of which only one start answered; None if there is none."""
     for first, second in starts:
         # The passes that exactly one of the two answered.
         if lone := first.digests.keys() ^ second.digests.keys():
-            return (_pair(first, second, min(lone)),)
-    return ()
+            return _pair(first, second, min(lone))
+    return None
 
 
 def _pair(first: StartDigests, second: StartDigests, number: int) -> AnswerPair:
@@ -262,22 +252,22 @@ def differences(
 ) -> tuple[AlignedAnswers, ...]:
     """Every request that differs, the hardest first, what only the baseline shows last.
 
-    At most three outputs are read for each, and none is kept. For the log-probabilities of the first
-    ALIGNED two more are read.
+    Two outputs are read for each, and none is kept. Those of the first ALIGNED are read again for their
+    log-probabilities.
     """
     results = counted_results(experiment)
     differing: list[_Difference] = []
     archived = 0
     for request in requests:
         kind = decision.kinds.get(request)
-        pairs = telling_pairs(kind, digests_of(results, request)) if kind in TELLING else ()
-        if kind is None or not pairs:
+        pair = telling_pair(kind, digests_of(results, request)) if kind in TELLING else None
+        if kind is None or pair is None:
             continue
-        from_archive = any(each.archived for each in pairs)
-        archived += from_archive
-        pair, divergence = pairs[0], _UNREAD
-        if not from_archive or archived <= _ARCHIVED_LOOKUPS:
-            pair, divergence = _latest(experiment.outputs, pairs)
+        archived += pair.archived
+        divergence = _UNREAD
+        if not pair.archived or archived <= _ARCHIVED_LOOKUPS:
+            left, right = (look_up(experiment.outputs, each) for each in (pair.left, pair.right))
+            divergence = _diverge(left, right, pair)
         differing.append(_Difference(request, kind, pair, divergence))
     differing.sort(key=_Difference.order)
     return tuple(
@@ -326,19 +316,6 @@ def digests_of(results: Sequence[StartResult], request: str) -> list[StartDigest
         )
         for result in results
     ]
-
-
-def _latest(outputs: Outputs, pairs: Sequence[AnswerPair]) -> tuple[AnswerPair, Divergence]:
-    """Of two pairs with the same right answer, the one that diverges last.
-
-    The baseline answer nearest to the candidate's shows best what is the candidate's own.
-    """
-    # Looked up once for all pairs: an archived output costs a decompression.
-    right = look_up(outputs, pairs[0].right)
-    found = [(pair, _diverge(look_up(outputs, pair.left), right, pair)) for pair in pairs]
-    # A divergence without a position was not read, or is of another field: any other says more.
-    positions = [-1 if at.position is None else at.position for _, at in found]
-    return found[positions.index(max(positions))]
 
 
 def _diverge(left: Output | None, right: Output | None, pair: AnswerPair) -> Divergence:

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,8 +21,6 @@ from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of
 from ci_doctor.load.canonical import encode, text_of
 from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.correctness import Divergence, Hardness, NumbersApart, PositionUnit
-
-# --- the generated tokens of a choice, and how far apart two of them are ---
 
 # --- the generated tokens of a choice, with their log-probabilities if the server reports them ---
 
@@ -81,17 +79,12 @@ def _ids(choice: Choice) -> list[Any]:
 def _texts(choice: Choice) -> list[Any]:
     return [
         (entry.get("token"), entry.get("bytes")) if isinstance(entry, dict) else None
-        for entry in chat_entries(choice)
-    ] or _legacy(choice, "tokens")
+        for entry in _logprobs(choice, "content")
+    ] or _logprobs(choice, "tokens")
 
 
-def chat_entries(choice: Choice) -> list[Any]:
-    """`logprobs.content`, one entry a token; empty if there is none."""
-    return _legacy(choice, "content")
-
-
-def _legacy(choice: Choice, key: str) -> list[Any]:
-    """One of the lists under `logprobs`."""
+def _logprobs(choice: Choice, key: str) -> list[Any]:
+    """One of the lists under `logprobs`: `content` has one entry a token; empty if there is none."""
     logprobs = choice.get("logprobs")
     values = logprobs.get(key) if isinstance(logprobs, dict) else None
     return values if isinstance(values, list) else []
@@ -99,7 +92,7 @@ def _legacy(choice: Choice, key: str) -> list[Any]:
 
 def step(choice: Choice, index: int) -> Step | None:
     """The token at 0-based `index`; None if the choice reports nothing for it."""
-    ids, entries, texts = _ids(choice), chat_entries(choice), _legacy(choice, "tokens")
+    ids, entries, texts = _ids(choice), _logprobs(choice, "content"), _logprobs(choice, "tokens")
     # Ids and log-probabilities are matched by position. That holds only for lists of one length: a
     # server may count a stop token in one list and not in the other.
     if ids and len(entries or texts) not in {0, len(ids)}:
@@ -111,7 +104,7 @@ def step(choice: Choice, index: int) -> Step | None:
         # The parallel lists of a completion need not have one length.
         own, listed = (
             values[index] if index < len(values) else None
-            for values in (_legacy(choice, "token_logprobs"), _legacy(choice, "top_logprobs"))
+            for values in (_logprobs(choice, "token_logprobs"), _logprobs(choice, "top_logprobs"))
         )
         pairs = listed.items() if isinstance(listed, dict) else ()
         return _step(
@@ -176,13 +169,6 @@ def common(left: Sequence[Any], right: Sequence[Any]) -> int:
 NEAR_NAT = 0.1
 
 
-class _Gap(NamedTuple):
-    """The distance of two tokens in nat; `is_hard`: rounding cannot explain it."""
-
-    nat: float
-    is_hard: bool
-
-
 def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
     """How hard two different tokens at one step differ, and how far apart they are in nat."""
     if left.name == right.name:
@@ -190,26 +176,29 @@ def compare_steps(left: Step, right: Step) -> tuple[Hardness, float | None]:
         # the two apart.
         return Hardness.UNKNOWN, None
     gaps = [gap for gap in (_gap(left, right.name), _gap(right, left.name)) if gap is not None]
-    if any(gap.is_hard for gap in gaps):
-        return Hardness.HARD, max(gap.nat for gap in gaps)
+    if any(is_hard for _, is_hard in gaps):
+        return Hardness.HARD, max(nat for nat, _ in gaps)
     # One side alone can prove that a difference is hard, but not that it is a near-tie.
     if len(gaps) < 2:
         return Hardness.UNKNOWN, None
-    return Hardness.NEAR_TIE, max(gap.nat for gap in gaps)
+    return Hardness.NEAR_TIE, max(nat for nat, _ in gaps)
 
 
-def _gap(step: Step, other: object) -> _Gap | None:
-    """How far the token named `other` is from the generated one; None if no other is listed."""
+def _gap(step: Step, other: object) -> tuple[float, bool] | None:
+    """How far the token named `other` is from the generated one in nat, and whether rounding cannot explain it.
+
+    None if no other token is listed.
+    """
     alternatives = {each.name: each.logprob for each in step.top}
     own = alternatives.get(step.name) if step.logprob is None else step.logprob
     if own is None or not alternatives.keys() - {step.name}:
         return None
     if other in alternatives:
         distance = abs(own - alternatives[other])
-        return _Gap(distance, is_hard=distance >= NEAR_NAT)
+        return distance, distance >= NEAR_NAT
     # An unlisted token is at most as probable as the least probable listed one. A generated token
     # below all listed ones (sampling) would give a negative distance.
-    return _Gap(max(0.0, own - min(alternatives.values())), is_hard=True)
+    return max(0.0, own - min(alternatives.values())), True
 
 
 def ulp_between(left: Step | None, right: Step | None) -> int | None:
@@ -224,7 +213,6 @@ def ulp_between(left: Step | None, right: Step | None) -> int | None:
 
 # --- where the log-probabilities of two choices with the same tokens differ first ---
 
-_BEFORE = 8  # tokens; a drift of the numbers shows there before it flips a token
 _SHOWN_BEFORE = 20
 
 
@@ -261,28 +249,16 @@ def number_difference(left: Choice, right: Choice) -> Divergence | None:
 
 def _first_differing(left: Choice, right: Choice) -> int | None:
     """The first position whose entries differ, in a chat's form or a completion's; None if none."""
-    ours, theirs = chat_entries(left), chat_entries(right)
+    ours, theirs = _logprobs(left, "content"), _logprobs(right, "content")
     if ours and theirs:
         return common(ours, theirs)
-    one, other = left.get("logprobs"), right.get("logprobs")
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return None
     # A completion keeps two parallel lists: either may be the first to differ.
-    lists = [(one.get(key), other.get(key)) for key in ("token_logprobs", "top_logprobs")]
-    positions = [
-        common(a, b) for a, b in lists if isinstance(a, list) and isinstance(b, list) and a != b
-    ]
+    positions = []
+    for key in ("token_logprobs", "top_logprobs"):
+        one, other = _logprobs(left, key), _logprobs(right, key)
+        if one and other and one != other:
+            positions.append(common(one, other))
     return min(positions, default=None)
-
-
-def ulp_before(left: Choice, right: Choice, at: int) -> int | None:
-    """The greatest distance of log-probabilities among the last tokens before position `at`.
-
-    In units in the last place of float32; None if none is reported there.
-    """
-    places = range(max(0, at - _BEFORE), at)
-    distances = [ulp_between(step(left, index), step(right, index)) for index in places]
-    return max((each for each in distances if each is not None), default=None)
 
 
 # --- what a person reads of a choice, part by part, and the text around a difference ---
@@ -343,42 +319,6 @@ def differing_part(left: Choice, right: Choice) -> str:
             return name
     # Equal texts and other tokens: the same words, cut into tokens in another way.
     return names[0] if names else "token_ids"
-
-
-# --- where two JSON values differ, as a path ---
-
-_Position = tuple[str, Any, Any]
-
-
-def first_field(left: Any, right: Any, path: str = "") -> _Position:
-    """The path of the first value in which two JSON values differ, and both values.
-
-    `path` is that of the two values themselves. Without one, the path of a value that is neither an
-    object nor a list is `output`.
-    """
-    where, one, other = path, left, right
-    # A loop and not recursion: JSON may be nested deeper than Python's stack.
-    while (below := _below(where, one, other)) is not None:
-        where, one, other = below
-    return where or "output", one, other
-
-
-def _below(path: str, left: Any, right: Any) -> _Position | None:
-    """The first difference one level below; None if these two values are the difference."""
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        # In alphabetical order; an absent one counts as null.
-        for key in sorted({*left, *right}):
-            one, other = left.get(key), right.get(key)
-            if differ(one, other):
-                return f"{path}.{key}" if path else key, one, other
-        return None
-    if not isinstance(left, list) or not isinstance(right, list):
-        return None
-    for index, (one, other) in enumerate(zip(left, right, strict=False)):
-        if differ(one, other):
-            return f"{path}[{index}]", one, other
-    # One list is the beginning of the other. The numbers end the descent.
-    return f"len({path})", len(left), len(right)
 
 
 def differ(left: object, right: object) -> bool:
@@ -527,7 +467,7 @@ def first_divergence(
                 right=as_json(theirs),
             )
     if difference is None:
-        return _at_field(*first_field(left, right), width)
+        return _at_first_key("", left, right, width)
     return replace(
         difference,
         before=encodable(difference.before[-width:]),
@@ -587,7 +527,7 @@ def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergenc
     if differ(left.get("logprobs"), right.get("logprobs")):
         difference = number_difference(left, right)
     # What remains is no text, no token, no reason to stop and no number that can be named.
-    return difference or _at_field(*first_field(left, right, f"choices[{index}]"), width)
+    return difference or _at_first_key(f"choices[{index}].", left, right, width)
 
 
 def _at_token(left: Choice, right: Choice, at: int, width: int) -> Divergence:
@@ -611,7 +551,6 @@ def _at_token(left: Choice, right: Choice, at: int, width: int) -> Divergence:
         left=ours,
         right=theirs,
         gap=gap,
-        ulp=ulp_before(left, right, at),
     )
 
 
@@ -632,6 +571,9 @@ def _at_character(left: Choice, right: Choice, width: int) -> Divergence:
     )
 
 
-def _at_field(path: str, left: object, right: object, width: int) -> Divergence:
-    before, ours, theirs = around(as_json(left), as_json(right), width)
-    return Divergence(field=path, before=before, left=ours, right=theirs)
+def _at_first_key(where: str, left: Choice, right: Choice, width: int) -> Divergence:
+    """The first value in which two objects differ, in alphabetical order; an absent one counts as null."""
+    keys = sorted({*left, *right})
+    key = next((each for each in keys if differ(left.get(each), right.get(each))), "")
+    before, ours, theirs = around(as_json(left.get(key)), as_json(right.get(key)), width)
+    return Divergence(field=f"{where}{key}", before=before, left=ours, right=theirs)

@@ -1,30 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of an experiment, each with its evidence and what to do next. Pure."""
+"""The findings of an experiment, on answers and on starts, each with its evidence and what to do next. Pure."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import TELLING, divergence_lines
-from ci_doctor.correctness.report.start_evidence import control_findings
-from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import explain
-from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
-from ci_doctor.correctness.verdict.validity import models_within
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
+from ci_doctor.correctness.verdict.compare import drift_of, explain
+from ci_doctor.correctness.verdict.mix_test import Labels, mix_test, patterns, traits
+from ci_doctor.correctness.verdict.schedule import together
+from ci_doctor.correctness.verdict.starts import (
+    ArmStart,
+    DifferenceKind,
+    independent_builds,
+    of_arm,
+)
+from ci_doctor.correctness.verdict.validity import Decision, models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry
-from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness
+from ci_doctor.model.facts.correctness import (
+    AlignedAnswers,
+    ArchiveUseFacts,
+    ControlResult,
+    Hardness,
+    IdentityFacts,
+)
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import shortened
-from ci_doctor.render import formatting
+from ci_doctor.render.formatting import amount, listed, probability
 from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
 
 
@@ -139,8 +150,7 @@ def suspicious_answers(
             break
     for start in starts:
         looks = start.looks
-        # White space or tokens alone; answers without both have a finding of their own.
-        if looks.blank > start.empty:
+        if looks.blank:
             words = f"{looks.blank} of {looks.answered} answers of {start.name} hold no word"
             yield _finding(rules.BLANK_ANSWERS, words)
             break
@@ -171,7 +181,7 @@ def _other_models(starts: Sequence[ArmStart], requests: Sequence[Request]) -> It
         ]
         if others:
             words = f"{len(others)} answers of {start.name} are of another model than requested"
-            yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(others)}")
+            yield _finding(rules.OTHER_MODEL, f"{words}: {listed(sorted(set(others)), _SHOWN)}")
             break
     baseline, candidate = (
         {
@@ -188,46 +198,19 @@ def _other_models(starts: Sequence[ArmStart], requests: Sequence[Request]) -> It
     ]
     if differing:
         words = f"the arms name different models in {len(differing)} answers"
-        yield _finding(rules.OTHER_MODEL, f"{words}: {_few_texts(differing)}")
+        yield _finding(rules.OTHER_MODEL, f"{words}: {listed(sorted(set(differing)), _SHOWN)}")
     for arm in Arm:
         if reason := models_within(of_arm(starts, arm)):
             yield _finding(rules.OTHER_MODEL, reason)
 
 
-def _few_texts(texts: Sequence[str]) -> str:
-    different = sorted(set(texts))
-    shown = "; ".join(different[:_SHOWN])
-    more = len(different) - _SHOWN
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
 # --- the findings about starts: failed services, requests without an answer, notes ---
-
-
-class _FailureGroup(Struct, frozen=True):
-    """What the failures of one finding have in common."""
-
-    arm: Arm
-    service: str
-    kind: FailureKind
-    cut_short: bool
 
 
 def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """What is worth knowing of the starts and decides nothing."""
     results = experiment.results
     starts = [result.start for result in results]
-    throttled = [f"{each.throttled} in {each.start.name}" for each in results if each.throttled]
-    if throttled:
-        words = ", ".join(throttled[:_SHOWN])
-        more = len(throttled) - _SHOWN
-        words = f"{words} and {more} more starts" if more > 0 else words
-        yield _finding(rules.THROTTLED, f"requests were answered only after HTTP 429: {words}")
-    empty = [
-        f"{start.empty} answers of {start.name} hold no text" for start in starts if start.empty
-    ]
-    if empty:
-        yield _finding(rules.EMPTY_ANSWERS, empty[0])
     yield from suspicious_answers(starts, context.requests, context.prompts)
     yield from control_findings(starts)
     killed = [
@@ -252,28 +235,28 @@ def all_left(experiment: Experiment) -> LeftBehind:
 
 def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
     """The services that failed: the first failure of each kind and arm, with all its starts."""
-    names: dict[_FailureGroup, list[str]] = {}
-    first: dict[_FailureGroup, ServiceFailure] = {}
+    # By arm, service and kind, and whether the budget cut the start short.
+    groups: dict[tuple[Arm, str, FailureKind, bool], list[tuple[str, ServiceFailure]]] = {}
     for result in experiment.results:
         failure = result.failure
         if failure is None:
             continue
         start = result.start
-        group = _FailureGroup(start.arm, failure.service, failure.kind, result.cut_short)
-        names.setdefault(group, []).append(start.name)
-        first.setdefault(group, failure)
-    for group, failure in first.items():
-        starts = ", ".join(names[group])
-        if group.cut_short:
+        group = start.arm, failure.service, failure.kind, result.cut_short
+        groups.setdefault(group, []).append((start.name, failure))
+    for (arm, _, kind, is_cut_short), members in groups.items():
+        failure = members[0][1]
+        starts = ", ".join(name for name, _ in members)
+        if is_cut_short:
             starts = f"{starts}, cut short by the budget"
         is_regression = decision.verdict is Verdict.REGRESSION
-        is_to_blame = is_regression and group.arm is Arm.CANDIDATE and not group.cut_short
+        is_to_blame = is_regression and arm is Arm.CANDIDATE and not is_cut_short
         said = failure
         if decision.verdict is not Verdict.INFRA:
             # The words agree with the exit code: no retry is asked for.
             said = replace(failure, kind=FailureKind.DIED)
-        yield rules.OF_FAILURE[group.kind].finding(
-            f"{group.arm} ({starts}): {failure.message}",
+        yield rules.OF_FAILURE[kind].finding(
+            f"{arm} ({starts}): {failure.message}",
             evidence=(*failure.evidence(), *cause_words(said)),
             remedy=with_next_step(None, failure),
             severity=Severity.ERROR if is_to_blame else Severity.WARNING,
@@ -355,16 +338,7 @@ def findings(
     if decision.mended and decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE}:
         yield _finding(
             rules.MENDED,
-            f"{_few(decision.mended)}: the baseline differs from itself, and the candidate never does",
-        )
-    limits, alpha = experiment.rules.limits, experiment.rules.alpha
-    if len(limits) > 1:
-        # Alpha holds for each limit of a run, and not over all of them.
-        yield _finding(
-            rules.EXTENDED,
-            f"the run was extended from {' to '.join(map(str, limits))} starts: a false regression has "
-            f"a probability of at most {formatting.percent(alpha * len(limits))}, "
-            f"not {formatting.percent(alpha)}",
+            f"{listed(decision.mended, _SHOWN)}: the baseline differs from itself, and the candidate never does",
         )
     yield from start_notes(experiment, context)
 
@@ -432,12 +406,190 @@ def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:
         how = "the candidate gives other answers than the baseline, or in another mix"
         if {each.kind for each in shown} == {DifferenceKind.CHANGED}:
             how = "no candidate start answers as a baseline start does"
-        return f"{_few([each.request for each in shown] or disputed)}: {how}"
+        return f"{listed([each.request for each in shown] or disputed, _SHOWN)}: {how}"
     kind = min((DifferenceKind(each.kind) for each in differences), key=TELLING.index)
-    return f"{_few([each.request for each in differences if each.kind == kind])}: {explain(kind)}"
+    return f"{listed([each.request for each in differences if each.kind == kind], _SHOWN)}: {explain(kind)}"
 
 
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    more = len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+# --- why equal answers may show nothing ---
+
+
+def shared_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers show nothing: a start read what the other arm wrote; None if none did."""
+    for result in results:
+        for read in result.shared.read:
+            return (
+                f"{result.start.name} read {read.path}, which changed while {read.writer} ran: "
+                "one arm's answers may come from the other"
+            )
+    return None
+
+
+def unended_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers may be cut, or were not compared in all that was asked for; None if they were."""
+    for result in results:
+        looks = result.start.looks
+        if looks.unended:
+            return (
+                f"{looks.unended} of {looks.answered} answers of {result.start.name} have no "
+                "`finish_reason`: one that was cut looks the same"
+            )
+        if looks.unscored:
+            return (
+                f"{looks.unscored} of {looks.answered} answers of {result.start.name} lack the "
+                "log-probabilities that were asked for: none was compared"
+            )
+        if looks.broken_off:
+            request, reason = next(iter(looks.broken_off.items()))
+            return (
+                f"{len(looks.broken_off)} of {looks.answered} answers of {result.start.name} were taken "
+                f'away or given up ({request}: finish_reason "{reason}"): mend the server or its filter, '
+                "or leave these requests out"
+            )
+        if looks.contradictions:
+            request, reason = next(iter(looks.contradictions.items()))
+            return (
+                f"{len(looks.contradictions)} of {looks.answered} answers of {result.start.name} "
+                f"contradict themselves ({request}: {reason}): mend what builds them, the server or a proxy"
+            )
+        if looks.one_number is not None:
+            return (
+                f"every log-probability of {result.start.name} is exactly {looks.one_number:g}: no model "
+                "is equally sure of every token, so let the server give raw log-probabilities"
+            )
+    return None
+
+
+# --- what the controls showed ---
+
+
+def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """A warning for each start whose control did not show that it reads its prompts."""
+    for start in starts:
+        control = start.control
+        if control is not None and control.result is not ControlResult.CHANGED:
+            yield rules.CONTROL.finding(
+                f"{start.arm} {start.name}: {control.in_words()}", remedy=rules.CONTROL.remedy
+            )
+
+
+# --- on which devices the starts ran, and whether their answers follow the device ---
+# The devices were drawn for each pair of starts. So if they do not matter, which start of a pair ran on
+# a device is chance, and the test of the arms tests the devices too, with the pairs as blocks.
+
+_LEVEL = 0.05
+
+
+def device_findings(
+    results: Sequence[StartResult], drawn_by: Rules, places: int, at_once: int
+) -> Iterator[Finding]:
+    """That answers follow the device, and not the arm."""
+    made = [each.start for each in results if each.counts and not each.start.archived]
+    pairs = [together(made, drawn_by, index, at_once).start for index in range(len(made))]
+    starts = [start for start in made if start.devices]
+    blocks = tuple(pair for start, pair in zip(made, pairs, strict=True) if start.devices)
+    requests = list(starts[0].answers) if starts else []
+    given = traits(patterns(starts, requests), [False] * len(starts))
+    # What one of two devices shows, the other one shows as well.
+    devices = sorted({start.devices for start in starts})
+    for device in devices if places > 2 else devices[:1]:
+        is_on = tuple(start.devices == device for start in starts)
+        on, others = (
+            [start for start, here in zip(starts, is_on, strict=True) if here is side]
+            for side in (True, False)
+        )
+        if not given.columns or {each.arm for each in on}.isdisjoint(each.arm for each in others):
+            continue
+        test = mix_test(given, Labels(candidate=is_on, block=blocks))
+        p = test.p if places == 2 else min(1.0, test.p * places)
+        if p > _LEVEL or not test.requests:
+            continue
+        yield rules.DEVICE.finding(
+            f"answers follow the device, not the arm: {listed(test.requests, 3)} on device {device} "
+            f"and elsewhere; the draw of the devices alone does so in {probability(100 * p)}% of cases",
+            evidence=tuple(
+                Evidence(excerpt=f"{label}: {listed([each.name for each in side], 8)}")
+                for label, side in ((f"on device {device}", on), ("elsewhere", others))
+            ),
+            remedy=rules.DEVICE.remedy,
+        )
+
+
+# --- what the arms themselves do not have in common, if nobody asked for it ---
+
+_MOST_FACTS = 4
+# Under these verdicts a difference between the arms themselves may be the cause.
+_MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
+
+
+def arm_findings(
+    decision: Decision, identity: IdentityFacts, arms: Mapping[Arm, ArmPlan]
+) -> Iterator[Finding]:
+    """The differences between the arms that may explain different answers.
+
+    What the configuration itself gives to one arm is meant to differ: its command line, the files
+    that only one command names, its variables, its reset. The facts of the report hold these too.
+    """
+    if decision.verdict not in _MAY_BE_THE_ARMS:
+        return
+    # What the configuration sets for the services of an arm.
+    own = {name for plan in arms.values() for each in plan.names for name in plan.specs[each].env}
+    differing = {
+        fact: sides for fact, sides in identity.arms.items() if not _is_meant(fact, *sides, own)
+    }
+    if not differing:
+        return
+    lines = [
+        f"{fact}: {left or 'absent'} -> {right or 'absent'}"
+        for fact, (left, right) in differing.items()
+    ]
+    words = ", ".join(list(differing)[:_MOST_FACTS])
+    if len(differing) > _MOST_FACTS:
+        words = f"{words} and more"
+    yield rules.DIFFERENT_ARMS.finding(
+        f"the arms differ in {words}",
+        evidence=(Evidence(excerpt="\n".join(lines)),),
+        remedy=rules.DIFFERENT_ARMS.remedy,
+    )
+
+
+def _is_meant(fact: str, left: str | None, right: str | None, own: Collection[str]) -> bool:
+    """Whether the configuration makes this difference; `own` are the variables that it sets."""
+    # With several services, a fact has the name of its own in front: `kv: argv`.
+    name = fact.rpartition(": ")[2]
+    if name == "argv" or name.startswith("schedule."):
+        return True
+    # A file that both commands name differs in its content, and that is not in the configuration.
+    if name.startswith("file "):
+        return left is None or right is None
+    return name.startswith("env.") and name.removeprefix("env.") in own
+
+
+# --- what a report says of the archive beside today's starts ---
+
+
+def archive_use(starts: Sequence[ArmStart]) -> ArchiveUseFacts | None:
+    """How many archived starts there are, of how many builds, and their drift; None without any."""
+    archived = [start for start in starts if start.archived]
+    if not archived:
+        return None
+    return ArchiveUseFacts(
+        starts=len(archived),
+        builds=independent_builds(archived),
+        unknown_builds=sum(start.build is None for start in archived),
+        drift=drift_of(starts),
+    )
+
+
+def drift_findings(archive: ArchiveUseFacts | None) -> Iterator[Finding]:
+    """A warning if today's baseline answers otherwise than the archive."""
+    drift = archive.drift if archive else None
+    if archive is not None and drift is not None:
+        archived = amount(archive.starts, "archived start")
+        how = f"share no answer with {archived}"
+        if drift.p is not None:
+            how = f"mix their answers otherwise than {archived} (exact test, p = {drift.p:.2g})"
+        yield rules.ARCHIVE_DRIFT.finding(
+            f"{drift.request}: {drift.today} baseline starts of today {how}; the archive is off",
+            remedy=rules.ARCHIVE_DRIFT.remedy,
+        )

@@ -12,8 +12,8 @@ from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import AnswerLevel
 from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, outcomes
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance

@@ -2,24 +2,23 @@
 """The picture of an experiment for people, from its facts, in the order of their questions. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ci_doctor.correctness.report.findings import Context, replay_command
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
     CorrectnessFacts,
     Hardness,
-    RequestBound,
     SharedUse,
     StartColumn,
 )
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.formatting import amount, probability, whole_percent_up
+from ci_doctor.render.formatting import amount, listed
 from ci_doctor.render.layout import table_lines
 
 # A terminal shows 24 lines of 80 cells, and a Buildkite annotation about as much before it scrolls.
@@ -28,8 +27,7 @@ _LINES = 19
 _WIDTH = 80
 _SUSPECTS = 3
 _NAMED = 4
-_EXACT_ULP = 100_000
-_GROUP_CELLS = 50
+_GROUPS = 5
 
 
 def tables(
@@ -44,7 +42,7 @@ def tables(
     """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
 
     At most 20 lines of 80 cells with its title. If there is more, suspects are left out first. Below
-    it stand the mix of answers that carries a regression, the looks, and the risk by request.
+    it stands the mix of answers that carries a regression.
     `is_exact`: the gate compares byte for byte.
     """
     if not facts.matrix.starts:
@@ -65,8 +63,6 @@ def tables(
         table = larger
     yield table
     yield from _mix_tables(facts, decision)
-    yield from _look_tables(facts)
-    yield from _risk_tables(decision.bounds)
 
 
 # --- starts, and which of them answered alike ---
@@ -89,7 +85,8 @@ def _start_rows(facts: AnswerFacts) -> Iterator[Row]:
     yield row("answered", _answered(starts, facts.requests))
     groups = [f"{{{_span(names)}}}" for names in facts.clusters]
     if groups:
-        yield row("clusters", _fitting(groups))
+        more = f"  and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
+        yield row("clusters", f"{'  '.join(groups[:_GROUPS])}{more}")
 
 
 def _answered(starts: Sequence[StartColumn], total: int) -> str:
@@ -97,10 +94,7 @@ def _answered(starts: Sequence[StartColumn], total: int) -> str:
     if len(counts) == 1:
         return f"{counts.pop()}/{total} each"
     less = [f"{each.name} {each.answered}/{total}" for each in starts if each.answered != total]
-    words = ", ".join(less[:_NAMED])
-    more = len(less) - _NAMED
-    if more > 0:
-        words = f"{words}, {more} more starts less"
+    words = listed(less, _NAMED)
     # If no start answered everything, there are no others.
     return f"{words}, the others all" if total in counts else words
 
@@ -115,17 +109,6 @@ def _span(names: Sequence[str]) -> str:
     # With a gap in the numbers, or with both arms, a span would name starts that are not there.
     is_row = whole == " ".join(f"{letter}{number}" for number in range(first, last + 1))
     return f"{letter}{first}-{letter}{last}" if is_row else whole
-
-
-def _fitting(groups: Sequence[str]) -> str:
-    """As many groups as fit on a line, at least one, and how many more there are."""
-    shown = groups[0]
-    for number, group in enumerate(groups[1:], start=1):
-        longer = f"{shown}  {group}"
-        if len(longer) + 2 > _GROUP_CELLS:
-            return f"{shown}  and {len(groups) - number} more"
-        shown = longer
-    return shown
 
 
 # --- how many requests differ, between which starts, and of what kind ---
@@ -179,34 +162,14 @@ def _difference_rows(
     if facts.divergence:
         at = facts.divergence
         spread = f"{at.min} to {at.max}, median {at.median}" if at.min != at.max else at.min
-        yield row("first at", f"{at.unit} {spread}{_drift(differences)}")
+        yield row("first at", f"{at.unit} {spread}")
     if any(facts.within.values()):
         # The gate may hold them for the same.
         exactly = "" if is_exact else ", byte for byte"
-        yield row(
-            "passes", f"requests that differ inside a start{exactly}: {_varying(facts.within)}"
-        )
+        inside = listed([f"{name} {count}" for name, count in facts.within.items() if count], 4)
+        yield row("passes", f"requests that differ inside a start{exactly}: {inside}")
     elif facts.within and differences:
         yield row("passes", "no request differs inside a start")
-
-
-def _varying(inside: Mapping[str, int]) -> str:
-    varying = [f"{name} {count}" for name, count in inside.items() if count]
-    shown = ", ".join(varying[:_NAMED])
-    more = len(varying) - _NAMED
-    return f"{shown} and {more} more starts" if more > 0 else shown
-
-
-def _drift(differences: Sequence[AlignedAnswers]) -> str:
-    """How far log-probabilities differed before the answers did: a sign that rounding adds up."""
-    # If numbers alone differ, `ulp` is the difference itself and not what came before it.
-    before = [each for each in differences if each.hardness is not Hardness.NUMBERS]
-    largest = max((each.ulp for each in before if each.ulp is not None), default=None)
-    if largest is None:
-        return ""
-    # A large distance needs no digits.
-    steps = str(largest) if largest < _EXACT_ULP else f"{largest / 1e6:.1f} million"
-    return f"; log-probabilities up to {steps} ULP apart before"
 
 
 # --- how sure it is, and what to do next ---
@@ -231,7 +194,6 @@ def _next(
 
 _REQUESTS = 3
 _ANSWERS = 4
-_BOUNDS = 5
 
 
 def _mix_tables(facts: AnswerFacts, decision: Decision) -> Iterator[Table]:
@@ -272,20 +234,6 @@ def _letter(number: int) -> str:
     """`a` for the first answer, `b` for the next; `#27` after `z`."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     return letters[number] if number < len(letters) else f"#{number + 1}"
-
-
-def _look_tables(facts: AnswerFacts) -> Iterator[Table]:
-    """Every look that was made, or is still to come; no table without a look."""
-    rows = []
-    for number, look in enumerate(facts.test.looks if facts.test else (), start=1):
-        p, decision = None, "not made"
-        if look.p is not None:
-            p = probability(look.p)
-            decision = "regression" if look.p <= look.limit else "no regression yet"
-        rows.append(row(f"look {number}", look.starts, p, probability(look.limit), decision))
-    if rows:
-        columns = ("starts", "p", "declared at", "decision")
-        yield Table(title="Looks", columns=columns, rows=tuple(rows), is_aside=True)
 
 
 def order_tables(names: Sequence[str], rules: Rules) -> Iterator[Table]:
@@ -341,22 +289,3 @@ def _shared_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:
     if count:
         more = f", and {count - _FILES} more" if count > _FILES else ""
         yield row("all", f"changed while starts ran: {', '.join(paths[:_FILES])}{more}")
-
-
-def _risk_tables(bounds: Sequence[RequestBound]) -> Iterator[Table]:
-    """What is not excluded on the requests that differed; no table if none did."""
-    differed = [bound for bound in bounds if bound.differed]
-    if not differed:
-        return
-    lines = [
-        f"{bound.request} differed in {bound.differed} of {bound.starts} starts: "
-        f"a fault on it in up to {whole_percent_up(bound.bound)} % of starts is not excluded"
-        for bound in differed[:_BOUNDS]
-    ]
-    if more := len(differed) - len(lines):
-        lines.append(f"and {more} more requests with a lower limit, or the same")
-    clean = [bound.bound for bound in bounds if not bound.differed]
-    if clean:
-        largest = whole_percent_up(max(clean))
-        lines.append(f"each of the {len(clean)} other requests: up to {largest} %")
-    yield text_table(title="Risk by request", lines=tuple(lines))

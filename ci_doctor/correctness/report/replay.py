@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
 from ci_doctor.correctness.report.differences import (
@@ -21,16 +20,15 @@ from ci_doctor.correctness.report.differences import (
     place,
     rows_around,
     sides,
-    telling_pairs,
+    telling_pair,
     visible,
 )
 from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import SAMPLES
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
 from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.compare import classify, explain
 from ci_doctor.correctness.verdict.starts import DifferenceKind
-from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import check_output, text_of
@@ -38,6 +36,7 @@ from ci_doctor.model.facts.correctness import Divergence, LogProbRow, ReplayFact
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.render.formatting import listed
 from ci_doctor.render.layout import clip
 
 # --- reads one request of a run back from its samples ---
@@ -53,8 +52,8 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     """One request in every start that got it, in the order in which the starts were made.
 
     `samples` are by start and pass. `kind` is how the arms compare on it at the gate's level, by the
-    `comparison` of the run. `unreadable` counts lines of the file that hold no sample: a killed run
-    may leave a torn one.
+    `comparison` of the run. `passes` is how often a start got it: a killed one may lack the last ones.
+    `unreadable` counts its lines that hold no sample: a killed run may leave a torn one.
     """
 
     request: str
@@ -62,12 +61,8 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     starts: tuple[StartDigests, ...]
     kind: DifferenceKind
     comparison: Comparison
+    passes: int
     unreadable: int = 0
-
-    @property
-    def passes(self) -> int:
-        """How often a start got it: a killed one may lack the last passes, the furthest counts."""
-        return max(number for samples in self.samples.values() for number in samples)
 
 
 def read_request(directory: Path, identity: str) -> RecordedRequest:
@@ -76,22 +71,47 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
     One line is in memory at a time, beside the samples of the request. Raises UsageError if there
     are no samples, or none of that request.
     """
-    path = directory / SAMPLES
-    starts: dict[tuple[Arm, int], dict[int, Sample]] = {}
-    # A dict, and not a set: the hint names ids in the order of the file.
-    others: dict[str, None] = {}
+    samples, unreadable = _own_samples(directory / SAMPLES, identity)
+    if not samples:
+        raise _unknown_request(directory / SAMPLES, identity)
+    comparison = recorded_comparison(directory)
+    outputs: dict[str, Mapping[str, Any]] = {}
+    same = SameAnswers(comparison, outputs)
+    passes = max(number for each in samples.values() for number in each)
+    results = []
+    for (arm, start), by_pass in samples.items():
+        tally = Tally(arm=arm, number=start, ids=(identity,), passes=passes)
+        for sample in by_pass.values():
+            tally.add(sample)
+            if sample.digest is not None and sample.output is not None:
+                outputs[sample.digest] = sample.output
+        results.append(same.at_gate(tally.result()))
+    names = [result.start.name for result in results]
+    return RecordedRequest(
+        request=identity,
+        samples=dict(zip(names, samples.values(), strict=True)),
+        starts=tuple(digests_of(results, identity)),
+        kind=classify([identity], [result.start for result in results])[identity],
+        comparison=comparison,
+        passes=passes,
+        unreadable=unreadable,
+    )
+
+
+def _own_samples(path: Path, identity: str) -> tuple[dict[tuple[Arm, int], dict[int, Sample]], int]:
+    """The samples of a request by start and pass, and how many of its lines hold none."""
+    # Only lines with this text are read whole.
+    named = json.dumps(identity).encode("ascii")
+    samples: dict[tuple[Arm, int], dict[int, Sample]] = {}
     unreadable = 0
     try:
         for _, line in read_lines(path):
-            if is_control(line):
+            if named not in line or is_control(line):
                 continue
             try:
-                line_id = _id(line)
-                if line_id != identity:
-                    others.setdefault(line_id)
-                    continue
                 sample = _sample(line)
-                starts.setdefault((Arm(sample.arm), sample.start), {})[sample.pass_] = sample
+                if sample.id == identity:
+                    samples.setdefault((Arm(sample.arm), sample.start), {})[sample.pass_] = sample
             except ValueError:
                 unreadable += 1
     except OSError as error:
@@ -99,22 +119,7 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
             f"no samples of a run in {path.parent}: {path.name}: {error.strerror}",
             hint="name the report directory of a `ci-doctor correctness` run with --run",
         ) from error
-    if not starts:
-        raise _unknown_request(path, identity, list(others))
-    comparison = recorded_comparison(directory)
-    results = list(_at_gate(identity, starts, comparison))
-    kinds = classify([identity], [result.start for result in results])
-    return RecordedRequest(
-        request=identity,
-        samples={
-            result.start.name: samples
-            for result, samples in zip(results, starts.values(), strict=True)
-        },
-        starts=tuple(digests_of(results, identity)),
-        kind=kinds[identity],
-        comparison=comparison,
-        unreadable=unreadable,
-    )
+    return samples, unreadable
 
 
 def recorded_comparison(directory: Path) -> Comparison:
@@ -129,42 +134,6 @@ def recorded_comparison(directory: Path) -> Comparison:
         return Comparison()
 
 
-def _at_gate(
-    request: str, starts: Mapping[tuple[Arm, int], Mapping[int, Sample]], comparison: Comparison
-) -> Iterator[StartResult]:
-    """What each start answered to the request, with its outcome at the gate's level."""
-    outputs: dict[str, Mapping[str, Any]] = {}
-    same = SameAnswers(comparison, outputs)
-    passes = max(number for samples in starts.values() for number in samples)
-    for (arm, number), samples in starts.items():
-        tally = Tally(arm=arm, number=number, ids=(request,), passes=passes)
-        for sample in samples.values():
-            tally.add(sample)
-            if sample.digest is not None and sample.output is not None:
-                outputs[sample.digest] = sample.output
-        yield same.at_gate(tally.result())
-
-
-class _IdOfLine(Struct, frozen=True):
-    """The id of a sample. msgspec skips what a type does not name, without decoding it."""
-
-    id: str
-
-
-_ID_DECODER = msgspec.json.Decoder(decodable(_IdOfLine))
-
-
-def _id(line: bytes) -> str:
-    """The request's id of a line. Raises ValueError."""
-    with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
-        return _ID_DECODER.decode(line).id
-    # A lone surrogate, which msgspec refuses and json accepts; or no sample at all.
-    value = json.loads(line)
-    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
-        raise ValueError("no sample")  # noqa: TRY004 - of the line, not of an argument
-    return str(value["id"])
-
-
 def _sample(line: bytes) -> Sample:
     """The sample of a line, whose output has the shape of an answer. Raises ValueError."""
     sample = read_line(line)
@@ -175,19 +144,21 @@ def _sample(line: bytes) -> Sample:
     return sample
 
 
-def _unknown_request(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
+def _unknown_request(path: Path, identity: str) -> UsageError:
+    # A dict, and not a set: the hint names ids in the order of the file.
+    found: dict[str, None] = {}
+    for _, line in read_lines(path):
+        with contextlib.suppress(ValueError):
+            if not is_control(line):
+                found.setdefault(read_line(line).id)
+    ids = list(found)[:_MOST_IDS]
     if not ids:
         hint = "name the report directory of a run that sent requests"
         return UsageError(f"{path} holds no sample", hint=hint)
-    near = nearest(identity, ids[:_MOST_IDS])
-    if near is not None:
-        hint = f"did you mean `{near}`?"
-    elif len(ids) <= _MANY_IDS:
-        hint = f"known names: {', '.join(sorted(ids))}"
-    else:
-        # The shortest are the easiest to type, and five of them fit on a line.
-        shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
-        hint = f"it sent {len(ids)} requests: {', '.join(shortest)} …"
+    hint = did_you_mean(identity, ids) or ""
+    if len(ids) > _MANY_IDS and nearest(identity, ids) is None:
+        # The shortest are the easiest to type.
+        hint = f"it sent {len(found)} requests: {listed(sorted(ids, key=len), 5)}"
     return UsageError(f"the run in {path.parent} never sent a request `{identity}`", hint=hint)
 
 
@@ -208,7 +179,7 @@ def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerP
             raise UsageError(f"no start `{name}` got the request {recorded.request}", hint=hint)
     if names:
         return _pair(recorded, by_name[names[0]], by_name[names[-1]])
-    for pair in telling_pairs(recorded.kind, recorded.starts):
+    if pair := telling_pair(recorded.kind, recorded.starts):
         return pair
     passes = (_pair(recorded, start, start) for start in recorded.starts)
     return next((each for each in passes if each and each.left != each.right), None)
@@ -250,17 +221,6 @@ def samples_of(recorded: RecordedRequest, pair: AnswerPair) -> tuple[Sample | No
     # Without a pass of its own, the second answer is of the same pass as the first.
     left = recorded.samples[pair.first].get(pair.number)
     return left, recorded.samples[pair.second].get(pair.other or pair.number)
-
-
-def divergence_of(
-    recorded: RecordedRequest, pair: AnswerPair, width: int = 40
-) -> tuple[Divergence, tuple[LogProbRow, ...]]:
-    """Where the two answers of `pair` diverge, and the log-probabilities there."""
-    left, right = (sample.output if sample else None for sample in samples_of(recorded, pair))
-    if left is None or right is None:
-        return no_answer(left, right, width), ()
-    at = first_divergence(left, right, width)
-    return at, rows_around(left, right, at)
 
 
 # --- what is shown: the answers, both texts, the numbers, and what may explain them ---
@@ -307,7 +267,13 @@ def replay(request: ReplayRequest) -> Outcome:
         unreadable_lines=recorded.unreadable,
     )
     if pair is not None and not is_same:
-        at, logprobs = divergence_of(recorded, pair, _EXCERPT)
+        left, right = (sample.output if sample else None for sample in samples_of(recorded, pair))
+        logprobs: tuple[LogProbRow, ...] = ()
+        if left is None or right is None:
+            at = no_answer(left, right, _EXCERPT)
+        else:
+            at = first_divergence(left, right, _EXCERPT)
+            logprobs = rows_around(left, right, at)
         tables.append(_side_table(pair, at))
         if logprobs:
             tables.append(_number_table(pair, at, logprobs))

@@ -6,16 +6,17 @@ difference that is certain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.tally import ChangedAnswer, changed_outcome
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.settings import Arm, Policy
+from ci_doctor.correctness.tally import SameAnswers
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, outcomes
+from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind, outcomes
 from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_items import items_of, with_other_item
 from ci_doctor.load.canonical import digest
@@ -46,64 +47,48 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
     request = next(request for request, answer in start.answers.items() if answer)
     # Any answer will do: all of them go through the same comparison.
     number, first = next(iter(result.digests[request].items()))
-
-    def outcome_of(changed: Mapping[str, Any]) -> Answer:
-        other = ChangedAnswer(
-            request=request, number=number, output=changed, digest=digest(dict(changed))
-        )
-        return changed_outcome(experiment, result, other)
-
     try:
+        outcome_of = _outcomes(experiment, result, request, number)
         output = experiment.outputs[first]
-        return canary(
-            experiment.starts, requests, experiment.rules, start, request, output, outcome_of
-        )
+        taken = {*outcomes(experiment.starts, request), outcome_of(output)}
+        given = (outcome_of(_changed_answer(output, mark)) for mark in _MARKS)
+        changed = next((each for each in given if each not in taken), None)
     except (KeyError, InfraError):
         return False
-
-
-def _own_digest(output: Mapping[str, Any]) -> Answer:
-    return digest(dict(output))
-
-
-def canary(  # noqa: PLR0913, PLR0917 - an answer, whose it is, and what it is compared with
-    starts: Sequence[ArmStart],
-    requests: Sequence[str],
-    rules: Rules,
-    start: ArmStart,
-    request: str,
-    output: Mapping[str, Any],
-    outcome_of: Callable[[Mapping[str, Any]], Answer] = _own_digest,
-) -> bool:
-    """Whether the comparison notices one changed character in `output`.
-
-    That is the answer of `start` to `request`; `outcome_of` turns the changed output into the
-    start's outcome at the gate's level. The outcome must differ, the kind of the request must not be "equal", and the
-    verdict must not be `pass`.
-    """
-    changed = _unused_outcome(starts, request, output, outcome_of)
     if changed is None:
         return False
     flipped = replace(start, answers={**start.answers, request: changed})
-    with_canary = [flipped if each is start else each for each in starts]
-    kind = classify([request], with_canary)[request]
+    starts = [flipped if each is start else each for each in experiment.starts]
+    kind = classify([request], starts)[request]
     # Under the policy `any` another pair of starts may agree, rightly.
-    strict = replace(rules, policy=Policy.CONTROL)
-    verdict = decide(with_canary, requests, strict, complete=True).verdict
+    strict = replace(experiment.rules, policy=Policy.CONTROL)
+    verdict = decide(starts, requests, strict, complete=True).verdict
     return kind is not DifferenceKind.EQUAL and verdict is not Verdict.PASS
 
 
-def _unused_outcome(
-    starts: Sequence[ArmStart],
-    request: str,
-    output: Mapping[str, Any],
-    outcome_of: Callable[[Mapping[str, Any]], Answer],
-) -> Answer:
-    """The outcome of the changed answer; None if every change gives an outcome that exists."""
-    taken = outcomes(starts, request)
-    taken.add(outcome_of(output))
-    changed = (outcome_of(_changed_answer(output, mark)) for mark in _MARKS)
-    return next((each for each in changed if each not in taken), None)
+def _outcomes(
+    experiment: Experiment, result: StartResult, request: str, number: int
+) -> Callable[[Mapping[str, Any]], Answer]:
+    """The outcome of a start at the gate's level if its answer in one pass had been another."""
+    comparison = experiment.comparison
+    # Only under a limit does the outcome of one start depend on those before it.
+    before: Sequence[StartResult] = ()
+    if comparison.limit is not None:
+        before = list(takewhile(lambda each: each is not result, experiment.compared))
+    known = {
+        each: experiment.outputs[each]
+        for start in (*before, result)
+        for each in start.digests.get(request, {}).values()
+    }
+
+    def outcome_of(changed: Mapping[str, Any]) -> Answer:
+        own = digest(dict(changed))
+        same = SameAnswers(comparison, {**known, own: changed})
+        for each in before:
+            same.outcome(request, each.digests.get(request, {}))
+        return same.outcome(request, {**result.digests[request], number: own})
+
+    return outcome_of
 
 
 def _changed_answer(output: Mapping[str, Any], mark: str) -> Mapping[str, Any]:

@@ -11,15 +11,6 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
 from ci_doctor.correctness.verdict.compare import classify, counted
-from ci_doctor.correctness.verdict.decision import (
-    Decision,
-    OrderDoubt,
-    VerdictEvidence,
-    any_pair_risk,
-    false_alarm_risk,
-    remaining_risk,
-    request_bounds,
-)
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
 from ci_doctor.correctness.verdict.looks import FEWEST, LookResult, look, no_look_can_reject
 from ci_doctor.correctness.verdict.mix_test import patterns
@@ -32,9 +23,16 @@ from ci_doctor.correctness.verdict.starts import (
     working,
 )
 from ci_doctor.correctness.verdict.validity import (
+    Decision,
+    OrderDoubt,
+    VerdictEvidence,
+    any_pair_risk,
     candidate_never_works,
     failing_candidate,
+    false_alarm_risk,
     missing,
+    remaining_risk,
+    request_bounds,
     void,
 )
 from ci_doctor.model.verdict import Verdict

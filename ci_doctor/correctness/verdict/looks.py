@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.compare import counted
-from ci_doctor.correctness.verdict.decision import OrderDoubt
 from ci_doctor.correctness.verdict.mix_test import (
     Labels,
     MixTest,
@@ -30,6 +29,7 @@ from ci_doctor.correctness.verdict.mix_test import (
     traits,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, replaces_baseline
+from ci_doctor.correctness.verdict.validity import OrderDoubt
 from ci_doctor.model.facts.correctness import InterimLook, PermutationTest
 
 

@@ -10,8 +10,6 @@ from ci_doctor.lint.pipelines import (
     key_rules,
     pin_rules,
     retry_rules,
-    timeout_rules,
-    value_rules,
 )
 from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
@@ -31,9 +29,7 @@ _CHECKED: Final[
     tuple[tuple[LintRule, Callable[[PipelineFile, PipelineContext], Iterator[Violation]]], ...]
 ] = (
     *key_rules.RULES,
-    *value_rules.RULES,
     *retry_rules.RULES,
-    *timeout_rules.RULES,
     *pin_rules.RULES,
 )
 # `check_pipeline` itself runs the first one, which needs what the parser said.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about keys and values that the reader of a pipeline refuses or passes over."""
+"""Pure. Rules about keys and values that the reader of a pipeline refuses, passes over or replaces."""
 
-from collections import Counter
+import re
 from collections.abc import Iterator
-from itertools import chain
 from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
@@ -11,7 +10,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     BLOCK_KEYS,
     BUILDKITE_KEYS,
     COMMAND_KEYS,
-    GENERATOR_KEYS,
     GROUP_KEYS,
     INPUT_KEYS,
     PIPELINE_KEYS,
@@ -20,79 +18,24 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
     PipelineContext,
     PipelineFile,
-    PipelineStep,
     StepKind,
     buildkite,
+    command_texts,
     job_steps,
     nearest_key,
-    workflow,
 )
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,
-    Node,
+    ScalarNode,
     SequenceNode,
     YamlProblem,
     items_of,
     mapping_of,
     scalars_of,
-    text_of,
-    walk,
     whole_number,
 )
-
-DUPLICATE_KEY: Final = LintRule(
-    rule=Rule(
-        id="pipeline/duplicate-key",
-        severity=Severity.ERROR,
-        meaning="A key stands twice in one mapping. Some readers refuse the file, others drop the first value without a word.",
-        remedy="Keep one of the two, or merge their values.",
-    ),
-    bad=(
-        buildkite(
-            """
-            steps:
-              - label: tests
-                command: make test
-                command: make lint
-            """
-        ),
-        buildkite("env:\n  A: '1'\n  A: '2'\nsteps:\n  - command: make\n"),
-        buildkite("steps:\n  - {command: make, timeout_in_minutes: 5, timeout_in_minutes: 50}\n"),
-        buildkite('steps:\n  - command: make\n    "command": make all\n'),
-        job_steps("- run: make\n  env:\n    CI: '1'\n  env:\n    MODE: fast\n"),
-        workflow("runs-on: ubuntu-24.04\nsteps:\n- run: make\nruns-on: ubuntu-22.04\n"),
-    ),
-    good=(
-        buildkite("steps:\n  - command: [make test, make lint]\n"),
-        buildkite("x: &x {A: '1'}\nenv:\n  <<: *x\n  A: '2'\nsteps:\n  - command: make\n"),
-        buildkite("steps:\n  - command: make\n  - command: make\n"),
-    ),
-)
-
-
-def duplicate_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Each key that stands again, at its second place."""
-    for document in pipeline.documents:
-        for node in walk(document):
-            if isinstance(node, MappingNode):
-                for first, again in node.repeated:
-                    yield _hidden_value(pipeline, first, again)
-
-
-def _hidden_value(pipeline: PipelineFile, first: Field, again: Field) -> Violation:
-    name = again.key.value
-    same = text_of(first.value) is not None and text_of(first.value) == text_of(again.value)
-    ending = "with the same value" if same else f"and hides the value of line {first.key.line}"
-    return pipeline.violation(
-        DUPLICATE_KEY,
-        again.key,
-        f"the key '{name}' stands again in this mapping, {ending}",
-        severity=Severity.WARNING if same else None,
-        related=(first.key,),
-    )
-
 
 # A key of a Buildkite step that the agent does not know. Keys of GitHub are the business of actionlint.
 
@@ -110,7 +53,6 @@ UNKNOWN_KEY: Final = LintRule(
         buildkite("steps:\n  - command: make\n    dependson: build\n"),
         buildkite("steps:\n  - trigger: deploy\n    asyn: true\n"),
         buildkite("steps:\n  - command: make\n    timeout: 30\n"),
-        buildkite("steps:\n  - {commands: [make], num_gpus: 2, soruce_file_dependencies: [a]}\n"),
     ),
     good=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: 5\n"),
@@ -145,7 +87,6 @@ _ELSEWHERE: Final = {
     "allow_failure": "soft_fail",
     "queue": "agents",
 }
-_SHORT, _LONG, _MANY = 5, 8, 5
 _OF_KIND: Final = {
     StepKind.COMMAND: COMMAND_KEYS,
     StepKind.WAIT: WAIT_KEYS,
@@ -157,17 +98,9 @@ _OF_KIND: Final = {
 
 
 def unknown_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Keys by what reads the file."""
-    match pipeline.kind:
-        case FileKind.BUILDKITE:
-            yield from _misspelt_keys_of_buildkite(pipeline)
-        case FileKind.OWN_STEPS:
-            yield from _generator(pipeline)
-        case FileKind.WORKFLOW | FileKind.ACTION | FileKind.DATA:
-            return
-
-
-def _misspelt_keys_of_buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
+    """Keys of a Buildkite pipeline. Those of a generator's steps are its own."""
+    if pipeline.kind is not FileKind.BUILDKITE:
+        return
     root = pipeline.root
     for field in _own(root, PIPELINE_KEYS) if root else ():
         # A pipeline may hold anchors under any name; only a misspelt name is reported.
@@ -182,23 +115,6 @@ def _misspelt_keys_of_buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
             if _meant(field.key.value, known):
                 words = f"a {step.kind} step"
                 yield _misspelt_key(pipeline, field, words, known, "Buildkite ignores it")
-
-
-def _generator(pipeline: PipelineFile) -> Iterator[Violation]:
-    """A key used once that nearly is a known one: a long one, or the one that steps beside it use."""
-    used = Counter(name for step in pipeline.steps for name in step.node.fields)
-    known = BUILDKITE_KEYS | GENERATOR_KEYS
-    beside = frozenset(name for name in known if used[name] >= _MANY)
-    for step in pipeline.steps:
-        for field in _own(step.node, known):
-            name = field.key.value
-            if used[name] != 1:
-                continue
-            among = known if len(name) >= _LONG else beside
-            nearest = nearest_key(name, among) if len(name) > _SHORT and among else None
-            if nearest:
-                reason = "a generator ignores what it does not know"
-                yield _misspelt_key(pipeline, field, "a step", among, reason, Severity.WARNING)
 
 
 def _meant(name: str, known: frozenset[str]) -> str | None:
@@ -240,121 +156,54 @@ INVALID_VALUE: Final = LintRule(
     rule=Rule(
         id="pipeline/invalid-value",
         severity=Severity.ERROR,
-        meaning="A key of a step has a value that Buildkite does not accept, or two keys exclude each other.",
+        meaning="A retry waits for an exit status or a signal reason that no agent reports, so it never comes.",
         remedy="Write a value that the reference of the pipeline's steps allows.",
     ),
     bad=(
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 30m\n"),
         buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: 300}]}\n"),
-        buildkite(
-            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: 75, limit: 20}]}\n"
-        ),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_lost}]}\n"
         ),
-        buildkite("steps:\n  - command: make\n    retry: {exit_status: 75}\n"),
-        buildkite("steps:\n  - command: make\n    concurrency: 1\n"),
-        buildkite("steps:\n  - command: make\n    soft_fail: [{exit_status: [1, 2]}]\n"),
-        buildkite("steps:\n  - command: make\n    branches: main\n    if: build.tag != null\n"),
+        buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: -10}}\n"),
     ),
     good=(
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: '30'\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: ${LIMIT}\n"),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255], limit: 10}]}\n"
         ),
         buildkite(
             "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_stop}], manual: false}\n"
         ),
-        buildkite("steps:\n  - command: make\n    concurrency: 1\n    concurrency_group: gpu\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: $REASON}]}\n"
+        ),
     ),
 )
 
 _REASONS: Final = word_set(
     "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
-Problem = tuple[Node, str]
 
 
 def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Values of steps; a value that is filled in later is left alone."""
-    if pipeline.kind not in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
-        return
-    visited: set[tuple[int, str]] = set()
-    for node, problem in chain.from_iterable(map(_refused_by_buildkite, pipeline.commands)):
-        if (id(node), problem) not in visited:
-            visited.add((id(node), problem))
-            yield pipeline.violation(INVALID_VALUE, node, problem)
-    # Exit statuses of retries that no agent of Unix reports. Buildkite accepts them, so they
-    # break nothing.
+    """Exit statuses and reasons of retries that no agent reports; a value that is filled in later is left alone."""
+    visited: set[int] = set()
     for step in pipeline.commands:
         retry = mapping_of(step.node.get("retry"))
-        for rule in items_of(retry.get("automatic")) if retry else ():
-            statuses = rule.get("exit_status") if isinstance(rule, MappingNode) else None
-            for status in scalars_of(statuses):
+        automatic = retry.get("automatic") if retry else None
+        for rule in automatic.items if isinstance(automatic, SequenceNode) else (automatic,):
+            if not isinstance(rule, MappingNode) or id(rule) in visited:
+                continue
+            visited.add(id(rule))
+            for status in scalars_of(rule.get("exit_status")):
                 number = whole_number(status)
+                # Buildkite accepts it, so it breaks nothing.
                 if number is not None and not -1 <= number <= 255:
                     said = f"an exit status is from -1 to 255, never {number}"
                     yield pipeline.violation(INVALID_VALUE, status, said, severity=Severity.WARNING)
-
-
-def _refused_by_buildkite(step: PipelineStep) -> Iterator[Problem]:
-    node = step.node
-    limit = node.get("timeout_in_minutes")
-    if limit is not None and _is_no_number(limit):
-        yield limit, f"the time limit '{text_of(limit)}' is no whole number of minutes"
-    group = node.get("concurrency")
-    if (
-        whole_number(group) is not None
-        and group is not None
-        and node.get("concurrency_group") is None
-    ):
-        yield group, "`concurrency` without `concurrency_group`: Buildkite refuses the upload"
-    branches = node.get("branches")
-    if branches is not None and node.get("if") is not None:
-        yield branches, "`branches` and `if` exclude each other"
-    soft = node.get("soft_fail")
-    for each in soft.items if isinstance(soft, SequenceNode) else ():
-        status = each.get("exit_status") if isinstance(each, MappingNode) else None
-        if isinstance(status, SequenceNode):
-            yield status, "`soft_fail` takes one exit status an entry, not a list"
-    retry = node.get("retry")
-    if retry is not None:
-        yield from _retry(retry)
-
-
-def _is_no_number(node: Node) -> bool:
-    text = text_of(node)
-    if text is None or not text or text in ("~", "null") or "$" in text or "{" in text:
-        return False
-    return whole_number(node) is None
-
-
-def _retry(retry: Node) -> Iterator[Problem]:
-    if not isinstance(retry, MappingNode):
-        if text_of(retry) not in ("", "~", "null", None):
-            yield retry, "`retry` takes `automatic` and `manual`, not a value"
-        return
-    if retry.fields and retry.get("automatic", "manual") is None:
-        yield next(iter(retry.fields.values())).key, "`retry` takes only `automatic` and `manual`"
-    automatic = retry.get("automatic")
-    for rule in automatic.items if isinstance(automatic, SequenceNode) else (automatic,):
-        if isinstance(rule, MappingNode):
-            yield from _rule(rule)
-
-
-def _rule(rule: MappingNode) -> Iterator[Problem]:
-    for status in scalars_of(rule.get("exit_status")):
-        number = whole_number(status)
-        if _is_no_number(status) and status.value != "*":
-            yield status, f"the exit status '{status.value}' is no number"
-    limit = rule.get("limit")
-    number = whole_number(limit)
-    if limit is not None and number is not None and not 0 <= number <= 10:
-        yield limit, f"a step is retried at most 10 times, never {number}"
-    for reason in scalars_of(rule.get("signal_reason")):
-        if reason.value not in _REASONS and "$" not in reason.value:
-            yield reason, f"'{reason.value}' is no signal reason of the agent"
+            for reason in scalars_of(rule.get("signal_reason")):
+                if reason.value not in _REASONS and "$" not in reason.value:
+                    said = f"'{reason.value}' is no signal reason of the agent"
+                    yield pipeline.violation(INVALID_VALUE, reason, said)
 
 
 # A file of CI that is no YAML: the upload or the workflow fails before its first step.
@@ -395,8 +244,118 @@ def unparsable_yaml(pipeline: PipelineFile, problem: YamlProblem) -> Iterator[Vi
     )
 
 
+# Variables of the job that the upload of the pipeline replaces before there is a job.
+
+LOST_AT_UPLOAD: Final = LintRule(
+    rule=Rule(
+        id="pipeline/lost-at-upload",
+        severity=Severity.ERROR,
+        meaning="`buildkite-agent pipeline upload` replaces `$NAME` and `${NAME}` by its own variables. What the command or the step sets is not there yet, so nothing stands in its place: `exit $rc` becomes `exit`.",
+        remedy="Write `$$NAME` or `\\$NAME`, which the job's shell reads, or put the commands into a script.",
+    ),
+    bad=(
+        buildkite(
+            "steps:\n  - command: |\n      pytest tests\n      rc=$?\n      docker stop server\n      exit $rc\n"
+        ),
+        buildkite(
+            "steps:\n  - command: curl -f localhost:${PORT}/health\n    env:\n      PORT: 8000\n"
+        ),
+        buildkite(
+            "steps:\n  - commands:\n      - 'for each in a b; do pytest tests/$each; done'\n"
+        ),
+        buildkite(
+            "steps:\n  - command: pytest --shard $BUILDKITE_PARALLEL_JOB tests\n    parallelism: 4\n"
+        ),
+        buildkite('steps:\n  - command: "export OUT=out; pytest --junitxml=${OUT}/a.xml"\n'),
+    ),
+    good=(
+        buildkite(
+            "steps:\n  - command: |\n      pytest tests\n      rc=$?\n      docker stop server\n      exit $$rc\n"
+        ),
+        buildkite(
+            "steps:\n  - command: curl -f localhost:\\${PORT}/health\n    env:\n      PORT: 8000\n"
+        ),
+        buildkite("env:\n  PORT: 8000\nsteps:\n  - command: curl -f localhost:${PORT}/health\n"),
+        buildkite("steps:\n  - command: make TAG=$BUILDKITE_COMMIT IMAGE=${IMAGE:-base}\n"),
+        buildkite(
+            "steps:\n  - command: pytest --shard $$BUILDKITE_PARALLEL_JOB tests\n    parallelism: 4\n"
+        ),
+    ),
+)
+
+_USED = re.compile(
+    r"(?:\$\$|\\\$)|\$(?:\{(?P<braced>[A-Za-z_]\w*)(?P<rest>[^}\n]*)\}|(?P<plain>[A-Za-z_]\w*))"
+)
+_SET = re.compile(
+    r"(?:^|[\s;&|({`])(?:(?:export|local|readonly|declare|typeset)\s+(?:-\w+\s+)*)?(?P<name>[A-Za-z_]\w*)(?:\[[^\]\n]{0,99}\])?\+?=(?!=)"
+    r"|\bfor\s+(?P<loop>[A-Za-z_]\w*)\s+in\b|\bread\s+(?:-\w+\s+)*(?P<read>[A-Za-z_]\w*)"
+    r"|\b(?:mapfile|readarray)\s+(?:-\w+\s+)*(?P<array>[A-Za-z_]\w*)|\bgetopts\s+\S+\s+(?P<option>\w+)",
+    re.MULTILINE,
+)
+_OF_THE_JOB: Final = frozenset({"BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT"})
+
+
+def lost_at_upload(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
+    """Names that a step's commands or `env` set, used without an escape in the commands."""
+    if pipeline.kind is not FileKind.BUILDKITE or (
+        "--no-interpolation" in pipeline.text
+        or any("--no-interpolation" in text for text in context.others.values())
+    ):
+        return
+    root = mapping_of(pipeline.root.get("env")) if pipeline.root is not None else None
+    known_early = set(root.fields) if root is not None else set()
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        texts = command_texts(step)
+        if not texts or id(texts[0]) in visited:
+            continue
+        visited.update(map(id, texts))
+        env = mapping_of(step.node.get("env"))
+        of_step = set(env.fields) if env is not None else set()
+        of_step |= {
+            str(each.value).partition("=")[0]
+            for each in items_of(step.node.get("env"))
+            if isinstance(each, ScalarNode)
+        }
+        whole = "\n".join(text.value for text in texts)
+        of_command = {name for match in _SET.finditer(whole) for name in match.groups() if name}
+        reported: set[str] = set()
+        for text in texts:
+            for match in _USED.finditer(text.value):
+                name = match["braced"] or match["plain"]
+                # `IMAGE=${IMAGE:-base}`: the name gets its value from the
+                # environment of the upload.
+                if (
+                    not name
+                    or name in reported
+                    or name in known_early
+                    or text.value[: match.start()].rstrip("\"'").endswith(f"{name}=")
+                ):
+                    continue
+                reason = _reason(name, of_command, of_step)
+                if reason is None or (match["rest"] or "").startswith("?"):
+                    continue
+                reported.add(name)
+                yield pipeline.violation(
+                    LOST_AT_UPLOAD,
+                    text,
+                    f"`{match[0]}` is replaced when the pipeline is uploaded, and {reason}",
+                    remedy=f"Write `${match[0]}`.",
+                )
+
+
+def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
+    if name in _OF_THE_JOB:
+        return "the step that uploads has no such value"
+    if name in of_command:
+        return f"the command of the step sets `{name}` only later"
+    if name in of_step:
+        return f"the `env` of the step sets `{name}` only later"
+    return None
+
+
 RULES: Final = (
-    (DUPLICATE_KEY, duplicate_key),
     (UNKNOWN_KEY, unknown_key),
     (INVALID_VALUE, invalid_value),
+    (LOST_AT_UPLOAD, lost_at_upload),
 )

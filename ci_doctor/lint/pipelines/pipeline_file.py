@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice
 from pathlib import PurePosixPath
 from textwrap import dedent
 from typing import Final
@@ -102,12 +101,10 @@ def _unknown(_name: str) -> None:
 class PipelineContext(Struct, frozen=True, kw_only=True):
     """The repository around a pipeline.
 
-    matches: whether a glob (`*`, `**`, `?`,
-    `[…]`, `{a,b}`), relative to the root, matches a file; None if that is not known. read: the text of a file, or None. others:
-    the texts of the repository's other pipelines, by file.
+    read: the text of a file by its path from the root, or None. others: the texts of the
+    repository's other pipelines, by file.
     """
 
-    matches: Callable[[str], bool | None] = _unknown
     read: Callable[[str], str | None] = _unknown
     others: Mapping[str, str] = {}
 
@@ -237,14 +234,11 @@ _STEP = re.compile(
     r"^[ \t]*-[ \t]+(?:\{[ \t]*)?[\"']?(?:label|commands?|block|input|trigger|group|wait|plugins)\b",
     re.MULTILINE,
 )
-_RECORD = re.compile(r"^-[ \t]+[\w-]+:", re.MULTILINE)
-_FIRST = re.compile(r"(?:\ufeff|---[^\n]*\n|[ \t]*#[^\n]*\n|[ \t]*\r?\n)*-[ \t]")
 _USING = re.compile(r"^[ \t]+using:", re.MULTILINE)
-_FEWEST_RECORDS = 20
 
 
 def is_pipeline(file: str, text: str) -> bool:
-    """Whether a YAML file is a pipeline, a workflow or an action, or a list of records of CI.
+    """Whether a YAML file is a pipeline, a workflow or an action.
 
     `file` is its path from the root of the repository. Answers by the path and a look at lines,
     so that it also knows files that cannot be parsed.
@@ -261,20 +255,12 @@ def is_pipeline(file: str, text: str) -> bool:
         return "ISSUE_TEMPLATE" not in folders and path.stem.lower() not in _NOT_CI
     by_place = bool(_CI_FOLDERS & folders) or path.name == ".gitlab-ci.yml"
     by_steps = _STEPS.search(text) is not None and _STEP.search(text) is not None
-    return by_place or by_steps or _holds_records(text)
+    return by_place or by_steps
 
 
 def is_workflow_path(path: PurePosixPath) -> bool:
     """Whether GitHub takes a file at this path for a workflow."""
     return path.suffix.lower() in _YAML and path.parts[-3:-1] == (".github", "workflows")
-
-
-def _holds_records(text: str) -> bool:
-    """A list of many mappings at the top, as a changelog that CI reads."""
-    if _FIRST.match(text) is None:
-        return False
-    first = islice(_RECORD.finditer(text), _FEWEST_RECORDS)
-    return len(list(first)) == _FEWEST_RECORDS
 
 
 def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:
@@ -357,7 +343,7 @@ def root_of(documents: tuple[Node, ...]) -> MappingNode | None:
             end=0,
         )
         fields = {"steps": Field(key, first)}
-        return MappingNode(fields=fields, repeated=[], tag=None, line=first.line)
+        return MappingNode(fields=fields, tag=None, line=first.line)
     return first if isinstance(first, MappingNode) else None
 
 
@@ -420,7 +406,7 @@ def _buildkite_steps(
                 }
                 fields.update(other.fields)
                 both = MappingNode(
-                    fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
+                    fields=fields, tag=None, line=other.line, end_line=other.end_line
                 )
                 yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
 

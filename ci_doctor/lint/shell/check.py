@@ -5,8 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -35,14 +34,9 @@ class BashAnswer(Struct, frozen=True, kw_only=True):
     complaint: str = ""
 
 
-@cache
-def _bash() -> str | None:
-    return shutil.which("bash")
-
-
 def bash_answer(text: str) -> BashAnswer:
     """Whether bash takes `text` for a program, by `bash -n`, for at most five seconds."""
-    bash = _bash()
+    bash = shutil.which("bash")
     if bash is None:
         return BashAnswer(is_known=False)
     # `shopt -s extglob` in the text has no effect if nothing runs.
@@ -137,16 +131,13 @@ def _is_readable(
     if answer.line is not None:
         violations.append(syntax_violation(source, answer.line, answer.complaint))
         return False
-    unreadable += [replace(part, is_partial=True) for part in _first_of_each_line(parts)]
+    by_line = {part.line: part for part in parts}
+    unreadable += [replace(part, is_partial=True) for part in by_line.values()]
     return True
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")
 _UNREAD: Final = "the parser cannot read this line, though it may be right"
-
-
-def _first_of_each_line(parts: list[Unreadable]) -> Iterator[Unreadable]:
-    yield from {part.line: part for part in parts}.values()
 
 
 def _unreadable(source: ShellSource, line: int, reason: str) -> Unreadable:

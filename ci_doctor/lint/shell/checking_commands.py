@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
     from ci_doctor.syntax.shell_nodes import CommandWords
 
+# Their failure may be advice.
+LINTERS: Final = word_set("flake8 mypy pylint ruff")
 _TESTERS: Final = word_set(
     "pytest py.test tox nox ctest bats jest vitest mocha rspec phpunit lm_eval lm-eval gotestsum "
     "ginkgo pytest-xdist unittest nosetests nose2 behave robot locust ci-doctor simple-evals"
@@ -105,8 +107,8 @@ def _asks_for_command(program: ShellProgram, node: ShellNode) -> bool:
 def _checks(words: CommandWords, written: str) -> bool:  # noqa: PLR0911 - one branch for each case
     if words.name in _TESTERS:
         return words.name != "ci-doctor" or words.arguments[:1] in _CHECKS_OF_OURS
-    if words.name == "ruff":
-        return words.arguments[:1] == ("check",) and "--exit-zero" not in words.arguments
+    if words.name in LINTERS:
+        return _lints((words.name, *words.arguments))
     if words.name in _BUILDERS:
         targets = [each for each in words.arguments if not each.startswith("-") and "=" not in each]
         return any(_CHECKED.search(each) and not _SETS_UP.search(each) for each in targets[:3])
@@ -121,6 +123,12 @@ def _checks(words: CommandWords, written: str) -> bool:  # noqa: PLR0911 - one b
         return words.arguments[:1] == ("bench",)
     path = written.strip("\"'")
     return ("/" in path or bool(_SCRIPT.search(path))) and _is_checking_file(path)
+
+
+def _lints(words: tuple[str, ...]) -> bool:
+    """`mypy src`, `ruff check`; not `ruff format`."""
+    is_linter = words[0] in LINTERS and "--exit-zero" not in words
+    return is_linter and (words[0] != "ruff" or words[1:2] == ("check",))
 
 
 def _names_check(string: str) -> bool:
@@ -152,6 +160,8 @@ def _runs_check(words: CommandWords) -> bool:  # noqa: C901, PLR0911 - one branc
         if each in ("install", "add", "build", "push", "pull"):
             return False
         name = each.rpartition("/")[2]
+        if _lints((name, *words.arguments[index + 1 :])):
+            return True
         if name in _TESTERS and (index == 0 or not words.arguments[index - 1].startswith("--")):
             return True
         if is_module:

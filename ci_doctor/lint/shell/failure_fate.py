@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import word_set
 from ci_doctor.lint.shell.checking_commands import is_check, is_filter, is_quiet
-from ci_doctor.lint.shell.shell_program import OptionState, ShellOption
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
@@ -89,15 +88,11 @@ class FailureFates:
 
     def __init__(self, program: ShellProgram) -> None:
         self._program = program
-        self._errexit = OptionState(program, ShellOption.ERREXIT)
-        self._pipefail = OptionState(program, ShellOption.PIPEFAIL)
-        self._traps_errors = bool(re.search(r"\btrap\b[^\n]*\bERR\b", program.text))
         self._reads: dict[str, list[ShellNode]] | None = None
         self._ids: dict[str, list[int]] | None = None
         self._waits_elsewhere = bool(_WAITS_ELSEWHERE.search(program.text))
         self._depth = 0
         self._decided: dict[str, bool] = {}
-        self._exempt: dict[str, ShellNode | None] = {}
         self._returns: dict[str, ShellNode | None] = {}
 
     # Commands that check, and functions that return what such a command returns.
@@ -230,8 +225,9 @@ class FailureFates:
     def _in_sequence(self, current: ShellNode, *, exempt: bool) -> Fate | None:
         """The fate among statements; None if the failure is that of `parent`."""
         after = _next(current)
-        held = None if self._traps_errors else self._held(current)
-        off = self._position(current)
+        program = self._program
+        held = None if program.traps_errors else program.errexit.at(current)
+        off = program.exempt_by(current)
         if held is None:
             return KEPT
         if held and not exempt and off is None:
@@ -245,37 +241,6 @@ class FailureFates:
         if read is not None:
             return read
         return Fate(loss=Loss.IGNORED, by=after, exempt=off if held else None)
-
-    def _held(self, node: ShellNode) -> bool | None:
-        return self._errexit.at(node)
-
-    def _position(self, node: ShellNode) -> ShellNode | None:
-        """The operator, condition or call that switches errexit off for `node`; None if nothing does."""
-        current = node
-        for parent in node.ancestors():
-            if current.is_condition or parent.kind is NodeKind.NEGATION:
-                return current
-            if parent.kind is NodeKind.AND_OR and parent.children[-1] is not current:
-                return parent
-            if parent.kind is NodeKind.FUNCTION:
-                return self._exempt_call(parent.word)
-            current = parent
-        return None
-
-    def _exempt_call(self, name: str) -> ShellNode | None:
-        """A call of the function `name` for which errexit is off; None if there is none."""
-        if name in self._exempt:
-            return self._exempt[name]
-        if self._depth > _DEEPEST_CALLS:
-            return None
-        self._depth += 1
-        self._exempt[name] = None  # a function that calls itself
-        for call in self._program.by_name.get(name, ())[:50]:
-            if self._position(call) is not None:
-                self._exempt[name] = call
-                break
-        self._depth -= 1
-        return self._exempt[name]
 
     def _in_list(self, current: ShellNode, parent: ShellNode) -> Fate | None:
         """`a && b || c`: what runs when `current` fails; None if the failure is that of the whole."""
@@ -312,7 +277,7 @@ class FailureFates:
         return "||" in parent.operators[parent.children.index(current) :]
 
     def _in_pipe(self, current: ShellNode, parent: ShellNode) -> Fate | None:
-        if parent.children[-1] is current or self._pipefail.at(parent) is not False:
+        if parent.children[-1] is current or self._program.pipefail.at(parent) is not False:
             return None
         after = _next(parent)
         if after is not None and _PIPE_STATUS.search(self._program.of_node(after)[:2000]):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule, word_set
 from ci_doctor.lint.shell.checking_commands import (
     ASKING,
+    LINTERS,
     WORK,
     always_succeeds,
     is_check,
@@ -18,7 +19,7 @@ from ci_doctor.lint.shell.checking_commands import (
     named,
 )
 from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
-from ci_doctor.lint.shell.shell_program import OptionState, ShellOption, script, violation
+from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
@@ -52,6 +53,7 @@ FAILURE_LOST: Final = LintRule(
         script("set -e\npytest tests && echo passed\ndocker stop server\n"),
         script("set -e\npytest a & first=$!\npytest b & second=$!\nwait $first $second\n"),
         script("make wheel\necho done\n"),
+        script("set -e\nmypy src || true\npytest tests\n"),
         script("set -e\ntrap 'docker stop server; exit 0' EXIT\npytest tests\n"),
     ),
     good=(
@@ -71,8 +73,6 @@ FAILURE_LOST: Final = LintRule(
         script("grep -q ready log || true\npytest --version\necho done\n"),
     ),
 )
-
-_LINTERS: Final = frozenset({"ruff", "mypy", "flake8", "pylint"})
 
 
 def failure_lost(program: ShellProgram) -> Iterator[Violation]:
@@ -124,7 +124,8 @@ def failure_lost(program: ShellProgram) -> Iterator[Violation]:
 def _severity(program: ShellProgram, decisive: ShellNode, fate: Fate) -> Severity | None:
     """A linter may be asked for advice, and what runs in the background may be a load."""
     waits = fate.by is not None and fate.by.word == "wait"
-    is_advice = program.words(decisive).name in _LINTERS
+    asked = program.words(decisive)
+    is_advice = not LINTERS.isdisjoint((asked.name, *asked.arguments))
     is_alone = fate.loss is Loss.BACKGROUND and not waits
     return Severity.WARNING if is_advice or is_alone else None
 
@@ -173,14 +174,13 @@ def _remedy(program: ShellProgram, node: ShellNode, fate: Fate) -> str:
 def _last_work(program: ShellProgram) -> Iterator[Violation]:
     """A script without errexit whose last work is followed by what only says or tidies something."""
     statements = [each for each in program.root.children if each.kind is not NodeKind.FUNCTION]
-    errexit = program.once(_errexit)
     for index in range(len(statements) - 1, -1, -1):
         node = statements[index]
         if is_work(program, node):
             rest = statements[index + 1 :]
             if (
                 rest
-                and errexit.at(node) is False
+                and program.errexit.at(node) is False
                 and fates_of(program)
                 .fate(node.children[0] if node.kind is NodeKind.AND_OR else node)
                 .loss
@@ -200,10 +200,6 @@ def _last_work(program: ShellProgram) -> Iterator[Violation]:
         is_success = node.word == "exit" and program.words(node).arguments[:1] == ("0",)
         if (leaves or not is_quiet(program, node)) and not is_success:
             return
-
-
-def _errexit(program: ShellProgram) -> OptionState:
-    return OptionState(program, ShellOption.ERREXIT)
 
 
 def _traps(program: ShellProgram) -> Iterator[Violation]:
@@ -338,7 +334,7 @@ STALE_STATUS: Final = LintRule(
     rule=Rule(
         id="shell/stale-status",
         severity=Severity.ERROR,
-        meaning="`$?` is the status of the last command alone. Behind an `echo`, a `set -e`, a test, a start in the background or a bare `wait` it is 0, whatever the command before has done.",
+        meaning="`$?` is the status of the last command alone. Behind an `echo`, a `set -e`, a start in the background or a bare `wait` it is 0, whatever the command before has done.",
         remedy="Keep the status at once: `cmd; rc=$?`, or `cmd || rc=$?`, and read `$rc` from then on.",
     ),
     bad=(
@@ -347,9 +343,7 @@ STALE_STATUS: Final = LintRule(
         script("pytest tests &\nrc=$?\nexit $rc\n"),
         script("pytest a &\npytest b &\nwait\nexit $?\n"),
         script("pytest tests\nrc=$?\nif [ $rc -ne 0 ]; then\n  echo failed\n  exit $?\nfi\n"),
-        script("pytest tests\nif [ $? -ne 0 ]; then\n  exit $?\nfi\n"),
         script("pytest tests || { echo failed; exit $?; }\n"),
-        script("pytest tests\n[ $? -ne 0 ] && exit $?\n"),
     ),
     good=(
         script('pytest tests\nrc=$?\necho "tests are done"\nif [ $rc -ne 0 ]; then exit 1; fi\n'),
@@ -364,149 +358,104 @@ STALE_STATUS: Final = LintRule(
     ),
 )
 
-_COMPARED: Final = re.compile(r"-ne\b|-gt\b|!=|>|-eq\s*[\"']?[1-9]|-ge\b|-z\b|-n\b|==?")
+_READS_STATUS: Final = (
+    NodeKind.COMMAND,
+    NodeKind.ASSIGNMENT,
+    NodeKind.DECLARATION,
+    NodeKind.TEST,
+)
+_WRITES_STATUS: Final = (
+    NodeKind.COMMAND,
+    NodeKind.PIPELINE,
+    NodeKind.SUBSHELL,
+    NodeKind.GROUP,
+    NodeKind.ASSIGNMENT,
+)
 
 
 def stale_status(program: ShellProgram) -> Iterator[Violation]:
     """Statements that read `$?` where it is 0 in any case, and something before could have failed."""
-    if "$?" not in program.text and "${?}" not in program.text:
-        return
     for match in STATUS.finditer(program.text):
         node = program.innermost(match.start())
-        statement = _statement(program, node, match.start()) if node is not None else None
+        statement = _reader(program, node, match.start()) if node is not None else None
         if statement is None:
             continue
-        cause = _cause(program, statement)
-        if cause is not None:
-            writer, meant = cause
-            name = named(program, writer)
+        before = [
+            each for each in statement.preceding(8) if each.kind is not NodeKind.HERE_DOCUMENT
+        ]
+        writer = before[0] if before and not before[0].is_condition else None
+        if writer is None or not always_succeeds(program, writer):
+            continue
+        if STATUS.search(program.of_node(writer)):
+            continue
+        name = named(program, writer)
+        meant = _meant(program, before)
+        # In a branch, and behind a bare `wait`, the status before is the one that decides.
+        is_handler = statement.word in ("exit", "return") and _handles(program, statement, before)
+        if meant or is_handler or writer.word == "wait":
             yield violation(
                 program,
                 STALE_STATUS,
                 statement,
                 f"`$?` is 0 here: it is the status of `{name}`"
-                + (f", not of `{meant}`" if meant else ""),
+                + (f", not of `{meant}`" if meant and meant != name else ""),
                 remedy=f"Write `{meant} || rc=$?`, and read `$rc` here"
-                if meant
+                if meant and meant != name
                 else "Keep the status at once: `rc=$?`",
             )
 
 
-def _statement(program: ShellProgram, node: ShellNode, offset: int) -> ShellNode | None:  # noqa: C901, PLR0911 - one branch for each case
-    """The statement whose first command reads `$?` at `offset`; None if another command runs before inside it."""
+def _reader(program: ShellProgram, node: ShellNode, offset: int) -> ShellNode | None:
+    """The statement of a sequence whose first command reads `$?` at `offset`; None if it decides nothing by it."""
     current = node
-    while current.parent is not None:
-        parent = current.parent
-        if current.kind in (NodeKind.HERE_TEXT, NodeKind.HERE_DOCUMENT, NodeKind.SUBSTITUTION):
-            return None
-        if parent.kind in (NodeKind.AND_OR, NodeKind.PIPELINE, NodeKind.NEGATION):
-            if parent.kind is NodeKind.AND_OR and parent.children[0] is not current:
-                return current
-            if parent.children[0] is not current:
-                return None
-            current = parent
-            continue
-        if current.is_condition and parent.kind is NodeKind.IF:
-            if parent.children[0] is not current:
-                return None
-            current = parent
-            continue
-        if current.kind not in (
-            NodeKind.COMMAND,
-            NodeKind.ASSIGNMENT,
-            NodeKind.DECLARATION,
-            NodeKind.TEST,
-            NodeKind.AND_OR,
-            NodeKind.IF,
-            NodeKind.PIPELINE,
-            NodeKind.NEGATION,
-            NodeKind.CASE,
-        ):
-            return None
-        if current.word in ("echo", "printf", "log", "info", "trap"):
-            return None  # a message decides nothing
-        # A string in single quotes is for another program.
-        return (
-            current if "'" not in program.text[current.start : offset].replace("\\'", "") else None
-        )
-    return None
-
-
-def _cause(program: ShellProgram, statement: ShellNode) -> tuple[ShellNode, str] | None:  # noqa: C901, PLR0911 - one branch for each case
-    """What gives the 0, and the command whose status was meant, if it is known."""
-    parent = statement.parent
-    if parent is not None and parent.kind is NodeKind.AND_OR:
-        place = parent.children.index(statement)
-        left = parent.children[place - 1]
-        is_after_test = parent.operators[place - 1] == "&&" and left.kind is NodeKind.TEST
-        if is_after_test and statement.word in ("exit", "return"):
-            return (left, "") if _COMPARED.search(program.of_node(left)) else None
-        return None
-    before = [each for each in statement.preceding(8) if each.kind is not NodeKind.HERE_DOCUMENT]
-    if not before or before[0].is_condition:
-        return _after_condition(program, statement, before[0] if before else None)
-    writer = before[0]
-    if writer.background or (
-        writer.word == "wait"
-        and not program.words(writer).arguments
-        and writer.kind is NodeKind.COMMAND
+    while current.is_condition or (
+        current.parent is not None
+        and current.parent.kind in (NodeKind.AND_OR, NodeKind.PIPELINE, NodeKind.NEGATION)
     ):
-        name = named(program, writer)
-        return writer, name if writer.background else ""
-    if not always_succeeds(program, writer) or STATUS.search(program.of_node(writer)):
-        return None
-    for each in before[1:]:
-        if each.is_condition:
-            return _after_condition(program, statement, each, writer)
-        if STATUS.search(program.of_node(each)):
+        parent = current.parent
+        if parent is None or parent.children[0] is not current or parent.kind is NodeKind.LOOP:
             return None
-        if always_succeeds(program, each) and not each.background:
-            continue
-        if each.kind in (
-            NodeKind.COMMAND,
-            NodeKind.PIPELINE,
-            NodeKind.SUBSHELL,
-            NodeKind.GROUP,
-            NodeKind.ASSIGNMENT,
-        ) and not is_quiet(program, each):
-            if use_of(program, each) is not StatusUse.IGNORED:
-                return None
-            return writer, named(program, each)
+        current = parent
+    if node.kind not in _READS_STATUS or node.word in ("echo", "printf", "log", "info", "trap"):
         return None
-    is_branch = parent is not None and (
-        parent.kind in (NodeKind.IF, NodeKind.ELSE, NodeKind.ELIF) or _handles(parent)
-    )
-    return (writer, "") if is_branch and statement.word in ("exit", "return") else None
+    # A string in single quotes is for another program.
+    return current if "'" not in program.text[current.start : offset].replace("\\'", "") else None
 
 
-def _handles(group: ShellNode) -> bool:
-    """Whether a group stands behind `||`."""
-    outer = group.parent
-    if (
-        group.kind not in (NodeKind.GROUP, NodeKind.SUBSHELL)
-        or outer is None
-        or outer.kind is not NodeKind.AND_OR
+def _meant(program: ShellProgram, before: list[ShellNode]) -> str:
+    """The command whose status was meant: the nearest of `before` that may fail, if nobody reads it."""
+    for each in before:
+        if each.is_condition or STATUS.search(program.of_node(each)):
+            return ""
+        if each.background:
+            return named(program, each)
+        if not always_succeeds(program, each):
+            is_ignored = each.kind in _WRITES_STATUS and not is_quiet(program, each)
+            is_ignored = is_ignored and use_of(program, each) is StatusUse.IGNORED
+            return named(program, each) if is_ignored else ""
+    return ""
+
+
+def _handles(program: ShellProgram, statement: ShellNode, before: list[ShellNode]) -> bool:
+    """Whether a branch after a test, or a group behind `||`, says something and then ends with `$?`."""
+    outer = statement.parent
+    if outer is None or not all(
+        each.kind in (NodeKind.TEST, NodeKind.NEGATION)
+        if each.is_condition
+        else always_succeeds(program, each)
+        for each in before
     ):
         return False
-    place = outer.children.index(group)
-    return place > 0 and outer.operators[place - 1] == "||"
-
-
-def _after_condition(
-    program: ShellProgram,
-    statement: ShellNode,
-    condition: ShellNode | None,
-    writer: ShellNode | None = None,
-) -> tuple[ShellNode, str] | None:
-    """The first words of a `then`: the condition has just succeeded."""
-    if condition is None or statement.word not in ("exit", "return"):
-        return None
-    is_test = condition.kind is NodeKind.TEST or (
-        condition.kind is NodeKind.COMMAND and condition.word == "test"
+    if outer.kind in (NodeKind.IF, NodeKind.ELSE, NodeKind.ELIF):
+        return True
+    whole = outer.parent
+    is_group = outer.kind in (NodeKind.GROUP, NodeKind.SUBSHELL) and whole is not None
+    return (
+        is_group
+        and whole is not None
+        and whole.kind is NodeKind.AND_OR
+        and whole.children[0] is not outer
     )
-    if is_test and _COMPARED.search(program.of_node(condition)):
-        return writer or condition, ""
-    return (writer, "") if writer is not None and condition.kind is NodeKind.NEGATION else None
 
 
 RULES: Final = (

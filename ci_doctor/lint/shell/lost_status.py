@@ -18,7 +18,7 @@ from ci_doctor.syntax.shell_nodes import NodeKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_doctor.lint.lint_rule import Edit, Violation
+    from ci_doctor.lint.lint_rule import Violation
     from ci_doctor.lint.shell.shell_program import ShellProgram
     from ci_doctor.syntax.shell_nodes import ShellNode
 
@@ -328,7 +328,6 @@ def status_of_negation(program: ShellProgram) -> Iterator[Violation]:
             STATUS_OF_NEGATION,
             first,
             "`$?` is 0 here: it is the status of `!`, not of the command",
-            edits=_repair(program, node, conditions, first),
         )
 
 
@@ -355,57 +354,6 @@ def _first_statement(node: ShellNode) -> ShellNode | None:
     return rest[0] if rest and rest[0].kind not in (NodeKind.ELIF, NodeKind.ELSE) else None
 
 
-def _repair(
-    program: ShellProgram, node: ShellNode, conditions: list[ShellNode], first: ShellNode
-) -> tuple[Edit, ...]:
-    """`if ! cmd; then rc=$?; …; exit $rc; fi` becomes `if cmd; then :; else rc=$?; …; exit $rc; fi`.
-
-    Only where the status leaves by that `exit` alone: then a failure that was hidden becomes red,
-    and nothing else changes.
-    """
-    body = [each for each in node.children if not each.is_condition]
-    is_plain = node.kind is NodeKind.IF and len(conditions) == 1
-    if not is_plain or any(each.kind in (NodeKind.ELIF, NodeKind.ELSE) for each in body):
-        return ()
-    if conditions[0].kind is not NodeKind.NEGATION or "trap" in program.by_name:
-        return ()
-    if any(
-        each.kind not in (NodeKind.PROGRAM, NodeKind.IF, NodeKind.ELSE) for each in node.ancestors()
-    ):
-        return ()
-    if not _leaves_by_exit(program, body, first):
-        return ()
-    mark = re.compile(r"!\s+").match(program.text, conditions[0].start)
-    between = program.text[conditions[0].end : first.start]
-    place = re.fullmatch(r"(\s*;?\s*then)\s+", between)
-    if mark is None or place is None or program.source.embedded is not None:
-        return ()
-    end = conditions[0].end + len(place[1])
-    return program.edits((mark.start(), mark.end(), ""), (end, end, " :; else"))
-
-
-def _leaves_by_exit(program: ShellProgram, body: list[ShellNode], first: ShellNode) -> bool:
-    """Whether the body only says something between `rc=$?` and `exit $rc`; or is `exit $?` alone."""
-    texts = [program.of_node(each) for each in body]
-    if len(body) == 1:
-        return (
-            re.fullmatch(r"exit [\"']?\$\??\{?\??\}?[\"']?", texts[0]) is not None
-            and _STATUS.search(texts[0]) is not None
-        )
-    named = re.fullmatch(r"([A-Za-z_]\w*)=\$\?", texts[0])
-    if named is None or body[0] is not first:
-        return False
-    name = re.escape(named[1])
-    if re.fullmatch(rf"exit [\"']?\$\{{?{name}\}}?[\"']?", texts[-1]) is None:
-        return False
-    return all(
-        each.kind is NodeKind.COMMAND
-        and each.word in ("echo", "printf", "cat", "tail")
-        and not re.search(rf"\$\{{?{name}\b|\$\?|\$\(|`", text)
-        for each, text in zip(body[1:-1], texts[1:-1], strict=True)
-    )
-
-
 # Success that is printed after a barrier whose status nobody reads.
 
 SUCCESS_UNCHECKED: Final = LintRule(
@@ -423,7 +371,6 @@ SUCCESS_UNCHECKED: Final = LintRule(
         script('python3 wait_for_server.py --port 8000\necho "Server is ready"\n'),
         script('./healthcheck.sh\nprintf "Health check passed\\n"\n'),
         script('python -m tools.wait_for_ready\necho "Cluster ready!"\npytest\n'),
-        script('pytest a &\npytest b &\nwait\necho "All tests passed"\n'),
     ),
     good=(
         script('python3 sync.py barrier --timeout 1800 || exit 1\necho "all nodes are up"\n'),
@@ -453,27 +400,17 @@ def success_unchecked(program: ShellProgram) -> Iterator[Violation]:
         after = node.next_statement()
         if after is None or after.word not in ("echo", "printf", "log", "info"):
             continue
-        if not _is_barrier(program, node) and not _is_bare_wait(program, node):
-            continue
         said = program.of_node(after)
-        if _is_bare_wait(program, node):
-            if _PASSED.search(said) and not _DOUBT.search(said):
-                yield _report(program, after, node, "`wait` without a process is always 0")
-            continue
-        if not _SUCCESS.search(said) or _DOUBT.search(said):
+        if not _SUCCESS.search(said) or _DOUBT.search(said) or not _is_barrier(program, node):
             continue
         if use_of(program, node) is StatusUse.IGNORED:
-            yield _report(program, after, node, "the barrier before it may have failed")
-
-
-def _report(program: ShellProgram, said: ShellNode, barrier: ShellNode, why: str) -> Violation:
-    what = f"This says success in any case: {why}"
-    return violation(program, SUCCESS_UNCHECKED, said, what, related=(program.place(barrier),))
-
-
-def _is_bare_wait(program: ShellProgram, node: ShellNode) -> bool:
-    """`wait` for all that runs in the background, of which the shell forgets every status."""
-    return program.of_node(node).strip() == "wait"
+            yield violation(
+                program,
+                SUCCESS_UNCHECKED,
+                after,
+                "This says success in any case: the barrier before it may have failed",
+                related=(program.place(node),),
+            )
 
 
 def _is_barrier(program: ShellProgram, node: ShellNode) -> bool:

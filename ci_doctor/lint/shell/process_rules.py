@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about the processes of a script, its handlers and its own text."""
+"""Pure. Rules about processes, about counts of results, and about the text of a script itself."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
+from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
@@ -80,79 +80,6 @@ def _broad(program: ShellProgram, node: ShellNode) -> str:
     return ""
 
 
-# Paths of installed packages with a version of Python in them.
-
-HARD_CODED_SITE_PACKAGES: Final = LintRule(
-    rule=Rule(
-        id="shell/hard-coded-site-packages",
-        severity=Severity.WARNING,
-        meaning="The path holds one version of Python. An image with another one does not have it, and the step fails, or changes a file that nothing reads.",
-        remedy='Ask the interpreter: `python3 -c "import pkg, os; print(os.path.dirname(pkg.__file__))"`.',
-    ),
-    bad=(
-        script("sed -i s/a/b/ /usr/local/lib/python3.12/dist-packages/vllm/x.py\n"),
-        script("export PYTHONPATH=/opt/venv/lib/python3.11/site-packages\n"),
-        script('cd "/usr/lib/python3.10/site-packages/vllm" || exit 1\n'),
-        script("SITE=/opt/conda/lib/python3.9/site-packages\n"),
-        script("cp x.py ${VENV}/lib/python3.12/site-packages/\n"),
-    ),
-    good=(
-        script("# see /usr/lib/python3.10/site-packages\ntrue\n"),
-        script('site=$(python3 -c "import site; print(site.getsitepackages()[0])")\n'),
-        script('ls "$VENV"/lib/python3.*/site-packages\n'),
-        script('cp x "$VENV/lib/python${PYTHON_VERSION}/site-packages/"\n'),
-        script('echo "not in /usr/lib/python3.10/site-packages"\n'),
-        script('sp="$work/lib/python3.12/site-packages"\nmkdir -p "$sp"\n'),
-    ),
-)
-
-_PATH: Final = re.compile(r"(?<![^\s\"'=:])[^\s\"'=:]*python3\.\d+/(?:site|dist)-packages")
-
-
-def hard_coded_site_packages(program: ShellProgram) -> Iterator[Violation]:
-    """Commands and assignments that spell such a path out, once for each line."""
-    if "-packages" not in program.text:
-        return
-    lines = set()
-    for path in _PATH.finditer(program.text):
-        node = program.innermost(path.start())
-        if node is None or node.kind is NodeKind.HERE_TEXT or node.word in ("echo", "printf"):
-            continue
-        if node.kind is NodeKind.TEST or (
-            node.parent is not None and node.parent.kind is NodeKind.TEST
-        ):
-            continue
-        if _makes_it(program, node):
-            continue
-        if _is_comment(program.text, path.start()) or node.kind is NodeKind.PROGRAM:
-            continue
-        line = program.line(path.start())
-        if line not in lines:
-            lines.add(line)
-            yield violation(
-                program,
-                HARD_CODED_SITE_PACKAGES,
-                node,
-                f"`{path[0]}` exists for one version of Python only",
-            )
-
-
-def _makes_it(program: ShellProgram, node: ShellNode) -> bool:
-    """Whether the script itself makes the directory: no interpreter has it, or each one may."""
-    if node.word == "mkdir":
-        return True
-    name = re.match(r"(?:(?:local|export|readonly|declare)\s+)?(\w+)=", program.of_node(node))
-    made = rf"\bmkdir\b[^\n;&|]*\$\{{?{name[1]}\b" if name else None
-    return made is not None and re.search(made, program.text) is not None
-
-
-def _is_comment(text: str, offset: int) -> bool:
-    line = text[text.rfind("\n", 0, offset) + 1 : offset]
-    return bool(re.search(r"(?:^|\s)#", line))
-
-
-# Programs that bash cannot read.
-
 SYNTAX: Final = LintRule(
     rule=Rule(
         id="shell/syntax",
@@ -192,74 +119,194 @@ def syntax_violation(source: ShellSource, line: int, complaint: str) -> Violatio
 
 # Handlers of a failure behind a command in the background.
 
-UNREACHABLE_HANDLER: Final = LintRule(
+
+# Counts of failures that are 0 if they cannot be read.
+
+COUNT_DEFAULTS_TO_ZERO: Final = LintRule(
     rule=Rule(
-        id="shell/unreachable-handler",
-        severity=Severity.ERROR,
-        meaning="A command in the background has the status 0 as soon as it is started. A handler of its failure can never run.",
-        remedy='Keep the process id, wait for readiness, and look at the process: `cmd & pid=$!`, then `kill -0 "$pid" || exit 1`.',
+        id="shell/count-defaults-to-zero",
+        severity=Severity.WARNING,
+        meaning="A number of failures is read from a text, and is 0 if the text does not have it. If the tool crashed before it wrote the number, the check passes.",
+        remedy='End with a failure if the number is missing: `n=$(…) || exit 1`, `[ -n "$n" ] || exit 1`.',
     ),
     bad=(
-        script('( python3 proxy.py & ) || echo "no proxy"\n'),
-        script("{ python3 proxy.py & } || exit 1\n"),
-        script("if ! ( python3 proxy.py & ); then\n  exit 1\nfi\n"),
-        script("if ! nohup python3 proxy.py & then\n  exit 1\nfi\n"),
-        script("(cd app && ./serve > log 2>&1 &) || { echo failed; exit 1; }\n"),
+        script(
+            'failed=$(grep -oP "\\d+(?= failed)" log || echo 0)\n[ "$failed" -gt 0 ] && exit 1\n'
+        ),
+        script(
+            'FAILURES=$(jq .failed out.json 2>/dev/null || echo "0")\nif [ "$FAILURES" -ne 0 ]; then exit 1; fi\n'
+        ),
+        script(
+            'errors=$(grep -oE "errors: [0-9]+" log | awk \'{print $2}\')\nerrors=${errors:-0}\nif [ "$errors" -gt 0 ]; then exit 1; fi\n'
+        ),
+        script(
+            'mismatches=$(sed -n "s/mismatch: //p" log)\nif [ "${mismatches:-0}" -gt 0 ]; then exit 1; fi\n'
+        ),
+        script('failed=$(python3 -c "print(n)" || echo 0)\nif (( failed > 0 )); then exit 1; fi\n'),
     ),
     good=(
-        script('[ -n "$PROXY" ] && ( python3 proxy.py & ) || echo "no proxy wanted"\n'),
-        script('python3 proxy.py &\npid=$!\nkill -0 "$pid" || exit 1\n'),
-        script("( python3 proxy.py ) || exit 1\n"),
-        script("( python3 proxy.py & wait $! ) || exit 1\n"),
-        script("( python3 a.py & ) && echo started\n"),
+        script(
+            'failed=$(grep -oP "\\d+(?= failed)" log) || exit 1\n[ "$failed" -gt 0 ] && exit 1\n'
+        ),
+        script('cached=$(jq .cached out.json || echo 0)\necho "$cached"\n'),
+        script('failed=0\nfailed=$((failed + 1))\n[ "${failed:-0}" -gt 0 ] && exit 1\n'),
+        script('errors=$(grep -c ERROR log || true)\n[ "${errors:-0}" -gt 0 ] && exit 1\n'),
     ),
 )
 
-
-def unreachable_handler(program: ShellProgram) -> Iterator[Violation]:
-    """And-ors and conditions whose status is that of a start in the background."""
-    for node in program.nodes:
-        if node.kind is NodeKind.AND_OR:
-            for index, operator in enumerate(node.operators[: len(node.children) - 1]):
-                if operator == "&&":
-                    break
-                if _only_starts(node.children[index]):
-                    yield _report(program, node.children[index], "The command after `||`")
-                    break
-        elif node.kind is NodeKind.IF:
-            conditions = [each for each in node.children if each.is_condition]
-            if conditions and _decides_nothing(conditions[-1]):
-                yield _report(program, conditions[-1], "One branch of this `if`")
+_BAD_THINGS: Final = re.compile(
+    r"(?i)fail|err(?:or|s|_|$)|mismatch|missing|crash|lost|broken|bad|differ|diverg|regress"
+)
+_READS: Final = word_set("grep egrep awk gawk sed jq yq python python3 cut perl xmllint rg")
+_PRINTS_ZERO: Final = re.compile(r"""(?:echo|printf)\s+["']?0["']?\s*""")
 
 
-def _report(program: ShellProgram, node: ShellNode, what: str) -> Violation:
-    return violation(
-        program,
-        UNREACHABLE_HANDLER,
-        node,
-        f"{what} can never run: the command in the background has the status 0",
+def count_defaults_to_zero(program: ShellProgram) -> Iterator[Violation]:
+    """Assignments of a number that is read from a text, with 0 if that fails."""
+    for node in program.of(NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
+        text = program.of_node(node)
+        named = re.search(r"\b(\w+)=[\"']?(?:\$\(|`)", text)
+        if named is None or not _BAD_THINGS.search(named[1]) or not node.children:
+            continue
+        substitution = node.children[-1]
+        if substitution.kind is not NodeKind.SUBSTITUTION or not substitution.children:
+            continue
+        inner = substitution.children[-1]
+        if not _reads_a_text(program, inner) or not _decides(program, named[1]):
+            continue
+        if _falls_back(program, inner) or _defaults_later(program, node, named[1]):
+            yield violation(
+                program,
+                COUNT_DEFAULTS_TO_ZERO,
+                node,
+                f"`{named[1]}` is 0, which passes, if the number cannot be read",
+            )
+
+
+def _reads_a_text(program: ShellProgram, node: ShellNode) -> bool:
+    commands = [each for each in (node, *node.own()) if each.kind is NodeKind.COMMAND and each.word]
+    words = [program.words(each) for each in commands]
+    counted = any(
+        each.name == "wc" or (each.name == "grep" and ("c" in each.flags() or each.has("--count")))
+        for each in words
+    )
+    return not counted and any(each.name in _READS for each in words)
+
+
+def _falls_back(program: ShellProgram, node: ShellNode) -> bool:
+    return (
+        node.kind is NodeKind.AND_OR
+        and node.operators[-1:] == ["||"]
+        and bool(_PRINTS_ZERO.fullmatch(program.of_node(node.children[-1])))
     )
 
 
-def _decides_nothing(condition: ShellNode) -> bool:
-    if condition.background:
-        return True
-    if condition.kind is NodeKind.NEGATION and condition.children:
-        return condition.children[0].background or _only_starts(condition.children[0])
-    return _only_starts(condition)
+def _defaults_later(program: ShellProgram, node: ShellNode, name: str) -> bool:
+    return bool(re.search(rf"\$\{{{name}:-0\}}", program.text[node.end : node.end + 2000]))
 
 
-def _only_starts(node: ShellNode) -> bool:
-    """Whether it is a subshell or a group whose last command is put into the background."""
-    while node.kind in (NodeKind.SUBSHELL, NodeKind.GROUP) and node.children:
-        node = node.children[-1]
-        if node.background:
-            return True
-    return False
+def _decides(program: ShellProgram, name: str) -> bool:
+    """Whether a test compares the number."""
+    used = rf"\$?\{{?{name}(?::-0)?\}}?[\"']?\s*(?:-(?:gt|ne|eq|ge)|>|!=|==|=)\s*[\"']?[0-9]"
+    return bool(re.search(used, program.text))
+
+
+# `grep -c … || echo 0`, which prints two numbers.
+
+COUNT_DOUBLED: Final = LintRule(
+    rule=Rule(
+        id="shell/count-doubled",
+        severity=Severity.ERROR,
+        meaning='`grep -c` prints 0 and fails if nothing matches. With `|| echo 0` the variable holds two lines, "0" and "0", and a later comparison fails with "integer expression expected".',
+        remedy="Write `n=$(grep -c …) || n=${n:-0}`: grep prints the 0 itself, and nothing if it cannot read the file.",
+    ),
+    bad=(
+        script('n=$(grep -c FAILED log || echo 0)\n[ "$n" -gt 0 ] && exit 1\n'),
+        script('local_count=$(cat log | grep -ci error || echo "0")\n'),
+        script("f() {\n  local n=$(grep --count x f || echo 0)\n}\n"),
+        script("n=`grep -c x f 2>/dev/null || echo 0`\n"),
+        script('if [ "$(grep -cE "a|b" f || printf 0)" -gt 0 ]; then exit 1; fi\n'),
+    ),
+    good=(
+        script("n=$(grep -c FAILED log || true)\n"),
+        script("n=$(grep -o x f | head -1 || echo 0)\n"),
+        script("grep -c x f || echo 0\n"),
+        script("n=$(grep -q x f || echo 0)\n"),
+    ),
+)
+
+_PRINTS_ANOTHER_ZERO: Final = re.compile(r"""(?:echo|printf)\s+["']?(?:%d\s+)?0(?:\\n)?["']?\s*""")
+
+
+def count_doubled(program: ShellProgram) -> Iterator[Violation]:
+    """And-ors in a command substitution whose left prints a count and whose right prints 0."""
+    for node in program.of(NodeKind.AND_OR):
+        parent = node.parent
+        if parent is None or parent.kind is not NodeKind.SUBSTITUTION or len(node.children) != 2:
+            continue
+        left, right = node.children
+        if node.operators != ["||"] or not _PRINTS_ANOTHER_ZERO.fullmatch(program.of_node(right)):
+            continue
+        counted = left.children[-1] if left.kind is NodeKind.PIPELINE else left
+        if counted.kind is not NodeKind.COMMAND or not _counts(program, counted):
+            continue
+        if _is_cleaned(program, parent):
+            continue
+        holder = parent.parent.kind if parent.parent is not None else None
+        is_kept = holder is NodeKind.TEST or _is_compared(program, parent)
+        yield violation(
+            program,
+            COUNT_DOUBLED,
+            node,
+            'This is "0" twice, on two lines, if nothing matches',
+            severity=None if is_kept else Severity.WARNING,
+        )
+
+
+def _is_compared(program: ShellProgram, substitution: ShellNode) -> bool:
+    """Whether the count goes to a variable that a number is compared with; one that is printed breaks nothing."""
+    assignment = substitution.parent
+    if assignment is None or assignment.kind not in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
+        return False
+    before = program.text[assignment.start : substitution.start]
+    named = re.search(r"\b(\w+)=[\"']?$", before)
+    if named is None:
+        return False
+    name = re.escape(named[1])
+    compared = rf"\$\{{?{name}\b[^\n]{{0,4}}\s-(?:gt|ge|lt|le|eq|ne)\s|\(\([^)\n]{{0,99}}\b{name}\b|-(?:gt|ge|lt|le|eq|ne)\s+[\"']?\$\{{?{name}\b"
+    return re.search(compared, program.text[substitution.end :]) is not None
+
+
+def _is_cleaned(program: ShellProgram, substitution: ShellNode) -> bool:
+    """Whether the next statement makes one number of it: `n=${n%%[!0-9]*}`."""
+    assignment = substitution.parent
+    after = assignment.next_statement() if assignment is not None else None
+    if assignment is None or after is None:
+        return False
+    name = program.of_node(assignment).partition("=")[0].split()[-1:]
+    text = program.of_node(after)
+    return (
+        bool(name)
+        and re.match(rf"(?:local\s+)?{re.escape(name[0])}=.*\$\{{?{re.escape(name[0])}\b", text)
+        is not None
+    )
+
+
+def _counts(program: ShellProgram, node: ShellNode) -> bool:
+    words = program.words(node)
+    if words.name not in ("grep", "egrep", "fgrep", "zgrep"):
+        return False
+    # Letters of short options; those after one that takes a value, as in `-ef`, are its
+    # value.
+    return "c" in "".join(
+        re.split(r"[efmABCD]", each[1:])[0]
+        for each in words.arguments
+        if re.match(r"-[A-Za-z]", each)
+    ) or words.has("--count")
 
 
 RULES: Final = (
     (BROAD_KILL, broad_kill),
-    (HARD_CODED_SITE_PACKAGES, hard_coded_site_packages),
-    (UNREACHABLE_HANDLER, unreachable_handler),
+    (COUNT_DEFAULTS_TO_ZERO, count_defaults_to_zero),
+    (COUNT_DOUBLED, count_doubled),
 )

@@ -9,7 +9,6 @@ from ci_doctor.lint.shell import (
     lost_failures,
     lost_status,
     process_rules,
-    result_rules,
     waiting_rules,
 )
 from ci_doctor.lint.shell.shell_program import ShellProgram
@@ -18,7 +17,6 @@ CHECKED: Final[tuple[tuple[LintRule, Callable[[ShellProgram], Iterator[Violation
     *lost_failures.RULES,
     *lost_status.RULES,
     *waiting_rules.RULES,
-    *result_rules.RULES,
     *process_rules.RULES,
 )
 RULES: Final = (*(rule for rule, _ in CHECKED), process_rules.SYNTAX)

@@ -38,6 +38,8 @@ class ShellProgram:
         self.sourced_at: tuple[tuple[ShellNode, ShellProgram], ...] = ()
         self._answers: dict[object, object] = {}
         self._words: dict[int, CommandWords] = {}
+        self._exempt: dict[str, ShellNode | None] = {}
+        self._depth = 0
 
     @cached_property
     def nodes(self) -> tuple[ShellNode, ...]:
@@ -72,6 +74,46 @@ class ShellProgram:
             if known is not None:
                 return known
         return None
+
+    @cached_property
+    def errexit(self) -> OptionState:
+        """Where errexit holds."""
+        return OptionState(self, ShellOption.ERREXIT)
+
+    @cached_property
+    def pipefail(self) -> OptionState:
+        """Where pipefail holds."""
+        return OptionState(self, ShellOption.PIPEFAIL)
+
+    @cached_property
+    def traps_errors(self) -> bool:
+        """Whether a handler of ERR decides about failures."""
+        return bool(re.search(r"\btrap\b[^\n]*\bERR\b", self.text))
+
+    def exempt_by(self, node: ShellNode) -> ShellNode | None:
+        """The operator, condition or call that switches errexit off for `node`; None if nothing does."""
+        current = node
+        for parent in node.ancestors():
+            if current.is_condition or parent.kind is NodeKind.NEGATION:
+                return current
+            if parent.kind is NodeKind.AND_OR and parent.children[-1] is not current:
+                return parent
+            if parent.kind is NodeKind.FUNCTION:
+                return self._exempt_call(parent.word)
+            current = parent
+        return None
+
+    def _exempt_call(self, name: str) -> ShellNode | None:
+        """A call of the function `name` for which errexit is off; None if there is none."""
+        if name in self._exempt or self._depth > _DEEPEST_CALLS:
+            return self._exempt.get(name)
+        self._exempt[name] = None  # a function that calls itself
+        self._depth += 1
+        calls = self.by_name.get(name, [])[:50]
+        exempt = (call for call in calls if self.exempt_by(call) is not None)
+        self._exempt[name] = next(exempt, None)
+        self._depth -= 1
+        return self._exempt[name]
 
     def once(self, make: Callable[[ShellProgram], Answer]) -> Answer:
         """What `make` says of this program, asked for once: the walks of all rules share it."""

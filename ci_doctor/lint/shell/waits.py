@@ -195,85 +195,69 @@ def failing_exit(
     if known is None or depth > _DEPTH:
         return None
     owner, function = known
-    place = owner.once(WaitFunctions).exit_of(function, depth)
+    answers = owner.once(_failing_exits)
+    if name not in answers:
+        answers[name] = None  # a function that calls itself
+        answers[name] = _failing(owner, function, depth)
+    place = answers[name]
     return None if place is None else (owner, place)
 
 
-class WaitFunctions:
-    """Answers for the functions that one program defines."""
+def _failing_exits(_program: ShellProgram) -> dict[str, ShellNode | None]:
+    """The answers for the functions of one program."""
+    return {}
 
-    def __init__(self, program: ShellProgram) -> None:
-        self._program = program
-        self._known: dict[str, ShellNode | None] = {}
 
-    def exit_of(self, function: ShellNode, depth: int) -> ShellNode | None:
-        """Where `function` returns the failure of a wait; None if it does not."""
-        if function.word not in self._known:
-            self._known[function.word] = None  # a function that calls itself
-            self._known[function.word] = self._search(function, depth)
-        return self._known[function.word]
-
-    def _search(self, function: ShellNode, depth: int) -> ShellNode | None:
-        waits = any(
-            function.start <= loop.node.start < function.end for loop in wait_loops(self._program)
-        )
-        if waits:
-            return self._failing_return(function)
-        for node in function.own():
-            if node.kind is not NodeKind.COMMAND or not node.word or TEARDOWN.search(node.word):
-                continue
-            if not is_direct_wait(self._program, node) and not (
-                node.word != function.word and failing_exit(self._program, node.word, depth + 1)
-            ):
-                continue
-            use = use_of(self._program, node)
-            if use is StatusUse.RETURNED:
-                return node
-            if use is StatusUse.READ:
-                answer = self._returned_after(node, function)
-                if answer is not None and self._is_start(node, function):
-                    return answer
-        return None
-
-    def _is_start(self, wait: ShellNode, function: ShellNode) -> bool:
-        """Whether `function` only starts something: it ends with the wait, or is called so.
-
-        One that goes on to use the service, such as `run_benchmark`, has read the wait's failure itself.
-        """
-        if _STARTS.search(function.word):
-            return True
-        body = function.children[-1] if function.children else function
-        rest = [each for each in body.children if each.start > wait.start]
-        return all(
-            each.word in _SAYS or each.background or each.kind is NodeKind.ASSIGNMENT
-            for each in rest
-            if not each.start <= wait.start < each.end
-        )
-
-    def _failing_return(self, function: ShellNode) -> ShellNode | None:
-        for node in function.own():
-            if node.kind is NodeKind.COMMAND and node.word == "return" and not _in_subshell(node):
-                words = self._program.words(node).arguments
-                if words and words[0] != "0":
-                    return node
-        body = function.children[-1] if function.children else function
-        last = body.children[-1] if body.children else body
+def _failing(program: ShellProgram, function: ShellNode, depth: int) -> ShellNode | None:
+    """Where `function` returns the failure of its own wait loop, or of another wait; None if it does not."""
+    if any(function.start <= loop.node.start < function.end for loop in wait_loops(program)):
+        last = function
+        while last.children and last.kind in (NodeKind.FUNCTION, NodeKind.GROUP, NodeKind.SUBSHELL):
+            last = last.children[-1]
         is_failure = last.kind is NodeKind.TEST or last.word in ("false", "test")
-        return last if is_failure else None
+        return _failing_return(program, function) or (last if is_failure else None)
+    for node in function.own():
+        if not _is_wait(program, node, function, depth):
+            continue
+        use = use_of(program, node)
+        if use is StatusUse.RETURNED:
+            return node
+        # `wait_x || return 1`, `if ! wait_x; then return 1; fi`
+        reader = node.enclosing(NodeKind.AND_OR, NodeKind.IF)
+        if use is StatusUse.READ and reader is not None and reader is not function:
+            answer = _failing_return(program, reader)
+            if answer is not None and _is_start(function, node):
+                return answer
+    return None
 
-    def _returned_after(self, node: ShellNode, function: ShellNode) -> ShellNode | None:
-        """A `return 1` of the statement that reads the status: `wait_x || return 1`, `if ! wait_x; then return 1; fi`."""
-        for statement in node.ancestors():
-            if statement is function:
-                return None
-            if statement.kind in (NodeKind.AND_OR, NodeKind.IF):
-                for each in statement.own():
-                    if each.kind is NodeKind.COMMAND and each.word == "return":
-                        words = self._program.words(each).arguments
-                        if words and words[0] != "0":
-                            return each
-                return None
-        return None
+
+def _is_wait(program: ShellProgram, node: ShellNode, function: ShellNode, depth: int) -> bool:
+    """Whether a command in `function` waits for a start, itself or by another function."""
+    if node.kind is not NodeKind.COMMAND or not node.word or TEARDOWN.search(node.word):
+        return False
+    if is_direct_wait(program, node):
+        return True
+    return node.word != function.word and failing_exit(program, node.word, depth + 1) is not None
+
+
+def _is_start(function: ShellNode, wait: ShellNode) -> bool:
+    """Whether `function` only starts something: it ends with the wait, or is called so.
+
+    One that goes on to use the service, such as `run_benchmark`, has read the wait's failure itself.
+    """
+    rest = [each for each in function.children[-1].children if each.start > wait.start]
+    return bool(_STARTS.search(function.word)) or all(
+        each.word in _SAYS or each.background or each.kind is NodeKind.ASSIGNMENT for each in rest
+    )
+
+
+def _failing_return(program: ShellProgram, around: ShellNode) -> ShellNode | None:
+    for node in around.own():
+        if node.kind is NodeKind.COMMAND and node.word == "return" and not _in_subshell(node):
+            status = program.words(node).arguments[:1]
+            if status and status != ("0",):
+                return node
+    return None
 
 
 def is_direct_wait(program: ShellProgram, node: ShellNode) -> bool:

@@ -96,7 +96,6 @@ class CacheStatusRow(Struct, frozen=True, kw_only=True):
     files: int
     bytes: int
     restored: SavedFrom | None
-    restored_at: str | None
     would: str | None = None
 
 
@@ -142,7 +141,6 @@ class CacheEffect(Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...]
     compiled: int
     read: int | None
-    restored_bytes: int
     fetched_bytes: int
     cold_s: float | None
     warm_s: float | None
@@ -213,7 +211,6 @@ class CollectCacheFacts(Facts, frozen=True, kw_only=True):
     leftovers: tuple[str, ...]
     freed_bytes: int
     waiting: int
-    waiting_bytes: int
     unreadable: tuple[str, ...]
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of `ci-doctor compat`."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
@@ -25,9 +27,10 @@ class DefinitionFact(Struct, frozen=True, kw_only=True):
 class BreakFact(Struct, frozen=True, kw_only=True):
     """One break.
 
-    rule: its id. caught: `not`, or `broadly` if an `except Exception` around it hides the error.
-    symbol: the dotted name in the callee. now: its definition in the callee. changed_by: of a
-    matrix, the version that brought the break, and the one before it. call: the right call.
+    rule: its id. excerpt: the place in the caller. symbol: the dotted name of the callee's
+    definition, or of the name that is gone. sentence: what Python does there. caught: `broadly` if an
+    `except Exception` around it hides the error. is_certain: it happens whenever the place runs. now:
+    the callee's definition. call: the right call, if there is only one.
     """
 
     rule: str
@@ -36,10 +39,15 @@ class BreakFact(Struct, frozen=True, kw_only=True):
     excerpt: str
     symbol: str
     sentence: str
-    caught: str
+    caught: Literal["not", "broadly"] = "not"
+    is_certain: bool = True
     now: DefinitionFact | None = None
-    changed_by: str | None = None
     call: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is certain, and no handler hides it."""
+        return self.is_certain and self.caught == "not"
 
 
 class CompatFacts(Facts, frozen=True, kw_only=True):

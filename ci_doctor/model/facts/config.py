@@ -109,16 +109,11 @@ class InitFacts(Facts, frozen=True, kw_only=True):
     root: str
     directory: str
     is_repository: bool
-    files_listed: int
     files_unread: list[str]
-    build_backend: str | None
     pipelines: list[str]
     workflows: list[str]
-    waiting_scripts: list[str]
-    tests: list[str]
     queues: list[str]
     commands: int
-    commands_refused: list[str]
     servers: list[InitServer]
     arms: str | None
     files: list[InitFile]

@@ -187,8 +187,6 @@ class StoredFacts(Facts, frozen=True, kw_only=True):
 
     database: str
     attempts: int = 0
-    schema_before: str | None = None
-    schema_after: str | None = None
 
 
 class StripRow(Struct, frozen=True, kw_only=True):

@@ -161,7 +161,6 @@ class RecordedProcessFacts(Struct, frozen=True, kw_only=True):
     waits: int
     deadlocks: int
     escapes: tuple[Escape, ...]
-    ended_by_itself: bool
     truncated: bool
 
 

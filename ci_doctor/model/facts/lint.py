@@ -15,11 +15,10 @@ class UnreadableFact(Struct, frozen=True, kw_only=True):
 
 
 class LintSinceFacts(Struct, frozen=True, kw_only=True):
-    """The base of `--since`: the name given, the merge base, and how many files differ from it."""
+    """The base of `--since`: the name given, and the merge base."""
 
     reference: str
     base: str
-    changed_files: int
 
 
 class LintBaselineFacts(Struct, frozen=True, kw_only=True):
@@ -49,8 +48,7 @@ class LintFacts(Facts, frozen=True, kw_only=True):
 
     `lint_files` counts files by what they are in CI: `scripts`, `pipelines`, `gates` (Python in CI
     folders), `other files`. `embedded` are scripts that stand in pipelines. `left_out` counts files
-    that were not read, by reason. `rules` counts those that ran by family. `latin1` are files whose bytes are not UTF-8. `across_files`: the
-    rules over several files ran, too. `silenced` violations have a comment, `unreported` ones are
+    that were not read, by reason. `rules` counts those that ran by family. `latin1` are files whose bytes are not UTF-8. `silenced` violations have a comment, `unreported` ones are
     above the limit of a report. `meanings` are those of the rules that report.
     """
 
@@ -60,7 +58,6 @@ class LintFacts(Facts, frozen=True, kw_only=True):
     unreadable: tuple[UnreadableFact, ...]
     left_out: dict[str, int]
     latin1: int
-    across_files: bool
     silenced: int
     errors: int
     warnings: int

@@ -40,7 +40,7 @@ class RestartEnding(StrEnum):
         return self not in {RestartEnding.COMPLETE, RestartEnding.BUDGET}
 
 
-class Counts(Struct, frozen=True, kw_only=True):
+class Counts(Struct, kw_only=True):
     """The requests of a phase by how they ended; `hung` ones were given up at their time limit.
 
     `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of
@@ -89,8 +89,7 @@ class Released(Struct, frozen=True, kw_only=True):
 
     `port` is the checked number, `port_owner` who still had it. `processes` outlived the service
     and were stopped then, `commands` are how they were started. `memory_left` are sentences,
-    `memory_seen` the places that were looked at, `memory_unknown` what is new there and may be
-    another job's (if the service is alone in its group). `memory_taken_back` names what its next start
+    `memory_seen` the places that were looked at. `memory_taken_back` names what its next start
     removed or uses itself. `rss` is what the service's processes held before, in bytes.
     """
 
@@ -103,7 +102,6 @@ class Released(Struct, frozen=True, kw_only=True):
     memory_s: float | None = None
     memory_left: tuple[str, ...] = ()
     memory_seen: tuple[str, ...] = ()
-    memory_unknown: tuple[str, ...] = ()
     memory_taken_back: tuple[str, ...] = ()
     rss: int = 0
 
@@ -289,5 +287,3 @@ class RestartCheckFacts(Observation, frozen=True, kw_only=True):
     terms: Terms
     promises: dict[str, str]
     down_s: float | None
-    identity_changed: bool | None
-    throughput_ratio: float | None

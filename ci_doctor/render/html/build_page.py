@@ -206,7 +206,7 @@ def attempt_bar(
     }
 
 
-# --- causes, retries, steps ---
+# --- causes and steps ---
 
 _MOST_CAUSES = 100
 _MOST_NAMES = 200  # names of steps of one cause
@@ -215,12 +215,6 @@ _MOST_AGENTS = 3
 _MOST_WORDS = 14  # of endings, of which we have twelve
 _MOST_STEPS = 2000  # a browser is quick with these; all are in report.json
 _JOB_ID = re.compile(r"[A-Za-z0-9-]+")
-_MEANINGS = {
-    RetryWorth.HID_A_FAILURE: "The next attempt passed, and nothing says that the cause lay outside the change: the step is flaky, or the change is.",
-    RetryWorth.IN_VAIN: "The next attempt failed too.",
-    RetryWorth.UNKNOWN: "The next attempt has no verdict.",
-    RetryWorth.HELPED: "The cause lay outside the change, and the next attempt passed.",
-}
 _RETRIES = {
     RetryWorth.HELPED: "retry helped",
     RetryWorth.IN_VAIN: "retry in vain",
@@ -259,31 +253,6 @@ def _cause_row(cause: CauseFacts, number: int, most: float, agents: Counter[str]
         "share": percent(100 * (_length(cause.seconds) or 0.0) / most if most > 0 else 0.0),
         "another_run": another_run(cause),
     }
-
-
-def page_retries(facts: BuildFacts) -> list[Shown]:
-    """The retries by worth, those that need a look first; `took` is the time of the retried attempts."""
-    rows = []
-    for worth, meaning in _MEANINGS.items():
-        retried = [
-            (step.name, wall_time(attempt))
-            for step in facts.build_steps
-            for attempt in step.attempts
-            if attempt.retry is worth
-        ]
-        if not retried:
-            continue
-        names = list(dict.fromkeys(name for name, _ in retried))
-        row = {
-            "worth": worth.value,
-            "meaning": meaning,
-            "count": len(retried),
-            "took": _total([seconds for _, seconds in retried], duration, "at least "),
-            "steps": names[:_MOST_NAMES],
-            "steps_left_out": max(len(names) - _MOST_NAMES, 0),
-        }
-        rows.append(row)
-    return rows
 
 
 def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) -> Shown:
@@ -402,12 +371,12 @@ def figures(facts: BuildFacts, axis: Axis | None) -> Iterator[tuple[str, str]]:
         yield "GPU hours lost", _total([cause.gpu_seconds for cause in failures], hours)
 
 
-def _total(parts: Sequence[float | None], form: Callable[[float], str], least: str = "≥ ") -> str:
+def _total(parts: Sequence[float | None], form: Callable[[float], str]) -> str:
     """The sum of what is known; unknown if nothing is."""
     lengths = [length for part in parts if (length := _length(part)) is not None]
     if not lengths:
         return _UNKNOWN
-    return (least if len(lengths) < len(parts) else "") + form(sum(lengths))
+    return ("≥ " if len(lengths) < len(parts) else "") + form(sum(lengths))
 
 
 STEPS_FACT = "build_steps"
@@ -443,7 +412,6 @@ def render(report: Report) -> str | None:
         "shares": shares(facts),
         "causes": causes,
         "causes_left_out": len(facts.causes) - len(causes),
-        "retries": page_retries(facts),
         "steps": page_steps(facts, axis, numbers),
         "axis": axis,
     }

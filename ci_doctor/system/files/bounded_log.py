@@ -67,7 +67,7 @@ class LogBound:
 
     The writers must append (O_APPEND); they notice nothing. A log that is gone has nothing to cut.
     `free` gives the disk space between two offsets back, or returns False if this file system
-    cannot have sparse files. `setting` is the name under which a user sets the limit.
+    cannot have sparse files: the log is then cut when nobody writes it any more. `setting` is the name under which a user sets the limit.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class LogBound:
         self._tail = self._limit // 2
         self._freed_end = self._head  # what is freed begins at _head and ends here
         self._size = 0
-        self._removed = 0  # bytes at _head that are in the file no longer, not even as a freed part
 
     def check(self) -> bool:
         """Free the middle of a log beyond its limit; whether it has grown since the last check."""
@@ -111,11 +110,11 @@ class LogBound:
         """
         try:
             size = self._path.stat().st_size
-            if size <= self._limit and self._freed_end == self._head and not self._removed:
+            if size <= self._limit and self._freed_end == self._head:
                 return ""
             count = self._rewrite(size)
         except OSError:
-            count = self._freed_end - self._head + self._removed
+            count = self._freed_end - self._head
         if not count:
             return ""
         name = self._path.name
@@ -128,9 +127,6 @@ class LogBound:
         try:
             if self._free(descriptor, self._head, end):
                 self._freed_end = end
-            else:
-                self._removed += end - self._head
-                _remove(descriptor, self._head, end)
         finally:
             os.close(descriptor)
 
@@ -144,7 +140,7 @@ class LogBound:
             # the limit.
             earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
             tail_start = _line_start(source, earliest, size)
-            count = tail_start - head_end + self._removed
+            count = tail_start - head_end
             limit = self._limit_words()
             note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {limit}]\n"
             # 0600 until it has the log's own mode: the log may hold secrets.
@@ -203,19 +199,3 @@ def _copy(source: int, target: int, start: int, end: int) -> None:
         if not written:  # the source has become shorter
             return
         start += written
-
-
-def _remove(descriptor: int, start: int, end: int) -> None:
-    """Move what follows `end` to `start`, and shorten the file: for disks without sparse files.
-
-    What is appended in the microseconds between the last read and the shortening is lost.
-    """
-    while True:
-        chunk = os.pread(descriptor, _CHUNK_BYTES, end)
-        if not chunk:
-            break
-        os.pwrite(descriptor, chunk, start)
-        start += len(chunk)
-        end += len(chunk)
-    # A writer with O_APPEND goes on at the new end (open(2)).
-    os.ftruncate(descriptor, start)

@@ -14,21 +14,10 @@ _MOST_BYTES: Final = 256 << 20
 def open_at_once(path: Path | str, *, follow: bool = True, dir_fd: int | None = None) -> int:
     """A descriptor that reads `path`; the open of a pipe does not wait for its writer. Raises OSError.
 
-    follow: whether a symbolic link is opened as what it leads to, or is an error. dir_fd: as of `os.open`. A file under a lease of
-    another process refuses O_NONBLOCK (fcntl(2), F_SETLEASE): it is opened as soon as the lease is over.
+    follow: whether a symbolic link is opened as what it leads to, or is an error. dir_fd: as of `os.open`.
     """
     kind = os.O_CLOEXEC if follow else os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
-    except BlockingIOError:
-        # The path may lead to a pipe by now; what this descriptor pins stays what it is.
-        pinned = os.open(path, os.O_PATH | kind, dir_fd=dir_fd)
-        try:
-            if not stat.S_ISREG(os.fstat(pinned).st_mode):
-                raise
-            return os.open(f"/proc/self/fd/{pinned}", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            os.close(pinned)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
 
 
 def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = True) -> bytes:

@@ -4,6 +4,7 @@
 Whether it killed for lack of memory, and whose, is read from the counters of cgroups and /proc/vmstat.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -226,10 +227,6 @@ _MOST_BYTES: Final = 32 << 20
 _RECORD_BYTES: Final = 16 << 10
 _PATIENCE_S: Final = 5.0
 _MOST_LINES: Final = 2
-_COMMANDS: Final = (
-    ("dmesg",),
-    ("journalctl", "--dmesg", "--boot", "--output=short-monotonic", "--no-pager", "--quiet"),
-)
 
 
 class KernelBefore(Struct, frozen=True, kw_only=True):
@@ -277,25 +274,20 @@ def counted(before: MemoryEvents, after: MemoryEvents) -> str:
 
 
 def kernel_log() -> str | None:
-    """The kernel's log by /dev/kmsg, else by `dmesg` or the journal; None if none may be read."""
+    """The kernel's log by /dev/kmsg, else by `dmesg`, which may have the right; None if none may."""
     try:
         return records(KMSG)
     except OSError:
         pass
-    for command in _COMMANDS:
-        try:
-            ran = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        # Without the right to read it, `journalctl` prints nothing and ends with 0.
-        if ran.returncode == 0 and ran.stdout.strip():
-            return ran.stdout.decode(errors="replace")
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        ran = subprocess.run(
+            ["dmesg"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=True,
+        )
+        return ran.stdout.decode(errors="replace") or None
     return None
 
 

@@ -6,7 +6,7 @@ Standard library only, for the reason that `process_table` gives.
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 CHDIR = "chdir"
 EXEC = "exec"
@@ -82,7 +82,7 @@ def _become(
             os.chdir(program.directory)
             step = EXEC
         prepare()
-        _execute(program)
+        os.execvpe(program.words[0], program.words, program.environment)  # noqa: S606 - no shell is wanted
     except OSError as error:
         os.write(report, f"{step} {error.errno or errno.EIO}".encode())
     except BaseException:  # noqa: BLE001 - no word at all, a NUL or "=" in the wrong place
@@ -90,29 +90,3 @@ def _become(
     finally:
         # Nothing may get out of here: above is our own code.
         os._exit(127)
-
-
-def _execute(program: Program) -> None:
-    """Look for the program as execvpe(3) does; returns only by raising OSError.
-
-    The error of a file that is there is more useful than that of one that is not.
-    """
-    failure: OSError | None = None
-    for path in _candidates(program):
-        try:
-            os.execve(path, program.words, program.environment)  # noqa: S606 - no shell is wanted
-        except (FileNotFoundError, NotADirectoryError) as error:
-            failure = failure or error
-        except PermissionError as error:
-            failure = error
-    raise failure or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-
-def _candidates(program: Program) -> Iterator[bytes]:
-    word = program.words[0]
-    if b"/" in word:
-        yield word
-        return
-    path = program.environment.get(b"PATH", os.defpath.encode())
-    for folder in path.split(b":"):
-        yield os.path.join(folder, word)  # noqa: PTH118 - bytes; an empty folder is the current one

@@ -2,13 +2,11 @@
 """HOW STOP COMMAND...: runs COMMAND below a guardian, on our own stdout, and says both pids; then, by HOW:
 
 `waits` for a line on stdin, and says how COMMAND ended; `exits` after that line, without closing the guardian;
-`loses` its guardian, starts something by the next one, and waits;
 `stays` in the foreground with COMMAND, as on a terminal, and says how it ended. STOP is a shell command for when we are gone.
 """
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -35,11 +33,6 @@ while how == "stays":
         break
     except KeyboardInterrupt:
         sys.stdout.write("interrupted\n")
-if how == "loses":
-    os.kill(guardian.pid, signal.SIGKILL)
-    guardian.spawn(["true"], environment=os.environ, directory=Path(), output=1)
-    sys.stdout.write(json.dumps({"guardian": guardian.pid}) + "\n")
-    sys.stdout.flush()
 sys.stdin.readline()
 if how == "exits":
     os._exit(0)

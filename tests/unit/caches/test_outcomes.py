@@ -50,7 +50,6 @@ def effect(**changes: Any) -> CacheEffect:
         "causes": (),
         "compiled": 0,
         "read": 3,
-        "restored_bytes": 9_000_000,
         "fetched_bytes": 2_000_000,
         "cold_s": 60.0,
         "warm_s": 0.0,

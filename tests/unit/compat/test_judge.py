@@ -3,7 +3,8 @@
 
 import pytest
 
-from ci_doctor.compat.breaks import Breakage, Judged
+from ci_doctor.compat.breaks import Judged
+from ci_doctor.model.facts.compat import BreakFact
 from tests.unit.compat.trees import breaks, judged
 
 ADAPTER = """
@@ -57,8 +58,8 @@ FINE = {
 HEAD = "from lib.api import Adapter, make, made, plain, rest\n"
 
 
-def _kind(broken: Breakage) -> str:
-    return broken.rule.id.partition("/")[2]
+def _kind(broken: BreakFact) -> str:
+    return broken.rule.partition("/")[2]
 
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
@@ -146,7 +147,7 @@ def test_signatures_that_no_def_shows_are_known(callee: str, use: str) -> None:
     base = {"lib/base.py": "class Base:\n    def __init__(self, a): ...\n"}
     found = judged(f"from lib.api import P\n{use}\n", {"lib/api.py": callee, **base}).breaks
 
-    assert [each.at.line for each in found] == [2]
+    assert [each.line for each in found] == [2]
 
 
 @pytest.mark.parametrize(("callee", "use"), UNDECIDED.values(), ids=UNDECIDED)
@@ -304,7 +305,7 @@ def test_a_broad_except_makes_a_break_a_hidden_one() -> None:
 
     (found,) = judged(caller, {"lib/api.py": "def new(a): ...\n"}).breaks
 
-    assert found.caught.name == "BROADLY"
+    assert found.caught == "broadly"
 
 
 def test_a_caller_without_a_place_that_is_known_judges_nothing() -> None:
@@ -342,14 +343,6 @@ def test_a_subclass_of_the_callee_that_takes_the_call_makes_it_undecided() -> No
     assert breaks("from lib.api import make\nmake().run(1, 2)\n", callee) == ["call 2"]
 
 
-def test_the_right_call_is_given_if_there_is_only_one() -> None:
-    caller = "from lib.api import f\nwait = 1\nf(2, wait)\n"
-
-    (found,) = judged(caller, {"lib/api.py": "def f(a, *, wait=0): ...\n"}).breaks
-
-    assert found.call == "f(2, wait=wait)"
-
-
 def test_a_renamed_keyword_is_recognised_by_the_parameter_that_nothing_fills() -> None:
     caller = "from lib.api import f\nf(1, mq_timeout=2)\n"
 
@@ -366,7 +359,7 @@ def test_names_through_stars_and_relative_imports_are_known() -> None:
 
     found = judged("import lib\nlib.f()\nlib.renamed.f()\nlib.hidden\n", callee).breaks
 
-    assert [(_kind(each), each.at.line) for each in found] == [
+    assert [(_kind(each), each.line) for each in found] == [
         ("call", 2),
         ("call", 3),
         ("attribute-gone", 4),
@@ -384,7 +377,7 @@ def test_a_lazy_module_is_known_by_what_it_tells_type_checkers() -> None:
 
     found = judged("from lib import f, other\nf()\n", callee)
 
-    assert [each.at.line for each in found.breaks] == [2]
+    assert [each.line for each in found.breaks] == [2]
 
 
 def test_a_file_that_is_no_python_is_named_and_judges_nothing() -> None:
@@ -400,7 +393,7 @@ def test_names_that_lead_to_names_without_end_are_unknown_and_end() -> None:
 
     found = judged(caller, {"lib/api.py": "def f(a): ...\n"})
 
-    assert found.breaks[-1].at.text == "f()"
+    assert found.breaks[-1].excerpt == "f()"
 
 
 def test_an_attribute_that_nobody_can_judge_is_counted() -> None:
@@ -454,7 +447,7 @@ def test_an_override_breaks_if_the_callee_calls_it_otherwise(
 ) -> None:
     found = judged(OWN, {"lib/api.py": base, "lib/engine.py": engine})
 
-    assert [(_kind(each), each.at.line) for each in found.breaks] == [("override", 3)] * expected
+    assert [(_kind(each), each.line) for each in found.breaks] == [("override", 3)] * expected
     assert found.resolved["overrides"] == 1
 
 
@@ -466,7 +459,7 @@ def test_an_instance_of_a_class_with_an_abstract_method_is_an_error() -> None:
 
     (found,) = judged(caller, {"lib/api.py": ABSTRACT}).breaks
 
-    assert (_kind(found), found.at.line, found.is_error) == ("abstract", 4, True)
+    assert (_kind(found), found.line, found.is_error) == ("abstract", 4, True)
 
 
 def test_without_an_instance_it_is_a_warning() -> None:
@@ -474,7 +467,7 @@ def test_without_an_instance_it_is_a_warning() -> None:
 
     (found,) = judged(caller, {"lib/api.py": ABSTRACT}).breaks
 
-    assert (found.at.line, found.is_error) == (2, False)
+    assert (found.line, found.is_error) == (2, False)
 
 
 @pytest.mark.parametrize(

@@ -33,4 +33,4 @@ def judged(caller: str, callee: dict[str, str], version: str | None = None) -> J
 def breaks(caller: str, callee: str, version: str | None = None) -> list[str]:
     """`kind line` of each break of a caller on the module `lib.api`."""
     found = judged(caller, {"lib/api.py": callee}, version).breaks
-    return [f"{each.rule.id.partition('/')[2]} {each.at.line}" for each in found]
+    return [f"{each.rule.partition('/')[2]} {each.line}" for each in found]

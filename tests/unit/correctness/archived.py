@@ -55,7 +55,6 @@ def made(
         duration_s=1.5,
         digests=tally.digests,
         errors={},
-        cached=3,
         facts={"libcublas.so.12": "12.4.5.8"},
     )
     return result, [line for _, line in read_lines(path)]

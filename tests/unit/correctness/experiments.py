@@ -12,8 +12,8 @@ from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartRes
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.looks import blocks
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.launch import ServiceRun

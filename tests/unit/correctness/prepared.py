@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
+from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.settings import ArmSettings, CorrectnessSettings
 from tests.support.orders import SEED
 

@@ -9,7 +9,7 @@ import pytest
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.planning import parse_arm_variables, read_settings, rules, widening
+from ci_doctor.correctness.planning import parse_arm_variables, read_settings, rules_of, widening
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
 from ci_doctor.errors import ConfigError, UsageError
 
@@ -164,7 +164,7 @@ def test_a_limit_within_which_nothing_can_be_decided_is_refused_with_the_reason(
 def test_a_design_that_cannot_reach_a_regression_is_widened_and_says_so(
     settings: CorrectnessSettings, most: int
 ) -> None:
-    made = rules(settings)
+    made = rules_of(settings)
     assert made.max_starts == most
     note = widening(settings, made)
     if most == settings.max_starts:

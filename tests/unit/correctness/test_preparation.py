@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.preparation import (
+from ci_doctor.correctness.planning import (
     COMPARISON_FORM,
     ExperimentRequest,
-    determinism_findings,
     identity_of,
     prepare,
     requests_digest,
@@ -65,21 +64,6 @@ def test_the_own_apis_of_servers_say_it_in_a_part_of_the_body(tmp_path: Path) ->
     assert len(sampling_findings(requests, tmp_path)) == 1
 
 
-def test_arms_under_different_determinism_variables_are_a_finding(tmp_path: Path) -> None:
-    variables = {Arm.BASELINE: {}, Arm.CANDIDATE: {"VLLM_BATCH_INVARIANT": "1"}}
-    (finding,) = determinism_findings(planned(tmp_path, variables=variables))
-    assert "VLLM_BATCH_INVARIANT" in finding.summary
-    assert finding.evidence[0].excerpt == "VLLM_BATCH_INVARIANT: 'unset' against '1'"
-
-
-def test_a_variable_that_one_arm_inherits_and_the_other_names_is_none(tmp_path: Path) -> None:
-    variables = {Arm.BASELINE: {}, Arm.CANDIDATE: {"VLLM_BATCH_INVARIANT": "1"}}
-    environment = {**ENVIRONMENT, "VLLM_BATCH_INVARIANT": "1"}
-    assert (
-        determinism_findings(planned(tmp_path, variables=variables, environment=environment)) == ()
-    )
-
-
 def test_a_prepared_experiment_has_written_nothing(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     assert [request.id for request in made.plan.requests] == ["r0", "r1"]
@@ -93,12 +77,6 @@ def test_secrets_of_the_services_are_known(tmp_path: Path) -> None:
     made = prepared(tmp_path, candidate=secret)
     assert made.redactor.text("with hf_abcdefghijklmnop") == "with [redacted]"
     assert {"HF_TOKEN": "hf_abcdefghijklmnop"} in list(made.service_environments())
-
-
-def test_what_is_noticed_before_the_first_start_is_a_finding(tmp_path: Path) -> None:
-    strict = ArmSettings(command="sleep {port}", env={"VLLM_BATCH_INVARIANT": "1"})
-    made = prepared(tmp_path, candidate=strict)
-    assert [finding.rule for finding in made.findings] == ["correctness/different-determinism"]
 
 
 def test_an_archive_without_starts_says_so(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.proof import Metrics, counter_reading, logged, not_risen
+from ci_doctor.correctness.asking import Metrics, counter_reading, logged, not_risen
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import parse_samples
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.preparation import ExperimentRequest
+from ci_doctor.correctness.planning import ExperimentRequest
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.run import conclude, judge, preview, run
 from ci_doctor.correctness.settings import Arm, ArmSettings, OnInconclusive

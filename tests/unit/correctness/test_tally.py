@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +21,10 @@ from ci_doctor.correctness.tally import (
     SameAnswers,
     Tally,
     are_near,
-    levels_of,
-    outcome,
 )
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
-from tests.unit.correctness.archived import IDS, made
 from tests.unit.correctness.numbered import compared, completion, digest_at, outputs, start
 
 ONE = completion("a b", -0.5, tokens=(1, 2))
@@ -145,20 +141,6 @@ def test_empty_answers_are_counted_by_request() -> None:
     assert gathered.start(failed=False, outside=False).empty == 1
 
 
-@pytest.mark.parametrize("passes", [1, 2, 3])
-def test_an_outcome_is_that_of_the_tally(tmp_path: Path, passes: int) -> None:
-    result, _ = made(tmp_path / "samples.jsonl", passes=passes)
-
-    assert {
-        request: outcome(each, passes) for request, each in result.digests.items()
-    } == result.start.answers
-    assert outcome({}, passes) is None
-    empty = Tally(arm=Arm.BASELINE, number=1, ids=IDS, passes=passes).start(
-        failed=False, outside=False
-    )
-    assert set(empty.answers.values()) == {None}
-
-
 def limit(text: str) -> NumberLimit:
     made = read_comparison(AnswerLevel.NUMBERS, text).limit
     assert made is not None
@@ -211,12 +193,6 @@ def test_an_answer_belongs_to_the_earliest_outcome_that_it_is_near() -> None:
     # own; the fourth is near both of them, and not near the first.
     assert made == [digest(each) for each in (first, first, third, third, third)]
     assert within.outcome("r1", digest(second)) == digest(second), "of another request"
-
-
-def test_an_answer_that_is_there_already_is_not_read() -> None:
-    one = completion("a", -1.0)
-    within = NearAnswers(limit("0 nat"), {})
-    assert {within.outcome("r0", digest(one)) for _ in range(3)} == {digest(one)}
 
 
 ONE_SAME = completion("a", -1.0, tokens=(1,))
@@ -290,14 +266,6 @@ def test_a_start_that_is_no_evidence_is_the_measure_of_no_other() -> None:
     assert same.at_gate(cut) is cut
     first = same.at_gate(start("A1", [ONE_SAME]))
     assert first.start.answers == start("A1", [ONE_SAME]).start.answers
-
-
-def test_a_start_whose_record_holds_no_levels_gets_them_from_its_outputs() -> None:
-    result = start("A1", [ONE_SAME, TOKEN], [None, ONE_SAME])
-    without = replace(result, start=replace(result.start, levels={}))
-    assert levels_of(without, ALL) == result.start.levels
-    (made,) = compared(Comparison(level=AnswerLevel.WORDS), ALL, without).starts
-    assert made.answers == result.start.levels[AnswerLevel.WORDS]
 
 
 @pytest.mark.parametrize(

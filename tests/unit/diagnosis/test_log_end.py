@@ -2,7 +2,6 @@
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.diagnosis.log_end import prepare_in_background, prepared_rules, read_log_end
-from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.log_rules import LogRule, Role
 from ci_doctor.diagnosis.log_text import Excerpt, marked
 from ci_doctor.diagnosis.open_log import open_log
-from ci_doctor.diagnosis.scan import Engine, quick_engine, scan, search_for
+from ci_doctor.diagnosis.scan import scan, search_for
 from ci_doctor.system.files.bounded_log import LogBound
 
 
@@ -60,22 +59,6 @@ def test_the_end_of_a_log_that_is_being_bounded_shows_no_zeros(tmp_path: Path) -
 
 
 RULE = LogRule(id="own/bad", role=Role.CAUSE, literals=("went bad",), regex="went bad")
-
-
-def test_the_engines_are_made_once_for_all_logs_of_a_job(tmp_path: Path) -> None:
-    made: list[Sequence[bytes]] = []
-
-    def make_engine(literals: Sequence[bytes]) -> Engine:
-        made.append(literals)
-        return quick_engine(literals)
-
-    rules = RuleSet([RULE])
-    for name in ("a.log", "b.log"):
-        path = tmp_path / name
-        path.write_text("it went bad\n")
-        with open_log(str(path)) as log:
-            assert len(scan(log, rules, make_engine).hits) == 1
-    assert made == [[b"went bad"]]
 
 
 def test_what_is_prepared_is_what_a_scan_takes(tmp_path: Path) -> None:

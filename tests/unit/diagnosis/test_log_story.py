@@ -179,7 +179,7 @@ RULES_OF_PASSED_RUNS = RuleSet(
 def hit(rule: int, line: int, test: str | None = None) -> Hit:
     fields = {"test": test} if test else {}
     return Hit(
-        rule=rule,
+        rule=RULES_OF_PASSED_RUNS.rules[rule],
         line=TextLine(line, line * 10, b"x"),
         clean=CleanLine(text="x", message="x"),
         fields=fields,
@@ -188,7 +188,7 @@ def hit(rule: int, line: int, test: str | None = None) -> Hit:
 
 def taken_back(*hits: Hit, family: str = "another") -> list[int]:
     """Of lines 1 to 9 those in which a hit of `family` is taken back."""
-    runs = passed_runs(hits, RULES_OF_PASSED_RUNS)
+    runs = passed_runs(hits)
     return [line for line in range(1, 10) if in_passed_run(runs, line, family)]
 
 
@@ -242,7 +242,7 @@ def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
     session = (hit(BEGIN, 3), hit(STEP_FAILED, 4), hit(PASSED, 6))
     later = hit(STEP_FAILED, 8)
 
-    outside = outside_of_runs((*session, later), passed_runs(session, RULES_OF_PASSED_RUNS))
+    outside = outside_of_runs((*session, later), passed_runs(session))
 
     assert [each.line.number for each in outside] == [3, 6, 8]
 
@@ -250,7 +250,7 @@ def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
 def test_marks_before_a_run_whose_begin_is_unknown_stay() -> None:
     marks = (hit(STEP_FAILED, 2), hit(PASSED, 6))
 
-    outside = outside_of_runs(marks, passed_runs(marks, RULES_OF_PASSED_RUNS))
+    outside = outside_of_runs(marks, passed_runs(marks))
 
     assert [each.line.number for each in outside] == [2, 6]
 

@@ -16,7 +16,7 @@ WHOLE = (
 
 def test_a_traceback_ends_with_its_exception() -> None:
     lines = ["loading", *WHOLE, "bye: now"]
-    whole = Traceback(start=1, exception=4, has_header=True, is_pointer=False, files=("serve.py",))
+    whole = Traceback(start=1, exception=4, has_header=True, is_pointer=False, files=["serve.py"])
     assert tracebacks(lines) == [whole]
 
 
@@ -40,7 +40,7 @@ def test_a_traceback_without_its_exception_is_none() -> None:
 def test_frames_alone_are_known_as_such() -> None:
     lines = ['  File "<string>", line 1', "app.make.<locals>.OwnError: no"]
     assert tracebacks(lines) == [
-        Traceback(start=0, exception=1, has_header=False, is_pointer=False, files=("<string>",))
+        Traceback(start=0, exception=1, has_header=False, is_pointer=False, files=["<string>"])
     ]
 
 

@@ -38,8 +38,9 @@ def record(green: Snapshot | None = None) -> RunRecord:
 def test_a_run_that_passed_leaves_its_environment() -> None:
     added = addition(PASSED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
 
-    (file,) = added.files
-    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take().snapshot))
+    assert added.file is not None
+    assert added.file.path == SNAPSHOT_FILE
+    assert added.content == encoded(record().take().snapshot)
     assert (added.tables, added.text) == ((), "")
 
 
@@ -49,13 +50,14 @@ def test_a_failure_says_what_changed() -> None:
     (table,) = added.tables
     assert table.rows[0].label == "since the last green run: driver 580.1 -> 580.2"
     assert added.text == "  since the last green run: driver 580.1 -> 580.2\n"
-    assert len(added.files) == 1
+    assert added.file is not None
 
 
 def test_a_failure_without_a_configured_green_run_has_no_section() -> None:
     added = addition(FAILED, record)
 
-    assert (added.tables, len(added.files)) == ((), 1)
+    assert added.tables == ()
+    assert added.content
 
 
 def test_a_command_line_that_was_wrong_has_run_nothing() -> None:
@@ -67,7 +69,7 @@ def test_a_command_line_that_was_wrong_has_run_nothing() -> None:
 
     added = addition(outcome, prepare)
 
-    assert (added.tables, added.files, added.text) == ((), (), "")
+    assert (added.tables, added.file, added.text) == ((), None, "")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_what_was_read_beside_the_run_is_taken_up() -> None:
     added = addition(FAILED, no_record, begun=begun)
 
     assert added.text == "  since the last green run: driver 580.1 -> 580.2\n"
-    assert len(added.files) == 1
+    assert added.file is not None
 
 
 def test_what_was_installed_since_then_is_read_again(tmp_path: Path) -> None:
@@ -152,9 +154,7 @@ def test_what_was_installed_since_then_is_read_again(tmp_path: Path) -> None:
     begun = Begun(recorded(RunRecord(take=lambda: taken, green_path=None)))
     (tmp_path / "x-1.dist-info").mkdir()
 
-    (file,) = addition(PASSED, record, begun=begun).files
-
-    assert b"580.2" in file.content
+    assert b"580.2" in addition(PASSED, record, begun=begun).content
 
 
 def test_a_death_drops_an_unfinished_reading_and_says_so() -> None:
@@ -163,7 +163,7 @@ def test_a_death_drops_an_unfinished_reading_and_says_so() -> None:
     added = addition(FAILED, record, begun=begun, in_haste=True)
 
     assert begun.is_dropped
-    assert not added.files
+    assert added.file is None
     assert "ended before the environment was read" in added.tables[0].rows[0].label
 
 

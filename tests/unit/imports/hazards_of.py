@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.confirm import Confirmation, HeldRun, Investigation, grouped, judge
+from ci_doctor.imports.confirm import HeldRun, Investigation, races
 from ci_doctor.imports.crossings import HazardKind, Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun
@@ -65,15 +65,14 @@ def a_held_run(
 def an_investigation(
     *hazards: Hazard, confirmed: tuple[Any, ...] | None = None, **fields: Any
 ) -> Investigation:
-    """`confirmed`: for each group the runs that were made, and the one in which it fired."""
-    groups = grouped(hazards)
-    made = tuple(
-        Confirmation(candidate=group, runs=runs, fired_in=fired_in)
-        for group, (runs, fired_in) in zip(groups, confirmed or (), strict=False)
-    )
-    judged = judge(groups, made, confirming=confirmed is not None)
+    """`confirmed`: for each race the runs that were made, and the one in which it fired."""
+    judged = races(hazards)
+    for race, (runs, fired_in) in zip(judged, confirmed or (), strict=False):
+        race.runs, race.fired_in = runs, fired_in
+    for race in judged:
+        race.judge(confirming=confirmed is not None, command_failed=False)
     known = {"recorded": a_run(a_process()), "confirming": confirmed is not None}
-    return Investigation(judged=judged, **{**known, **fields})
+    return Investigation(races=judged, **{**known, **fields})
 
 
 NOT_MET = a_process(HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=False))

@@ -2,20 +2,13 @@
 """Delays, runs with them, and what they show."""
 
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.imports.confirm import (
-    Confirmation,
-    HeldRun,
-    RaceCandidate,
-    confirm,
-    grouped,
-    judge,
-    time_limit_s,
-)
+from ci_doctor.imports.confirm import HeldRun, Race, confirm, races, time_limit_s
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE, HazardKind, Hold
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Wait
@@ -80,12 +73,12 @@ def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_fi
         a_hazard(CYCLE, "a", "c"),
     ]
 
-    groups = grouped(hazards)
+    groups = races(hazards)
 
     assert [group.worst.modules for group in groups] == [("lazy",), ("a", "b"), ("a", "c")]
     assert groups[0].hazards == (near, hazards[0])
     assert not any(group.has_fired for group in groups)
-    assert grouped([a_hazard(closeness=Closeness.FIRED)])[0].has_fired
+    assert races([a_hazard(closeness=Closeness.FIRED)])[0].has_fired
 
 
 def received_wrong(*names: str) -> RecordedProcess:
@@ -103,28 +96,30 @@ def _wait(name: str) -> Wait:
     return Wait(t=1, n=0, k=1, name=name, owner=1, waited_ns=5, outcome="replaced")
 
 
-def candidates(*names: str) -> list[RaceCandidate]:
-    return [RaceCandidate(hazards=(a_hazard(REPLACED, name),)) for name in names]
+def confirmed(run: Callable[[int, Hold], HeldRun], *names: str) -> list[Race]:
+    """The races of these modules, after `run` was made for them."""
+    chosen = [Race(hazards=(a_hazard(REPLACED, name),)) for name in names]
+    confirm(chosen, run, lambda _: None)
+    for race in chosen:
+        race.judge(confirming=True, command_failed=False)
+    return chosen
 
 
-def test_a_candidate_is_tried_until_it_fires() -> None:
-    said: list[str] = []
-
+def test_a_race_is_tried_until_it_fires() -> None:
     def run(number: int, hold: Hold) -> HeldRun:
         return a_held_run(missed("lazy") if number == 2 else NOT_MET, number=number)
 
-    (confirmation,) = confirm(candidates("lazy"), run, said.append)
+    (race,) = confirmed(run, "lazy")
 
-    assert [each.number for each in confirmation.runs] == [1, 2]
-    assert confirmation.fired_in is confirmation.runs[1]
-    assert said == ["confirming 1/1: holding lazy until another thread asks for it…"] * 2
+    assert [each.number for each in race.runs] == [1, 2]
+    assert (race.fired_in, race.standing) == (race.runs[1], Standing.CONFIRMED)
 
 
 def test_what_fired_in_anothers_run_needs_none_of_its_own() -> None:
     def run(number: int, hold: Hold) -> HeldRun:
         return a_held_run(missed("lazy", "other"), number=number)
 
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
+    first, second = confirmed(run, "lazy", "other")
 
     assert (len(first.runs), len(second.runs)) == (1, 0)
     assert second.fired_in is first.fired_in
@@ -134,51 +129,40 @@ def test_a_module_that_was_handed_out_without_harm_is_settled_by_one_run_of_each
     def run(number: int, hold: Hold) -> HeldRun:
         return replace(a_held_run(received_wrong("lazy"), number=number), hold=hold)
 
-    (confirmation,) = confirm(candidates("lazy"), run, lambda _: None)
+    (race,) = confirmed(run, "lazy")
 
-    assert len(confirmation.runs) == 1
-    assert confirmation.handed_out_in == confirmation.runs
-    assert (confirmation.fired_in, confirmation.is_settled) == (None, True)
+    assert len(race.runs) == 1
+    assert race.handed_out_in == race.runs
+    assert (race.fired_in, race.standing) == (None, Standing.HARMLESS)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"ended_as_recorded": False}, {"newly_failed": ("plugin",)}], ids=str
+    ("wrong", "process", "has_fired"),
+    [
+        ({}, received_wrong("lazy"), False),
+        ({"ended_as_recorded": False}, received_wrong("lazy"), True),
+        ({"newly_failed": ("plugin",)}, received_wrong("lazy"), True),
+        ({"ended_as_recorded": False}, NOT_MET, False),
+    ],
 )
 def test_a_module_that_was_handed_out_fired_if_the_run_went_wrong_in_another_way(
-    wrong: dict[str, Any],
+    wrong: dict[str, Any], process: RecordedProcess, has_fired: bool
 ) -> None:
-    good = a_held_run(received_wrong("lazy"))
+    race = Race(hazards=(a_hazard(),))
 
-    confirmation = Confirmation(candidate=candidates("lazy")[0])
+    race.take(replace(a_held_run(process), **wrong), is_own=True)
 
-    assert confirmation.with_run(good, is_own=True).fired_in is None
-    assert confirmation.with_run(replace(good, **wrong), is_own=True).fired_in is not None
-    not_handed_out = replace(a_held_run(NOT_MET), **wrong)
-    assert confirmation.with_run(not_handed_out, is_own=True).fired_in is None
+    assert (race.fired_in is not None) is has_fired
 
 
 def test_no_run_is_made_after_a_signal() -> None:
     def run(number: int, hold: Hold) -> HeldRun:
         return a_held_run(number=number, received=signal.SIGTERM)
 
-    first, second = confirm(candidates("lazy", "other"), run, lambda _: None)
+    first, second = confirmed(run, "lazy", "other")
 
     assert (len(first.runs), len(second.runs)) == (1, 0)
-    assert not first.is_settled
-
-
-@pytest.mark.parametrize(
-    ("run", "settled"),
-    [
-        (a_held_run(NOT_MET), True),
-        (a_held_run(a_process()), False),
-        (a_held_run(MET, timed_out=True), False),
-    ],
-)
-def test_a_run_settles_a_candidate_only_where_it_was_held_and_came_to_its_end(
-    run: HeldRun, settled: bool
-) -> None:
-    assert Confirmation(candidate=candidates("lazy")[0], runs=(run,)).is_settled is settled
+    assert {first.standing, second.standing} == {Standing.OPEN}
 
 
 def test_a_run_with_a_delay_has_the_time_of_its_delays_in_every_process() -> None:
@@ -192,66 +176,30 @@ UNDECIDED = a_held_run(a_process())
 
 
 @pytest.mark.parametrize(
-    ("runs", "fired_in", "standing"),
+    ("closeness", "known", "standing"),
     [
-        ((RUN,), RUN, Standing.CONFIRMED),
-        ((RUN,), None, Standing.SAFE),
-        ((UNDECIDED,), None, Standing.OPEN),
-        ((), None, Standing.OPEN),
+        (Closeness.NEAR, {}, Standing.OPEN),
+        (Closeness.NEAR, {"confirming": False}, Standing.POSSIBLE),
+        (Closeness.FIRED, {}, Standing.FIRED),
+        (Closeness.FIRED, {"confirming": False}, Standing.FIRED),
+        (Closeness.HANDED_OUT, {"confirming": False, "command_failed": True}, Standing.FIRED),
+        (Closeness.LATENT, {"runs": (RUN,), "fired_in": RUN}, Standing.CONFIRMED),
+        (Closeness.LATENT, {"runs": (RUN,)}, Standing.SAFE),
+        (Closeness.LATENT, {"runs": (UNDECIDED,)}, Standing.OPEN),
+        # It came to no end, although another thread came.
+        (Closeness.LATENT, {"runs": (a_held_run(MET, timed_out=True),)}, Standing.OPEN),
+        (Closeness.LATENT, {"runs": (RUN,), "handed_out_in": (RUN,)}, Standing.HARMLESS),
+        (Closeness.HANDED_OUT, {"runs": (RUN,)}, Standing.HARMLESS),
+        (Closeness.HANDED_OUT, {"runs": (UNDECIDED,)}, Standing.OPEN),
     ],
 )
-def test_the_runs_with_a_delay_decide(
-    runs: tuple[HeldRun, ...], fired_in: HeldRun | None, standing: Standing
+def test_the_recorded_run_and_those_with_a_delay_decide(
+    closeness: Closeness, known: dict[str, Any], standing: Standing
 ) -> None:
-    candidate = RaceCandidate(hazards=(a_hazard(),))
-    confirmation = Confirmation(candidate=candidate, runs=runs, fired_in=fired_in)
+    given = {"confirming": True, "command_failed": False}
+    given |= {name: known.pop(name) for name in list(known) if name in given}
+    race = Race(hazards=(a_hazard(closeness=closeness),), **known)
 
-    (judged,) = judge([candidate], [confirmation], confirming=True)
+    race.judge(**given)
 
-    assert (judged.standing, judged.confirmation) == (standing, confirmation)
-
-
-@pytest.mark.parametrize(
-    ("closeness", "confirming", "standing"),
-    [
-        (Closeness.FIRED, False, Standing.FIRED),
-        (Closeness.FIRED, True, Standing.FIRED),
-        (Closeness.NEAR, False, Standing.POSSIBLE),
-        (Closeness.LATENT, True, Standing.OPEN),
-    ],
-)
-def test_without_a_run_it_depends_on_whether_runs_were_requested(
-    closeness: Closeness, confirming: bool, standing: Standing
-) -> None:
-    candidate = RaceCandidate(hazards=(a_hazard(closeness=closeness),))
-
-    (judged,) = judge([candidate], [], confirming=confirming)
-
-    assert judged.standing is standing
-
-
-@pytest.mark.parametrize(
-    ("closeness", "handed_out_in", "run", "standing"),
-    [
-        (Closeness.LATENT, (RUN,), RUN, Standing.HARMLESS),
-        (Closeness.HANDED_OUT, (), RUN, Standing.HARMLESS),
-        (Closeness.HANDED_OUT, (), UNDECIDED, Standing.OPEN),
-    ],
-)
-def test_what_was_handed_out_and_missed_nothing_is_harmless(
-    closeness: Closeness, handed_out_in: tuple[HeldRun, ...], run: HeldRun, standing: Standing
-) -> None:
-    candidate = RaceCandidate(hazards=(a_hazard(closeness=closeness),))
-    confirmation = Confirmation(candidate=candidate, runs=(run,), handed_out_in=handed_out_in)
-
-    (judged,) = judge([candidate], [confirmation], confirming=True)
-
-    assert judged.standing is standing
-
-
-def test_what_was_handed_out_in_a_run_that_failed_has_fired() -> None:
-    candidate = RaceCandidate(hazards=(a_hazard(closeness=Closeness.HANDED_OUT),))
-
-    (judged,) = judge([candidate], [], confirming=False, command_failed=True)
-
-    assert judged.standing is Standing.FIRED
+    assert race.standing is standing

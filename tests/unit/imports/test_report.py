@@ -340,7 +340,7 @@ def test_a_finding_names_both_imports_where_the_thread_was_started_and_how_close
     assert finding.evidence[2].excerpt == "50 ms apart"
     assert (
         finding.remedy
-        == "write `from lazy import Thing` at the top of app.py, before line 7 starts the thread"
+        == "write `from lazy import Thing` in app.py before line 7, which starts the thread"
     )
 
 

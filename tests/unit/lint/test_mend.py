@@ -41,8 +41,8 @@ def test_edits_that_meet_wait_for_another_run_as_a_whole() -> None:
 
     planned = plan("abcdefghij", first, meets, touches)
 
-    assert planned.files[0].text == "one--fghij"
-    assert (planned.files[0].count, planned.overlapping) == (2, 1)
+    assert planned.files[0].text == "onedefghij"
+    assert (planned.files[0].count, planned.overlapping) == (1, 2)
 
 
 def test_two_insertions_at_one_place_have_no_order() -> None:

@@ -29,7 +29,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     whole_workflow,
     workflow,
 )
-from ci_doctor.lint.pipelines.timeout_rules import inner_times, minutes
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
 from ci_doctor.syntax.yaml import compose
 
@@ -55,7 +54,7 @@ def test_a_violation_has_the_line_and_what_stands_there() -> None:
 
 
 def test_violations_come_in_the_order_of_the_lines() -> None:
-    steps = "  - {command: make, needs: a}\n  - {command: make, concurrency: 1}\n"
+    steps = "  - {command: make, needs: a}\n  - {command: make, artifact_path: x}\n"
 
     reading = check("steps:\n" + steps)
 
@@ -85,7 +84,7 @@ def test_a_limit_of_ours_is_said_and_no_error_of_the_file() -> None:
 
 
 def test_an_action_of_the_repository_itself_needs_no_version() -> None:
-    there = PipelineContext(matches=lambda _: True)
+    there = PipelineContext(read=lambda _: "")
     job = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n    - uses: o/r/.github/actions/a@main\n"
 
     assert ids(check(job, file=".github/workflows/a.yml")) == ["pipeline/unpinned-plugin"]
@@ -155,7 +154,6 @@ def test_an_action_of_many_steps_is_one_violation_with_all_its_places() -> None:
 # Which YAML files belong to CI, and who reads them.
 
 STEPS = "steps:\n  - command: make\n"
-RECORDS = 20 * "- key: a\n  link: b\n"
 
 
 @pytest.mark.parametrize(
@@ -171,9 +169,6 @@ RECORDS = 20 * "- key: a\n  link: b\n"
         ("ci/other.YML", "a: b\n", True),
         (".gitlab-ci.yml", "a: b\n", True),
         ("release/pipeline.yml", STEPS, True),
-        ("perf-changelog.yaml", RECORDS, True),
-        ("perf-changelog.yaml", "# head\n---\n" + RECORDS, True),
-        ("charts/crd.yaml", "kind: List\n" + RECORDS, False),
         ("config.yaml", "steps: 20\n", False),
         (".buildkite/run.sh", STEPS, False),
     ],
@@ -386,49 +381,6 @@ def test_every_key_of_a_pipeline_is_known() -> None:
 )
 def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | None) -> None:
     assert nearest_key(written, COMMAND_KEYS) == meant
-
-
-# How long commands may take by the limits that stand in them.
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("timeout 900 make", [900]),
-        ("timeout -k 10 --signal=INT 1.5h make", [5400]),
-        ("echo timeout 900 reached", []),
-        ("./wait --timeout 900 x", []),
-        ("timeout $LIMIT make", []),
-        ("for i in 1 2 3; do timeout 60 make && break; done", [180, 60]),
-        ("for try in {1..4}\ndo\n  timeout 1m make\n  sleep 30\ndone", [360, 60]),
-        ("for attempt in $(seq 5); do timeout 60 a; done", [300, 60]),
-        ("for attempt in `seq 2 5`; do timeout 60 a; done", [240, 60]),
-        ("for ((i=0; i<=2; i++)); do timeout 60 a && break; done", [180, 60]),
-        ("n=1\nwhile [ $n -le 3 ]; do timeout 60 a && exit 0; n=$((n+1)); done", [180, 60]),
-        ('until [[ "${tries}" -ge 3 ]]; do timeout 60 a && break; done', [180, 60]),
-        ("for i in 1 2 3; do timeout 60 make $i; done", [60]),
-        ("for f in *.py; do timeout 60 make && break; done", [60]),
-        (
-            "for i in 1 2; do\n if x; then for j in a; do b; done; fi\n timeout 9 c && break\ndone",
-            [18, 9],
-        ),
-        ("pytest --timeout=600 tests", []),
-    ],
-)
-def test_the_worst_case_of_a_script(script: str, expected: list[float]) -> None:
-    assert [each.seconds for each in inner_times(script)] == expected
-
-
-def test_a_long_script_of_open_loops_is_read() -> None:
-    assert inner_times(2000 * "for i in 1 2; do timeout 9 x && break\n" + "done\n") is not None
-
-
-def test_minutes_are_whole_where_they_are() -> None:
-    assert (minutes(1800), minutes(90)) == ("30 min", "1.5 min")
-
-
-def test_every_rule_about_pipelines_has_five_bad_spellings_and_a_good_one() -> None:
-    assert [rule.id for rule in RULES if len(rule.bad) < 5 or not rule.good] == []
 
 
 def test_every_example_of_a_pipeline_is_a_file_that_the_command_would_check() -> None:

@@ -5,7 +5,6 @@ import resource
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -16,18 +15,16 @@ from ci_doctor.load.sending import Reply, Sender, send_all, time_limit, wait_bef
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from tests.support.canned_server import CannedServer, http, requests
 
-NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-
 
 @pytest.mark.parametrize("status", [200, 400, 404, 408, 500, 502, 503, 504])
 def test_what_is_no_request_to_wait_is_not_repeated(status: int) -> None:
-    assert wait_before_retry(status, None, 1, NOW) is None
+    assert wait_before_retry(status, None, 1) is None
     if status != 503:
-        assert wait_before_retry(status, "1", 1, NOW) is None
+        assert wait_before_retry(status, "1", 1) is None
 
 
 def test_waits_double_up_to_a_bound() -> None:
-    waits = [wait_before_retry(429, None, tries, NOW) for tries in (1, 2, 3, 4, 5, 6, 7, 100_000)]
+    waits = [wait_before_retry(429, None, tries) for tries in (1, 2, 3, 4, 5, 6, 7, 100_000)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
@@ -38,13 +35,7 @@ def test_waits_double_up_to_a_bound() -> None:
         (" 7 ", 7.0),
         ("0", 0.1),
         ("9" * 5000, float("inf")),
-        ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0),
-        ("Thu, 01 Jan 2026 12:00:30 -0000", 30.0),
-        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.1),
         ("soon", 0.8),
-        # Beyond what a date or its zone can be.
-        ("Thu, 01 Jan 2026 12:00:00 +99999999999999999999", 0.8),
-        ("Thu, 01 Jan 99999999999999999999 12:00:00 GMT", 0.8),
         ("-5", 0.8),
         ("", 0.8),
         ("1.5", 0.8),
@@ -54,7 +45,7 @@ def test_waits_double_up_to_a_bound() -> None:
 def test_the_time_that_the_server_names_is_honoured_where_it_can_be_read(
     status: int, header: str, seconds: float
 ) -> None:
-    assert wait_before_retry(status, header, 4, NOW) == seconds
+    assert wait_before_retry(status, header, 4) == seconds
 
 
 class Waits(CpuWaits):

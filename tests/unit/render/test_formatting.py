@@ -14,7 +14,6 @@ from ci_doctor.render.formatting import (
     percent,
     place,
     probability,
-    rate,
     size,
     whole_percent_up,
 )
@@ -102,11 +101,6 @@ def test_shares_and_probabilities_have_three_digits() -> None:
 def test_a_cell_is_formatted_by_its_unit() -> None:
     cells = row("x", seconds(0.04), size_cell(2048), share(0.5), 3, "text", True, None).cells
     assert [figure(cell) for cell in cells] == ["40 ms", "2 kB", "50 %", "3", "text", "yes", "–"]
-
-
-@pytest.mark.parametrize(("value", "text"), [(4.3e12, "4,300 GB/s"), (5.512e10, "55.1 GB/s")])
-def test_rates_have_a_unit(value: float, text: str) -> None:
-    assert rate(value) == text
 
 
 @pytest.mark.parametrize(("share", "whole"), [(1.8e306, 100), (-1.8e306, 0), (0.855, 86)])

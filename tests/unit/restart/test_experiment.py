@@ -46,7 +46,7 @@ def test_a_worker_that_is_killed_and_comes_back_keeps_its_promises(tmp_path: Pat
     )
     assert (outcome.verdict, outcome.error) == (Verdict.PASS, None), outcome
     facts = to_builtins(outcome.facts)
-    assert facts["identity_changed"]
+    assert facts["old"]["pid"] != facts["new"]["pid"]
     assert list(dict.fromkeys(phases))[-1] == "after"
     assert [each.name for each in outcome.attempts] == ["worker 1", "worker 2"]
 

@@ -35,7 +35,6 @@ def found(text: str, path: str = "run.sh") -> list[ServerCommand]:
         ("a.sh", f"docker exec box {VLLM}"),
         ("Makefile", f"run:\n\t@{VLLM}"),
         ("justfile", f"run:\n    {VLLM}"),
-        ("Procfile", f"web: {VLLM}"),
         ("Dockerfile", f"CMD {VLLM}"),
         ("a.dockerfile", 'ENTRYPOINT ["vllm", "serve", "acme/a", "--port", "1"]'),
         ("compose.yml", f"services:\n  a:\n    command: {VLLM}"),
@@ -51,7 +50,7 @@ def found(text: str, path: str = "run.sh") -> list[ServerCommand]:
 def test_a_command_is_read_in_every_kind_of_file(path: str, text: str) -> None:
     # A list of Kubernetes is read as two lists, the second one with the first.
     command = found(text, path)[-1]
-    assert command.kind == "vllm"
+    assert command.kind.name == "vllm"
     assert command.words == ("vllm", "serve", "acme/a", "--port", "1")
     assert command.words[command.arguments :] == ("acme/a", "--port", "1")
 
@@ -150,7 +149,7 @@ ID=$(sudo docker run -d --gpus all \\
 
 def test_the_words_behind_an_image_are_arguments_of_the_server_that_it_starts() -> None:
     (command,) = found(RUN)
-    assert command.kind == "vllm"
+    assert command.kind.name == "vllm"
     assert command.words == (
         "vllm", "serve", "acme/a", "--max-model-len", "6000", "--port", "8000"
     )  # fmt: skip

@@ -10,8 +10,8 @@ from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
 from ci_doctor.scaffold.arms import choose_arms
-from ci_doctor.scaffold.candidates import Packaging, ScaffoldFacts
-from ci_doctor.scaffold.look import _QUEUE, look, packaging_of, queues_in, read_files
+from ci_doctor.scaffold.candidates import ScaffoldFacts
+from ci_doctor.scaffold.look import _QUEUE, install_command, look, queues_in, read_files
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
 from ci_doctor.scaffold.texts import config_text
 from ci_doctor.services.spec import service_specs
@@ -80,18 +80,15 @@ def test_two_arms_with_a_store_start_it_first_and_know_its_free_port(tmp_path: P
     assert "kv" not in document["services"]["vllm-plain"]["command"]
 
 
-def test_the_facts_name_pipelines_queues_tests_and_scripts_that_wait(tmp_path: Path) -> None:
+def test_the_facts_name_pipelines_and_queues(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, ENGINE)
     assert facts.pipelines == (".buildkite/pipeline.yaml",)
     assert facts.queues == ("gpu_1",)
-    assert facts.tests == ("tests",)
-    assert facts.waiting == (".buildkite/scripts/serve.sh",)
-    assert facts.packaging.backend == "setuptools.build_meta"
     assert facts.existing.has_buildkite
 
 
 def test_an_application_is_installed_from_its_own_directory(tmp_path: Path) -> None:
-    assert facts_of(tmp_path, FULL_STACK).packaging.install == ("python -m pip install ./backend",)
+    assert facts_of(tmp_path, FULL_STACK).install == "python -m pip install ./backend"
 
 
 def test_a_configuration_that_cannot_be_read_is_an_error_with_its_line(tmp_path: Path) -> None:
@@ -109,22 +106,8 @@ def test_with_a_configuration_only_what_is_missing_is_proposed(tmp_path: Path) -
     )
     proposal = propose(request)
     paths = [file.path for file in proposal.files]
-    assert paths == ["mine/r.jsonl", ".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"]
+    assert paths == [".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"]
     assert proposal.kept[0].startswith("ci-doctor.toml exists and is not changed")
-
-
-@pytest.mark.parametrize("requests", ["../r.jsonl", "/tmp/r.jsonl", "s3://a/r.jsonl"])
-def test_requests_elsewhere_are_not_written(requests: str, tmp_path: Path) -> None:
-    directory = build(tmp_path, ENGINE)
-    (directory / "ci-doctor.toml").write_text(f'[correctness]\nrequests = "{requests}"\n')
-    facts = look(read_files(directory))
-    request = ProposalRequest(
-        facts=facts, arms=choose_arms(facts.servers), schema="{}", version="1.0.0", codes=CODES
-    )
-    assert [file.path for file in propose(request).files] == [
-        ".buildkite/ci-doctor.yml",
-        ".pre-commit-config.yaml",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -164,11 +147,6 @@ def test_no_character_of_a_repository_becomes_a_live_variable(tmp_path: Path) ->
     assert "\ue001HOME.sh" not in read_files(tmp_path).files
 
 
-def packaging(text: str) -> Packaging:
-    texts = {"pyproject.toml": text}
-    return packaging_of("", set(texts), texts, "")
-
-
 def test_a_queue_is_read_beside_blank_lines_and_no_pattern_reads_on_over_them() -> None:
     text = '\n\nagents:\n  queue: "gpu"\n\n  - queue=cpu \n'
     assert queues_in([text]) == ("cpu", "gpu")
@@ -180,13 +158,15 @@ def test_a_queue_is_read_beside_blank_lines_and_no_pattern_reads_on_over_them() 
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("files", "text", "expected"),
     [
-        'build-system = "x"',
-        "[build-system]\nbuild-backend = 1",
-        "a = " + "[" * 100_000,
-        "a = [",
+        (["pyproject.toml"], "a = [", None),
+        (["pyproject.toml"], '[project]\nname = "a"\n', "python -m pip install ."),
+        (["setup.py"], "", "python -m pip install ."),
+        (["requirements.txt", "setup.py"], "", "python -m pip install -r requirements.txt"),
     ],
 )
-def test_a_packaging_file_that_says_nothing_is_no_error(text: str) -> None:
-    assert packaging(text) == Packaging()
+def test_what_installs_a_project_is_known_by_its_files(
+    files: list[str], text: str, expected: str | None
+) -> None:
+    assert install_command("", files, {"pyproject.toml": text}, "") == expected

@@ -6,7 +6,7 @@ import yaml
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.arms import choose_arms
-from ci_doctor.scaffold.candidates import ExistingFiles, Packaging, ScaffoldFacts, engine_candidate
+from ci_doctor.scaffold.candidates import ExistingFiles, ScaffoldFacts, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.propose import ProposalRequest, propose
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
@@ -104,7 +104,7 @@ def test_github_gets_a_workflow_where_it_has_some_and_buildkite_none_without_its
 
 
 def test_what_an_application_needs_is_installed_in_the_step() -> None:
-    facts = replace(FACTS, packaging=Packaging(install=("python -m pip install .",)))
+    facts = replace(FACTS, install="python -m pip install .")
     assert ARMS is not None
     arms = replace(ARMS, baseline=replace(ARMS.baseline, is_engine=False))
     assert step(request(facts, arms=arms))["command"] == [
@@ -134,14 +134,10 @@ def test_what_is_taken_is_kept_and_named() -> None:
     assert propose(given).kept == ("ci-doctor-requests.jsonl exists and is not changed",)
 
 
-def test_a_configuration_above_has_its_requests_beside_it() -> None:
-    facts = replace(
-        existing(config="ci-doctor.toml", requests="r/q.jsonl", pre_commit=True), prefix="sub"
-    )
-    assert list(texts(request(facts))) == ["r/q.jsonl", ".buildkite/ci-doctor.yml"]
+def test_a_configuration_above_is_the_one_of_the_step() -> None:
+    facts = replace(existing(config="ci-doctor.toml", pre_commit=True), prefix="sub")
+    assert list(texts(request(facts))) == [".buildkite/ci-doctor.yml"]
     assert step(request(facts))["command"] == "ci-doctor correctness"
-    elsewhere = existing(config="/etc/ci-doctor.toml", requests="q.jsonl", pre_commit=True)
-    assert list(texts(request(elsewhere))) == [".buildkite/ci-doctor.yml"]
 
 
 def test_a_hook_that_is_there_is_not_pasted_again() -> None:
@@ -171,9 +167,9 @@ def test_a_version_that_no_index_has_is_a_step_before_anything_is_installed() ->
 
 @pytest.mark.parametrize("name", ["svc${{ github.token }}", "a\nb", "a\x85b", "a$HOME"])
 def test_the_name_of_a_directory_is_no_part_of_a_pipeline(name: str) -> None:
-    install = (f"python -m pip install -r '{name}/requirements.txt'",)
+    install = f"python -m pip install -r '{name}/requirements.txt'"
     here = ExistingFiles(has_workflows=True, has_buildkite=True)
-    facts = replace(FACTS, existing=here, prefix=name, packaging=Packaging(install=install))
+    facts = replace(FACTS, existing=here, prefix=name, install=install)
     assert ARMS is not None
     arms = replace(ARMS, baseline=replace(ARMS.baseline, is_engine=False))
     proposal = propose(request(facts, arms=arms))
@@ -185,22 +181,9 @@ def test_the_name_of_a_directory_is_no_part_of_a_pipeline(name: str) -> None:
     assert sorted(not_proposed) == sorted({workflow, pipeline} - set(made))
     if pipeline in made:
         # An upload reads `$$` as a plain `$`.
-        assert install[0].replace("$", "$$") in step(request(facts, arms=arms))["command"]
+        assert install.replace("$", "$$") in step(request(facts, arms=arms))["command"]
 
 
 def test_a_name_with_a_line_end_stays_in_its_step() -> None:
-    facts = replace(FACTS, waiting=("ci/a\n1. rm b\r.sh",), prefix="x\ny")
+    facts = replace(FACTS, prefix="x\ny")
     assert not [step for step in propose(request(facts)).steps if not step.isprintable()]
-
-
-@pytest.mark.parametrize(
-    "name", [".git/hooks/x", ".GIT/x", "a/.git", "build/r", "r/", "", ".", "./", "a//b", "a\0b"]
-)
-def test_requests_in_a_place_that_is_no_file_or_not_ours_are_not_written(name: str) -> None:
-    given = request(existing(config="ci-doctor.toml", requests=name, pre_commit=True))
-    assert list(texts(given)) == [".buildkite/ci-doctor.yml"]
-
-
-def test_requests_are_named_without_needless_dots() -> None:
-    given = request(existing(config="ci-doctor.toml", requests="./a/./r", pre_commit=True))
-    assert list(texts(given)) == ["a/r", ".buildkite/ci-doctor.yml"]

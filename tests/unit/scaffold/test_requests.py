@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.preparation import sampling_findings
+from ci_doctor.correctness.planning import sampling_findings
 from ci_doctor.load.prompts import prompt_of, token_limit
 from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.scaffold.servers import Api

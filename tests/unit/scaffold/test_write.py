@@ -6,7 +6,6 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.config import InitFile
-from ci_doctor.scaffold import write
 from ci_doctor.scaffold.write import write_files
 
 
@@ -27,7 +26,7 @@ def test_files_are_written_whole_with_their_directories(tmp_path: Path) -> None:
 
 def test_one_that_exists_by_now_takes_back_all_that_was_written(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("mine")
-    with pytest.raises(UsageError, match="exists by now; nothing was written"):
+    with pytest.raises(UsageError, match="File exists; nothing was written"):
         write_files(tmp_path, [file("new/a"), file("b"), file("c")])
     assert everything(tmp_path) == ["b"]
     assert (tmp_path / "b").read_text() == "mine"
@@ -35,7 +34,7 @@ def test_one_that_exists_by_now_takes_back_all_that_was_written(tmp_path: Path) 
 
 def test_a_link_to_nothing_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="exists by now"):
+    with pytest.raises(UsageError, match="File exists"):
         write_files(tmp_path, [file("a")])
     assert not (tmp_path / "elsewhere").exists()
 
@@ -50,14 +49,14 @@ def test_a_directory_that_cannot_be_made_is_an_error_and_nothing_stays(tmp_path:
 def test_a_signal_in_the_middle_takes_everything_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = write._put
+    link = os.link
 
-    def interrupted(temporary: Path, path: Path) -> None:
+    def interrupted(temporary: str, path: Path) -> None:
         if path.name == "second":
             raise KeyboardInterrupt
-        put(temporary, path)
+        link(temporary, path)
 
-    monkeypatch.setattr(write, "_put", interrupted)
+    monkeypatch.setattr(os, "link", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_files(tmp_path, [file("d/first"), file("second")])
     assert everything(tmp_path) == []
@@ -73,7 +72,7 @@ def test_without_hard_links_a_name_that_is_taken_is_refused_all_the_same(
     monkeypatch.setattr(os, "link", unsupported)
     write_files(tmp_path, [file("a", "1")])
     assert (tmp_path / "a").read_text() == "1"
-    with pytest.raises(UsageError, match="exists by now"):
+    with pytest.raises(UsageError, match="File exists"):
         write_files(tmp_path, [file("a", "2")])
     assert everything(tmp_path) == ["a"]
 

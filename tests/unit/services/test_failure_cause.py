@@ -7,7 +7,6 @@ import pytest
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.failure_cause import descendant_died, died
 from ci_doctor.services.instance import Death, Subject
-from ci_doctor.system.processes.process_table import Kin
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
 ASSERTION = f"{HEADER}    main()\nAssertionError: the shapes differ\n"
@@ -20,15 +19,10 @@ OUTSIDE = [DISK_FULL, RATE_LIMIT]
 SERVED = "".join(f"answered request {number}\n" for number in range(40))
 
 
-class NoProcess:
-    def living(self) -> tuple[Kin, ...]:
-        return ()
-
-
 def failure_of(log: Path, text: str, death: Death) -> ServiceFailure:
     log.write_text(text)
     subject = Subject(name="vllm", pid=1, port=1, log=log, was_ready=True, at=0.0, duration_s=9.0)
-    return died(subject, death, NoProcess())
+    return died(subject, death, tuple)
 
 
 @pytest.mark.parametrize("outside", OUTSIDE)

@@ -64,7 +64,6 @@ def ended(words: list[str], cwd: Path) -> tuple[int, list[str]]:
         (["make", "sevre"], "sevre"),
         (["npm", "run", "sevre"], "sevre"),
         (["bash", "-c", "python3 servr.py || exit 1"], "servr.py"),
-        (["node", "servr.js"], "servr.js"),
         (["perl", "servr.pl"], "servr.pl"),
         (["java", "-jar", "servr.jar"], "servr.jar"),
         ([sys.executable, "parser.py", "--port", "1", "--typo"], "--typo"),
@@ -134,17 +133,6 @@ def test_a_launcher_that_is_not_installed_here_is_known_too(code: int, line: str
 def test_a_program_that_fails_by_itself_was_called_rightly(tmp_path: Path, program: str) -> None:
     (tmp_path / "server.py").write_text(program)
     assert misuse_of(*ended([sys.executable, "server.py"], tmp_path)) is None
-
-
-@pytest.mark.parametrize(
-    "required",
-    ["require('./nosuch')", "require('nosuch-package')"],
-)
-def test_a_file_that_a_running_node_program_misses_is_its_own_fault(
-    tmp_path: Path, required: str
-) -> None:
-    (tmp_path / "server.js").write_text(required)
-    assert misuse_of(*ended(["node", "server.js"], tmp_path)) is None
 
 
 def test_a_sudden_end_is_one_within_a_second_with_a_code_of_misuse() -> None:

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Outcome, Report
+from ci_doctor.model.outcome import Attachment, Outcome, Report
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
-from ci_doctor.session.delivery import LIMIT_BYTES, AddedFile, Addition, append_summary, undelivered
+from ci_doctor.session.delivery import LIMIT_BYTES, Addition, append_summary, undelivered
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
@@ -61,7 +61,8 @@ def test_a_reader_that_left_has_a_code_of_its_own() -> None:
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all the same")
 TABLE = text_table("Since the last green run", ("driver 1 to 2",))
-FILE = AddedFile(name="environment.json", title="the environment", content=b"{}\n")
+FILE = Attachment(path="environment.json", title="the environment", media_type="application/json")
+ADDED = Addition(file=FILE, content=b"{}\n")
 
 
 def a_session(directory: Path | None) -> Session:
@@ -78,7 +79,7 @@ def report_in(directory: Path) -> dict[str, object]:
 
 def test_tables_and_files_stand_behind_those_of_the_outcome(tmp_path: Path) -> None:
     session = a_session(tmp_path)
-    session.complete_with(lambda _: Addition(tables=(TABLE,), files=(FILE,)))
+    session.complete_with(lambda _: replace(ADDED, tables=(TABLE,)))
 
     assert session.finish(PASSED) == 0
     report = report_in(tmp_path)
@@ -133,7 +134,7 @@ def test_an_error_of_an_addition_takes_no_report_away(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_no_attachment(tmp_path: Path) -> None:
     (tmp_path / "environment.json").mkdir()
     session = a_session(tmp_path)
-    session.complete_with(lambda _: Addition(tables=(TABLE,), files=(FILE,)))
+    session.complete_with(lambda _: replace(ADDED, tables=(TABLE,)))
 
     assert session.finish(PASSED) == 0
     report = report_in(tmp_path)
@@ -177,7 +178,7 @@ def test_a_run_that_is_not_accepted_leaves_the_directory_as_it_was(tmp_path: Pat
     session.named_directory = tmp_path
     session.protect()
     session.claim(clear=False)
-    session.complete_with(lambda _: Addition(files=(FILE,)), "environment.json")
+    session.complete_with(lambda _: ADDED, "environment.json")
 
     session.finish(PASSED)
 
@@ -198,7 +199,7 @@ def test_what_is_added_gives_way_to_a_report_that_finds_no_room(
 
     monkeypatch.setattr(delivery, "write", without_room)
     session = a_session(tmp_path)
-    session.complete_with(lambda _: Addition(files=(FILE,)))
+    session.complete_with(lambda _: ADDED)
 
     assert session.finish(PASSED) == 0
     assert report_in(tmp_path)["verdict"] == "pass"

@@ -74,13 +74,6 @@ def test_merged_keys_yield_to_own_ones_and_are_known_as_merged() -> None:
     assert values == {"c": ("own", False), "a": ("1", True), "b": ("1", True)}
 
 
-def test_a_key_that_stands_twice_is_kept_with_its_first_place() -> None:
-    node = root("a: 1\nb: 2\na: 3\n")
-
-    assert text_of(node.get("a")) == "3"
-    assert [(first.key.line, again.key.line) for first, again in node.repeated] == [(1, 3)]
-
-
 def test_a_key_that_is_no_text_is_passed_over() -> None:
     node = root("? [1, 2]\n: value\nb: 2\n")
 

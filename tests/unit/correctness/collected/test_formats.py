@@ -18,7 +18,6 @@ from ci_doctor.correctness.collected.formats import (
     named,
     read,
     recognise,
-    shape,
 )
 from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import packed
@@ -73,14 +72,6 @@ def test_blocks_hold_many_lines_and_prose_with_colons() -> None:
         "chatcmpl-WJidmXp_10": b"",
         "chatcmpl-hRPPgZT_2": b"last",
     }
-
-
-def test_an_id_without_content_is_an_empty_answer() -> None:
-    assert contents(b"a_0:\na_1:\nx\n") == {"a_0": b"", "a_1": b"x"}
-
-
-def test_the_shape_of_an_id() -> None:
-    assert shape("chatcmpl-WJidmXp_0") == r"chatcmpl\-[A-Za-z0-9]{7}_[0-9]+"
 
 
 @pytest.mark.parametrize("first", ["é-1", "答-1", "x²-1"])

@@ -15,7 +15,6 @@ from ci_doctor.correctness.collected.survey import (
     HEADS,
     NoEvidenceError,
     Source,
-    SourcePosition,
     Survey,
     check,
     content,
@@ -44,8 +43,8 @@ def test_only_what_may_differ_keeps_its_positions(tmp_path: Path) -> None:
 
     assert (found.requests, found.passes, found.aligned) == (["c-0", "c-1", "c-2"], 1, "id")
     assert list(found.odd) == ["c-1"]
-    places = [start.place("c-1", 1) for start in found.starts]
-    assert [place and place.line for place in places] == [2, 2]
+    placed = [start.record("c-1", 1) for start in found.starts]
+    assert [each and each.line for each in placed] == [2, 2]
 
 
 def test_files_in_another_order_are_aligned_by_id(tmp_path: Path) -> None:
@@ -327,7 +326,7 @@ def test_requests_keep_their_order_and_a_duplicate_id_is_odd(tmp_path: Path) -> 
     found = rows(tmp_path, [["b", "a", "b"]], [["a", "b", "c"]])
 
     assert (found.requests, found.aligned, list(found.odd)) == (["b", "a", "c"], "id", ["b", "c"])
-    assert found.starts[0].place("b", 1) is None
+    assert found.starts[0].record("b", 1) is None
 
 
 @pytest.mark.parametrize(
@@ -410,24 +409,15 @@ def test_records_are_found_again_by_their_positions(tmp_path: Path) -> None:
     found = list(records(source(Arm.BASELINE, path)))
 
     assert [number for _, _, _, number in found] == [1, 2]
-    for _, content_of_line, offset, number in found:
-        place = SourcePosition(
-            source=source(Arm.BASELINE, path),
-            offset=offset,
-            length=len(content_of_line),
-            line=number,
-        )
-        assert content(place) == content_of_line
+    for _, content_of_line, offset, _ in found:
+        at = source(Arm.BASELINE, path), offset, len(content_of_line)
+        assert content(*at) == content_of_line
 
 
 def test_a_file_that_became_shorter_is_infrastructure(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    position = SourcePosition(
-        source=source(Arm.BASELINE, tmp_path / "a"), offset=0, length=9, line=1
-    )
-
     with pytest.raises(InfraError, match="became shorter"):
-        content(position)
+        content(source(Arm.BASELINE, tmp_path / "a"), 0, 9)
 
 
 def test_formats_that_hold_other_things_do_not_compare(tmp_path: Path) -> None:

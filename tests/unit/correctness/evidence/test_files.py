@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.evidence.files import clear, clear_unfinished, redact_logs
+from ci_doctor.correctness.evidence.run_identity import clear, clear_unfinished, redact_logs
 from ci_doctor.errors import UsageError
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import (
     RecordedStart,
     Resumed,
@@ -24,7 +23,7 @@ from ci_doctor.correctness.evidence.resume import (
     resume,
     write_starts,
 )
-from ci_doctor.correctness.evidence.run_identity import write_run
+from ci_doctor.correctness.evidence.run_identity import PARTIAL, write_run
 from ci_doctor.correctness.evidence.samples import NO_PASS
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -69,42 +68,6 @@ def finished() -> StartResult:
     for each in SAMPLES:
         tally.add(each)
     return result(tally, DIRECTORY, facts={"gpu": "H100"})
-
-
-def recorded(record: StartResult, count: int = len(SAMPLES)) -> RecordedStart:
-    start = RecordedStart(record, IDS, PASSES)
-    for each in SAMPLES[:count]:
-        start.add(each)
-    return start
-
-
-def recorded_as(samples: int, **changes: bool) -> StartResult:
-    record = recordable(finished(), Redactor(()))
-    return replace(record, samples=samples, start=replace(record.start, **changes))
-
-
-def test_a_recorded_start_is_the_start_that_was_made() -> None:
-    record = recordable(finished(), Redactor(()))
-    assert (record.digests, record.start.answers) == ({}, {})
-    start = recorded(record)
-    assert start.distrust() is None
-    assert start.result() == finished()
-
-
-def test_a_missing_sample_makes_the_start_again() -> None:
-    record = recordable(finished(), Redactor(()))
-    assert recorded(record, 5).distrust() == "only 5 of its answers are in samples.jsonl"
-
-
-def test_a_start_that_failed_needs_only_the_samples_it_had() -> None:
-    record = recorded_as(2, failed=True)
-    assert recorded(record, 2).distrust() is None
-    assert recorded(recorded_as(2, failed=False), 2).distrust() is not None
-
-
-def test_a_start_that_failed_outside_the_change_is_made_again() -> None:
-    record = recorded_as(2, failed=True, outside=True)
-    assert recorded(record, 2).distrust() == "it failed for a reason outside the change"
 
 
 def test_the_control_of_a_recorded_start_comes_from_its_record() -> None:
@@ -162,7 +125,7 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
         duration_s=2.0,
     )
     made = [
-        run.start("A1", facts={"gpu": "H100"}, cached=3, stopped=STOPPED),
+        run.start("A1", facts={"gpu": "H100"}, stopped=STOPPED),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
     ]  # fmt: skip
     before = (run.directory / "samples.jsonl").read_bytes()

@@ -19,7 +19,7 @@ from ci_doctor.correctness.localise.trials import (
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.run import judge
 from ci_doctor.correctness.settings import AnswerLevel, read_comparison
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import read_requests

@@ -9,14 +9,13 @@ from ci_doctor.correctness.report.figures import facts
 from ci_doctor.correctness.report.picture import order_tables, start_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
-from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import (
     ControlOutcome,
     ControlResult,
     PermutationTest,
     ProofReading,
-    RequestBound,
     SharedRead,
     SharedUse,
 )
@@ -35,12 +34,6 @@ from tests.unit.correctness.experiments import (
 )
 from tests.unit.correctness.numbered import compared, completion, outputs, start
 
-BOUNDS = (
-    RequestBound(request="r12", differed=1, starts=3, bound=0.8601),
-    RequestBound(request="r3", differed=0, starts=3, bound=0.708),
-    RequestBound(request="r4", differed=0, starts=3, bound=0.708),
-)
-FLAKY = Decision(verdict=Verdict.FLAKY, reason="", bounds=BOUNDS)
 SAME = experiment(result("A1", "x"), result("B1", "x"))
 
 
@@ -86,38 +79,9 @@ def test_archived_starts_have_a_column_of_their_own() -> None:
     assert titled(shown(made, decision), "Mix of answers")[1] == "r1 a 4, b 0 a 0, b 5 a 0, b 1"
 
 
-def test_every_look_is_listed_with_what_it_may_spend() -> None:
-    made = experiment(*first_look("same two", "same three"))
-    decision = decided(made)
-    assert decision.test is not None
-    (look,) = decision.test.looks
-    header, line = titled(shown(made, decision), "Looks")
-    assert header == "starts p declared at decision"
-    assert line == f"look 1 9 {look.p:.3g} {look.limit:.3g} regression"
-
-
 def test_a_pass_without_a_difference_has_no_further_table() -> None:
     made = experiment(result("A1", "x x"), result("B1", "x x"))
     assert [each.title for each in shown(made, decided(made))] == ["Evidence"]
-
-
-def test_the_risk_is_named_by_request_the_worst_first() -> None:
-    assert titled(shown(SAME, FLAKY), "Risk by request") == [
-        "r12 differed in 1 of 3 starts: a fault on it in up to 87 % of starts is not excluded",
-        "each of the 2 other requests: up to 71 %",
-    ]
-
-
-def test_of_many_requests_the_worst_five_are_named() -> None:
-    many = tuple(replace(BOUNDS[0], request=f"r{number}") for number in range(9))
-    lines = titled(shown(SAME, replace(FLAKY, bounds=many)), "Risk by request")
-    assert [line.split()[0] for line in lines[:5]] == ["r0", "r1", "r2", "r3", "r4"]
-    assert lines[5:] == ["and 4 more requests with a lower limit, or the same"]
-
-
-def test_a_bound_is_never_rounded_down() -> None:
-    exact = replace(FLAKY, bounds=(replace(BOUNDS[0], bound=0.29),))
-    assert "up to 29 % of" in titled(shown(SAME, exact), "Risk by request")[0]
 
 
 def test_the_policy_any_draws_no_order() -> None:
@@ -204,11 +168,7 @@ def crowded() -> tuple[Experiment, Decision]:
     ):
         said = " ".join(words[(index // 2 + each) % 7] for each in range(40))
         facts = {f"lib{each}.so": f"{index // 2}.0" for each in range(9)}
-        made.append(
-            result(
-                name, said if index else f"- {said[5:]}", passes=2, facts=facts, cached=index // 8
-            )
-        )
+        made.append(result(name, said if index else f"- {said[5:]}", passes=2, facts=facts))
     whole = Experiment(
         results=tuple(made),
         outputs={digest(output(word)): output(word) for word in words},

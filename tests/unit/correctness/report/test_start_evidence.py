@@ -4,10 +4,9 @@ from itertools import product
 
 import pytest
 
-from ci_doctor.correctness.report.start_evidence import (
+from ci_doctor.correctness.report.findings import (
     archive_use,
     device_findings,
-    device_split,
     drift_findings,
 )
 from ci_doctor.correctness.results import StartResult
@@ -15,7 +14,6 @@ from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.facts.correctness import ArchiveDrift, ArchiveUseFacts
-from ci_doctor.model.finding import Severity
 
 RULES = Rules(seed=7)
 
@@ -39,47 +37,27 @@ def made(
 BY_DEVICE = {(arm, place): place for arm, place in product(Arm, "01")}
 BY_ARM = {(arm, place): arm.value for arm, place in product(Arm, "01")}
 BY_BOTH = {(arm, place): arm.value + place for arm, place in product(Arm, "01")}
-DEAD = {(arm, place): "x" if place == "0" else None for arm, place in product(Arm, "01")}
+SILENT = {(arm, place): "x" if place == "0" else None for arm, place in product(Arm, "01")}
 
 
 @pytest.mark.parametrize(
-    ("answer", "severity", "said"),
+    ("answer", "number", "is_told"),
     [
-        (BY_DEVICE, Severity.WARNING, "answer alike to r0"),
-        (DEAD, Severity.WARNING, "follow the device"),
-        (BY_BOTH, None, ""),
-        (BY_ARM, None, ""),
+        (BY_DEVICE, 16, True),
+        (SILENT, 16, True),
+        (BY_BOTH, 16, True),
+        (BY_ARM, 16, False),
+        # Two pairs: each draw of the devices separates them in one of two.
+        (BY_DEVICE, 4, False),
     ],
 )
-def test_an_answer_that_follows_the_device_is_said_with_the_chance_of_it(
-    answer: Mapping[tuple[Arm, str], str | None], severity: Severity | None, said: str
+def test_an_answer_that_follows_the_device_is_told_once_the_draw_hardly_makes_it(
+    answer: Mapping[tuple[Arm, str], str | None], number: int, is_told: bool
 ) -> None:
-    findings = list(device_findings(made(16, answer), RULES, 2, 2))
-    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    findings = list(device_findings(made(number, answer), RULES, 2, 2))
+    assert [finding.rule for finding in findings] == ["correctness/device"] * is_told
     for finding in findings:
-        assert said in finding.summary
-        assert ("may follow" in finding.summary) is (severity is Severity.NOTE)
-
-
-def test_the_chance_is_the_share_of_all_draws_of_the_devices() -> None:
-    results = made(16, BY_DEVICE)
-    split = device_split(results, RULES, 2, 2)
-    # Blocks of 2, 7, 3 and 4 starts: 9 times one or two run at once, and each has 2 draws. The answer
-    # separates the devices in two of all draws.
-    assert split is not None
-    assert split.chance == pytest.approx(2 / 2**9)
-    assert split.requests == ("r0",)
-    assert {each.start.devices for each in split.on} == {split.place}
-
-
-def test_few_starts_only_may_follow_it() -> None:
-    for seed in range(20):
-        findings = list(
-            device_findings(made(4, BY_DEVICE, Rules(seed=seed)), Rules(seed=seed), 2, 2)
-        )
-        assert all(
-            each.severity is Severity.NOTE and "may follow" in each.summary for each in findings
-        )
+        assert finding.summary.startswith("answers follow the device, not the arm: r0 on device 0")
 
 
 def starts(archived: Sequence[tuple[str | None, str]], today: str) -> list[ArmStart]:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any
 
 import pytest
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.suspects import fact_differences, lines_up, suspects, within
+from ci_doctor.correctness.report.figures import fact_differences, lines_up, suspects, within
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison
-from ci_doctor.load.canonical import digest
 from tests.unit.correctness.experiments import decided, experiment, result
 from tests.unit.correctness.numbered import compared, completion, outputs, start
 
@@ -57,15 +55,8 @@ def told_of(made: Experiment, requests: list[str]) -> tuple[str, ...]:
     return suspects(made, differences(made, decision, requests))
 
 
-def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> tuple[str, ...]:
-    made = experiment(*results)
-    if outputs is not None:
-        made = Experiment(
-            results=made.results,
-            outputs={digest(each): each for each in outputs},
-            ending=made.ending,
-        )
-    return told_of(made, list(results[0].start.answers))
+def told(*results: StartResult) -> tuple[str, ...]:
+    return told_of(experiment(*results), list(results[0].start.answers))
 
 
 def test_passes_whose_numbers_differ_are_no_suspect_of_a_gate_that_holds_them_for_the_same() -> (
@@ -104,7 +95,7 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
     )
 
     assert (
-        "answers differ between passes of one start (1 in A1), as with batching or a cache"
+        "answers differ between passes of one start (1 in A1), as with batching or a cache that a later pass hits"
         in batching
     )
     assert (
@@ -112,61 +103,6 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
         in kernels
     )
     assert not any("batching" in sentence for sentence in kernels)
-
-
-def test_passes_that_differ_in_the_same_way_in_each_start_are_not_put_down_to_batching() -> None:
-    found = told(
-        result("A1", "x x x x", passes=2),
-        result("B1", "x y x x", passes=2),
-        result("B2", "x y x x", passes=2),
-    )
-
-    assert (
-        "answers differ between passes of one start (1 in B1, 1 in B2), in each start in the same way: "
-        "as with a cache that a later pass hits" in found
-    )
-
-
-def test_arms_that_agree_with_themselves_are_not_blamed_on_kernels() -> None:
-    found = told(
-        *(
-            result(f"{arm}{number}", "x x" if arm == "A" else "y y", passes=2)
-            for number in (1, 2)
-            for arm in "AB"
-        )
-    )
-
-    assert (
-        found[0]
-        == "the clusters are the arms: each agrees with itself in every start, and with the other in none"
-    )
-    assert not any("kernels" in sentence for sentence in found)
-
-
-def test_cold_caches_that_line_up_with_the_clusters_are_named() -> None:
-    found = told(
-        result("A1", "x", cached=14),
-        result("B1", "y", cached=0),
-        result("A2", "y", cached=0),
-        result("B2", "y"),
-    )
-
-    assert (
-        "cold and warm compile caches line up with the clusters: A1 added 14 files; B1 A2 none"
-        in found
-    )
-
-
-@pytest.mark.parametrize("cached", [(14, 14, 14), (14, 0, 14), (None, None, None)])
-def test_caches_that_do_not_line_up_are_not_named(cached: tuple[int | None, ...]) -> None:
-    first, second, third = cached
-    found = told(
-        result("A1", "x", cached=first),
-        result("B1", "y", cached=second),
-        result("A2", "y", cached=third),
-    )
-
-    assert not any("caches" in sentence for sentence in found)
 
 
 def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> None:
@@ -179,31 +115,3 @@ def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> No
 
     assert "libcublas.so.12 lines up with the clusters: 12.4 in A1, 12.5 in B1 A2" in found
     assert not any(sentence.startswith(("gpu", "driver")) for sentence in found)
-
-
-def test_answers_that_part_at_once_are_told() -> None:
-    found = told(result("A1", "x one"), result("B1", "y two"))
-
-    assert "all 2 diverge at the first character: nothing that was generated comes before" in found
-
-
-def numbers(logprob: float) -> dict[str, Any]:
-    logprobs = {
-        "tokens": ["a"],
-        "token_logprobs": [logprob],
-        "top_logprobs": [{"a": logprob, "b": -3.0}],
-    }
-    return {"choices": [{"index": 0, "text": "a", "logprobs": logprobs}]}
-
-
-def test_where_only_numbers_differ_that_is_said() -> None:
-    outputs = [numbers(-0.5), numbers(-0.5000001)]
-    results = [
-        result(name, "x", digests={"r0": {1: digest(said)}})
-        for name, said in zip(("A1", "B1"), outputs, strict=True)
-    ]
-    results[1] = result("B1", "y", digests=results[1].digests)
-
-    found = told(*results, outputs=outputs)
-
-    assert found == ("in 1 of 1 only log-probabilities differ: every token is the same",)

@@ -5,11 +5,11 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness import tally
-from ci_doctor.correctness.settings import AnswerLevel, Rules
+from ci_doctor.correctness.settings import AnswerLevel
 from ci_doctor.correctness.verdict import canary as canary_module
-from ci_doctor.correctness.verdict.canary import canary, canary_detected
+from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.starts import DifferenceKind
-from ci_doctor.load.canonical import check_output
+from ci_doctor.load.canonical import check_output, digest
 from tests.unit.correctness.experiments import experiment, output, result
 from tests.unit.correctness.numbered import digest_at
 
@@ -70,8 +70,9 @@ def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
     ],
 )
 def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:
-    made = experiment(result("A1", "one"), result("B1", "one"))
-    assert canary(made.starts, ["r0"], Rules(), made.starts[1], "r0", said)
+    digests = {"r0": {1: digest(said)}}
+    made = experiment(result("A1", "one"), result("B1", "one", digests=digests))
+    assert canary_detected(replace(made, outputs={digest(said): said}), ["r0"])
 
 
 def test_an_answer_that_can_no_longer_be_read_proves_nothing() -> None:

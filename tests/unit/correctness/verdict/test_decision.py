@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.correctness.verdict.decision import (
+from ci_doctor.correctness.verdict.looks import spent_by
+from ci_doctor.correctness.verdict.mix_test import MISSING, Patterns
+from ci_doctor.correctness.verdict.validity import (
     remaining_risk,
     request_bounds,
     upper_limit,
 )
-from ci_doctor.correctness.verdict.looks import spent_by
-from ci_doctor.correctness.verdict.mix_test import MISSING, Patterns
 from ci_doctor.model.facts.correctness import RequestBound
 from ci_doctor.render.formatting import whole_percent_up
 

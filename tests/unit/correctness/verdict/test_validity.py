@@ -4,13 +4,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.report.start_evidence import unended_flaw
+from ci_doctor.correctness.report.findings import unended_flaw
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision, VerdictEvidence
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void, without_flaws
+from ci_doctor.correctness.verdict.validity import (
+    Decision,
+    VerdictEvidence,
+    failing_candidate,
+    missing,
+    void,
+    without_flaws,
+)
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult

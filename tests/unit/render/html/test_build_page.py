@@ -27,7 +27,6 @@ from ci_doctor.render.html.build_page import (
     hours,
     instant,
     page_causes,
-    page_retries,
     page_steps,
     shares,
     span_of,
@@ -108,20 +107,6 @@ def test_verdicts_share_the_strip_the_worst_first() -> None:
         ("FAILED", 1, "0%", "25%"),
         ("INFRA", 1, "25%", "25%"),
         ("PASS", 2, "50%", "50%"),
-    ]
-
-
-def test_retries_are_counted_by_worth_those_that_need_a_look_first() -> None:
-    steps = (
-        a_step("a", a_job(0, 60, retry=RetryWorth.HELPED), a_job(attempt=1)),
-        a_step("b", a_job(0, 30, retry=RetryWorth.HELPED), a_job(attempt=1)),
-        a_step("c", a_job(began_at=None, retry=RetryWorth.HID_A_FAILURE), a_job(attempt=1)),
-    )
-    rows = page_retries(BuildFacts(build_steps=steps))
-
-    assert [(row["worth"], row["count"], row["took"], row["steps"]) for row in rows] == [
-        ("hid a failure", 1, "unknown", ["c"]),
-        ("helped", 2, "1 min 30 s", ["a", "b"]),
     ]
 
 
@@ -457,10 +442,10 @@ def test_what_a_row_of_the_causes_says_is_no_finding_as_well() -> None:
     assert "Findings ! an attempt left no report" in words
 
 
-def test_a_whole_build_has_neither_gaps_nor_causes_nor_retries() -> None:
+def test_a_whole_build_has_neither_gaps_nor_causes() -> None:
     words = words_of(one_job())
 
-    for title in ("Not everything is here", "Causes", "Retries", "Only failures"):
+    for title in ("Not everything is here", "Causes", "Only failures"):
         assert title not in words
     assert "First Nothing is left to do." in words
     # There may have been a token, and no answer.

@@ -3,9 +3,7 @@
 
 import pytest
 
-from ci_doctor.lint.consistency import OptionChoices, check_consistency, option_choices
-from ci_doctor.lint.python_program import parse
-from ci_doctor.lint.repository_files import RepositoryFiles, set_variables
+from ci_doctor.lint.variable_rules import RepositoryFiles, check_consistency, set_variables
 
 READS = "import os\n" + "".join(
     f'{name} = os.environ.get("ENGINE_{name}", "1")\n' for name in ("SIZE", "PORT", "LEVEL")
@@ -50,56 +48,11 @@ def test_what_nobody_reads_cannot_be_said_of_a_part_of_the_repository() -> None:
     assert reports(files, whole=False) == []
 
 
-def test_variables_of_a_ci_system_are_its_own() -> None:
-    text = 'import os\na = os.getenv("BUILDKITE_JOB_ID", "a")\nb = os.getenv("BUILDKITE_JOB_ID", "b")\n'
-
-    assert reports({"buildkite/__init__.py": text}) == []
-
-
-def test_defaults_of_two_packages_are_not_compared() -> None:
-    read = 'import os\nsize = os.environ.get("ENGINE_SIZE", "{}")\n'
-    files = {"engine/__init__.py": read.format("1"), "client/__init__.py": read.format("2")}
-
-    assert reports(files) == []
-
-
 @pytest.mark.parametrize("text", ["def half(", "\0", "\ufeff", "x" * 100_000, "(" * 10_000])
 def test_no_text_ends_it(text: str) -> None:
     files = {"engine/__init__.py": READS + text, "a.sh": text, "a.yml": text, "Dockerfile": text}
 
     assert isinstance(check_consistency(files), tuple)
-
-
-# Which options of a parser accept only values of a list.
-
-
-def choices(*arguments: str, after: str = "") -> dict[str, OptionChoices]:
-    lines = [f"parser.add_argument({each})" for each in arguments]
-    return option_choices(parse("a.py", "\n".join([*lines, "args = parser.parse_args()", after])))
-
-
-def test_an_option_accepts_its_list_and_its_default() -> None:
-    (known,) = choices("'-m', '--run-mode', choices=['a', 'b'], default='auto'").values()
-
-    assert known.option == "--run-mode"
-    assert known.accepted == {"a", "b", "auto"}
-    assert known.namespaces == {"args"}
-
-
-def test_parsers_of_one_program_accept_what_any_of_them_does() -> None:
-    known = choices("'--mode', choices=['a']", "'--mode', choices=('b',), type=str")
-
-    assert known["mode"].accepted == {"a", "b"}
-
-
-def test_an_option_is_unknown_if_one_of_its_parsers_accepts_anything() -> None:
-    assert choices("'--mode', choices=['a']", "'--mode'") == {}
-
-
-def test_computed_lists_types_and_assigned_options_are_unknown() -> None:
-    assert choices("'--mode', choices=MODES") == {}
-    assert choices("'--mode', choices=['a'], type=fold") == {}
-    assert choices("'--mode', choices=['a']", after="args.mode = 'c'") == {}
 
 
 # Which variables scripts, YAML and Dockerfiles set to a constant.
