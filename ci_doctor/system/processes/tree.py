@@ -11,7 +11,7 @@ import os
 import signal
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,9 +26,6 @@ from ci_doctor.system.processes.process_table import (
     read_table,
 )
 from ci_doctor.system.processes.tree_stop import TreeStop, wait_for_all, wait_for_one
-
-if TYPE_CHECKING:
-    from ci_doctor.system.guardian import Guardian
 
 _WATCHED_AT_ONCE = 16  # file descriptors; the rest is watched in the next round
 _LOOK_AGAIN_S = 0.02
@@ -58,6 +55,18 @@ class KillOutcome(Struct, frozen=True, kw_only=True):
     survivors: tuple[Kin, ...] = ()
 
 
+class Spawner(Protocol):
+    """A process below us that starts others for us, as the guardian does."""
+
+    identity: tuple[int, int]
+
+    def started(self, pid: int) -> bool:
+        """Whether the living child `pid` was spawned there, and not adopted."""
+
+    def claims(self, pid: int) -> bool:
+        """Whether the ended child `pid` was spawned there; its exit status is then kept for it."""
+
+
 # Trees that are in use at once: none may touch what another one's guardian has started.
 _IN_USE: "weakref.WeakSet[OwnTree]" = weakref.WeakSet()
 
@@ -75,7 +84,7 @@ class OwnTree:
     distinguishes the two.
     """
 
-    def __init__(self, guardian: "Guardian | None" = None) -> None:
+    def __init__(self, guardian: Spawner | None = None) -> None:
         self._root = os.getpid()
         self._guardian = guardian
         self._stop = TreeStop(self._is_root)

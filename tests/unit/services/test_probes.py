@@ -447,7 +447,7 @@ def test_a_length_that_is_no_number_is_told(length: str) -> None:
     ],
 )
 def test_a_server_that_switches_the_protocol_ends_the_attempt(
-    table: dict[str, str], outcome: str | None
+    table: dict[str, Any], outcome: str | None
 ) -> None:
     switch = answer(b"", status="101 Switching Protocols", headers="Upgrade: websocket\r\n")
     headers = {"upgrade": "websocket"}
