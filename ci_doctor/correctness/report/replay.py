@@ -24,9 +24,8 @@ from ci_doctor.correctness.report.differences import (
     visible,
 )
 from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
-from ci_doctor.correctness.results import SAMPLES
+from ci_doctor.correctness.results import SAMPLES, SameAnswers, Tally
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
-from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.compare import classify, explain
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError

@@ -17,7 +17,7 @@ from ci_doctor.correctness.report.replay import (
     read_request,
     replay,
 )
-from ci_doctor.correctness.tally import level_digests
+from ci_doctor.correctness.results import level_digests
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.correctness import ReplayFacts
