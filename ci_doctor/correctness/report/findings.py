@@ -148,9 +148,8 @@ def suspicious_answers(
             )
             break
     if blank := next((each for each in starts if each.looks.blank), None):
-        words = (
-            f"{start.looks.blank} of {start.looks.answered} answers of {start.name} hold no word"
-        )
+        looks = blank.looks
+        words = f"{looks.blank} of {looks.answered} answers of {blank.name} hold no word"
         yield _finding(rules.BLANK_ANSWERS, words)
     yield from _other_models(starts, requests)
     if cut := next((each for each in starts if each.looks.cut), None):
