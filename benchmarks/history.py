@@ -30,18 +30,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.results import record
 from ci_doctor.history.address import database_address
 from ci_doctor.history.database import (
-    ALL_BRANCHES,
     ATTEMPT,
-    HistoryWindow,
+    Question,
     last_days,
     reading,
     writing,
 )
 from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome, EvidenceFile, JobEvidence
-from ci_doctor.history.flaky import flaky_facts, seen_before, strip_facts
-from ci_doctor.history.ingest import ingest
+from ci_doctor.history.flaky import flaky_facts, seen_phrase, strip_facts
+from ci_doctor.history.ingest import FilesToRead, ingest, named_files
 from ci_doctor.history.one_test import (
-    KeptAttempt,
     NamedTest,
     attempts_of,
     began_facts,
@@ -51,6 +49,7 @@ from ci_doctor.history.one_test import (
 from ci_doctor.history.upkeep import open_database, upgrade
 from ci_doctor.history.writing import EvidenceWriter
 from ci_doctor.model.cause import Cause
+from ci_doctor.model.facts.history import HistoryAttemptFacts
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
 
@@ -125,7 +124,13 @@ def rounds(database: str) -> dict[str, list[Cost]]:
             junit_folder(Path(folder), seed)
             costs["ours"].append(
                 cost_of(
-                    partial(ingest, engine, [folder], JobEvidence(commit="c"), Redactor([]).text)
+                    partial(
+                        ingest,
+                        engine,
+                        FilesToRead(files=named_files([folder])),
+                        JobEvidence(commit="c"),
+                        Redactor([]).text,
+                    )
                 )
             )
         rows = plain_rows(seed)
@@ -199,19 +204,19 @@ def late_file() -> EvidenceFile:
     return EvidenceFile(sha256="f" * 64, place="late", form="junit", job=job, attempts=())
 
 
-def questions(connection: sa.Connection, window: HistoryWindow) -> dict[str, Callable[[], object]]:
+def questions(asked: Question) -> dict[str, Callable[[], object]]:
     """What each command asks of ninety days."""
 
-    def kept() -> tuple[NamedTest, list[KeptAttempt]]:
-        test = named_test(connection, "test_it[40]")
-        return test, attempts_of(connection, test.number, window, ALL_BRANCHES)
+    def kept() -> tuple[NamedTest, list[HistoryAttemptFacts]]:
+        test = named_test(asked.connection, "test_it[40]")
+        return test, attempts_of(asked, test.number)
 
     return {
-        "`flaky`, `quarantine suggest`": lambda: flaky_facts(connection, window),
-        "`report`": lambda: strip_facts(connection, window),
+        "`flaky`, `quarantine suggest`": lambda: flaky_facts(asked),
+        "`report`": lambda: strip_facts(asked),
         "`test`": lambda: one_test_facts(*kept()),
         "`began`": lambda: began_facts(*kept()),
-        "`diagnose` (a cause)": lambda: seen_before(connection, "f"),
+        "`diagnose` (a cause)": lambda: seen_phrase(asked.connection, "f"),
     }
 
 
@@ -224,7 +229,7 @@ def question_lines(attempts: int) -> list[str]:
         engine = open_database(database_address(str(file)), busy_s=60)
         lines = []
         with reading(engine) as connection:
-            for name, ask in questions(connection, window).items():
+            for name, ask in questions(Question(connection, window)).items():
                 cost = cost_of(ask)
                 lines.append(f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} |")
         cost = cost_of(lambda: EvidenceWriter(engine).write([late_file()], 0))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor history`, and the commands below it."""
 
+import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from ci_doctor.commands.documented import Group, option
 from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
@@ -17,13 +18,12 @@ from ci_doctor.model.about import About
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from ci_doctor.history.address import DatabaseAddress
-    from ci_doctor.history.database import HistoryWindow
+    from ci_doctor.history.database import Question
     from ci_doctor.history.evidence import JobEvidence
-    from ci_doctor.history.ingest import BuildFiles, Tell
-    from ci_doctor.history.one_test import KeptAttempt, NamedTest
+    from ci_doctor.history.ingest import FilesToRead, Tell
     from ci_doctor.history.settings import HistorySettings
     from ci_doctor.model.outcome import Outcome
 
@@ -72,10 +72,14 @@ def window_options(function: F) -> F:
     )(function)
 
 
-def history_settings(
+def database_of(config_path: Path | None, database: str | None) -> "DatabaseAddress":
+    """The database that is meant. Raises UsageError; the extra must be installed."""
+    return _settings(config_path, database)[1]
+
+
+def _settings(
     config_path: Path | None, database: str | None, days: int | None = None
 ) -> tuple["HistorySettings", "DatabaseAddress"]:
-    """The settings, and the database they name. Raises UsageError; the extra must be installed."""
     from ci_doctor.commands.run_record import configured_history
     from ci_doctor.config.loading import load_config
     from ci_doctor.history.address import DEFAULT_FILE, database_address, require_extra
@@ -101,16 +105,6 @@ def opened(address: "DatabaseAddress") -> Iterator["Engine"]:
         engine.dispose()
 
 
-@contextmanager
-def read_history(address: "DatabaseAddress") -> Iterator["Connection"]:
-    """A transaction that reads. Raises UsageError if nothing was ever written there."""
-    from ci_doctor.history.database import reading
-
-    require_existing(address)
-    with opened(address) as engine, reading(engine) as connection:
-        yield connection
-
-
 def require_existing(address: "DatabaseAddress") -> None:
     """Raises UsageError if there is no such file."""
     if address.file is not None and not address.file.exists():
@@ -120,26 +114,21 @@ def require_existing(address: "DatabaseAddress") -> None:
         )
 
 
-def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow":
-    """The last days, up to now."""
-    from ci_doctor.history.database import last_days
-    from ci_doctor.system import clock
-
-    return last_days(settings.days, round(clock.epoch() * 1000), branch)
+Answer = Callable[..., "Outcome"]
 
 
-def query(
-    group: click.Group, name: str, example: tuple[str, str]
-) -> Callable[[Callable[..., "Outcome"]], click.Command]:
-    """A command that reads: its function gets the connection, the window, and its own arguments."""
+def question(
+    name: str, *, below: click.Group, examples: Mapping[str, str], directory: Path | None = None
+) -> Callable[[Answer], click.Command]:
+    """A command `name` of the group `below` that asks the history, with --days, --branch and --database.
 
-    def made(function: Callable[..., "Outcome"]) -> click.Command:
-        @group.command(name, section="history", examples=dict([example]))
-        @window_options
-        @database_options
-        @pass_session
-        @wraps(function)
-        def asked(
+    The function that answers gets the `Question` and the values of further options, with `directory` that of the
+    reports, which is `directory` if nobody names one.
+    """
+
+    def command(answer: Answer) -> click.Command:
+        @functools.wraps(answer)
+        def ask(
             session: Session,
             /,
             *,
@@ -149,15 +138,24 @@ def query(
             config_path: Path | None,
             **own: Any,
         ) -> int:
-            session.claim()
-            settings, address = history_settings(config_path, database, days)
-            with read_history(address) as connection:
-                outcome = function(connection, window_of(settings, branch), **own)
+            claimed = session.claim(directory)
+            if directory is not None:
+                own["directory"] = claimed or directory
+            settings, address = _settings(config_path, database, days)
+
+            from ci_doctor.history.database import Question, last_days, reading
+            from ci_doctor.system import clock
+
+            require_existing(address)
+            window = last_days(settings.days, round(clock.epoch() * 1000), branch)
+            with opened(address) as engine, reading(engine) as connection:
+                outcome = answer(Question(connection, window), **own)
             return session.finish(outcome, on_stdout=True)
 
-        return asked
+        decorated = window_options(database_options(pass_session(ask)))
+        return below.command(name, section="history", examples=examples)(decorated)
 
-    return made
+    return command
 
 
 @history.command(
@@ -210,30 +208,39 @@ def ingest(
             "nothing is to be ingested", hint="name files, folders, or --build current"
         )
     session.claim()
-    _, address = history_settings(config_path, database)
+    address = database_of(config_path, database)
 
     from ci_doctor.buildkite.job import step_label
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.history.ingest import ingest as ingested
+    from ci_doctor.history.ingest import named_files
     from ci_doctor.history.outcomes import ingest_outcome
     from ci_doctor.history.own_report import known_job
 
     known = known_job(about, session.about, step_label(os.environ))
     with late_teller() as tell, ExitStack() as stack:
         downloaded = _downloaded(builds, known_job(about, About()), stack, tell)
+        files = replace(downloaded, files=(*named_files(paths), *downloaded.files))
         engine = stack.enter_context(opened(address))
-        result = ingested(engine, paths, known, session.redactor.text, tell, downloaded=downloaded)
-    return session.finish(ingest_outcome(result, address.label), on_stdout=True)
+        facts, unreadable = ingested(
+            engine,
+            files,
+            known,
+            session.redactor.text,
+            tell,
+            database=address.label,
+        )
+    return session.finish(ingest_outcome(facts, unreadable), on_stdout=True)
 
 
 def _downloaded(
     words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
-) -> "BuildFiles":
+) -> "FilesToRead":
     """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
-    from ci_doctor.history.ingest import BuildFiles, agent_of_job, build_files, named_build
+    from ci_doctor.history.ingest import FilesToRead, agent_of_job, build_files, named_build
 
     if not words:
-        return BuildFiles()
+        return FilesToRead()
     agent = agent_of_job(os.environ)
     from ci_doctor.system.files.own_directory import own_directory
 
@@ -242,12 +249,14 @@ def _downloaded(
     return build_files(builds, agent, folder, asked, tell)
 
 
-@query(
-    history,
+@question(
     "flaky",
-    ("ci-doctor history flaky --days 14 --branch main", "List the flaky tests of a branch."),
+    below=history,
+    examples={
+        "ci-doctor history flaky --days 14 --branch main": "List the flaky tests of a branch.",
+    },
 )
-def flaky(connection: "Connection", window: "HistoryWindow") -> "Outcome":
+def flaky(asked: "Question") -> "Outcome":
     """List the flaky tests, the surest first.
 
     A test is proven flaky if it passed and failed on one commit. One that changed its result three
@@ -257,57 +266,48 @@ def flaky(connection: "Connection", window: "HistoryWindow") -> "Outcome":
     from ci_doctor.history.flaky import flaky_facts
     from ci_doctor.history.outcomes import flaky_outcome
 
-    return flaky_outcome(flaky_facts(connection, window))
+    return flaky_outcome(flaky_facts(asked))
 
 
-@query(
-    history,
+@question(
     "test",
-    ("ci-doctor history test test_stream", "Show the attempts of one test."),
+    below=history,
+    examples={
+        "ci-doctor history test test_stream": "Show the attempts of one test.",
+    },
 )
 @click.argument("name")
-def test(connection: "Connection", window: "HistoryWindow", *, name: str) -> "Outcome":
+def test(asked: "Question", name: str) -> "Outcome":
     """Show the attempts of one test: its rate, its causes, its agents, the newest attempts.
 
     NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
     """
-    from ci_doctor.history.one_test import one_test_facts
+    from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
     from ci_doctor.history.outcomes import one_test_outcome
 
-    return one_test_outcome(one_test_facts(*_attempts_of(connection, window, name)))
+    named = named_test(asked.connection, name)
+    return one_test_outcome(one_test_facts(named, attempts_of(asked, named.number)))
 
 
-def _attempts_of(
-    connection: "Connection", window: "HistoryWindow", name: str
-) -> "tuple[NamedTest, list[KeptAttempt]]":
-    """A test of the history, and its attempts in the window."""
-    from ci_doctor.history.database import branch_number
-    from ci_doctor.history.one_test import attempts_of, named_test
-
-    row = named_test(connection, name)
-    branch = branch_number(connection, window.branch)
-    return row, attempts_of(connection, row.number, window, branch)
-
-
-@query(
-    history,
+@question(
     "began",
-    (
-        "ci-doctor history began tests/test_serving.py::test_stream",
-        "Name the commit with which a test began to fail.",
-    ),
+    below=history,
+    examples={
+        "ci-doctor history began tests/test_serving.py::test_stream": "Name the commit with which a test began to fail.",
+    },
 )
 @click.argument("name")
-def began(connection: "Connection", window: "HistoryWindow", *, name: str) -> "Outcome":
+def began(asked: "Question", name: str) -> "Outcome":
     """Name the commit with which a test began to fail more often, as an interval of commits.
 
     The runs may be noisy: a change-point is looked for, and reported with its probability. Commits
     stand in the order of their first run. NAME is as in `history test`.
     """
-    from ci_doctor.history.one_test import began_facts
+    from ci_doctor.history.one_test import attempts_of, began_facts, named_test
     from ci_doctor.history.outcomes import began_outcome
 
-    return began_outcome(began_facts(*_attempts_of(connection, window, name)))
+    named = named_test(asked.connection, name)
+    return began_outcome(began_facts(named, attempts_of(asked, named.number)))
 
 
 @history.group(
@@ -321,13 +321,12 @@ def quarantine() -> None:
     """Suggest which tests are to run without deciding."""
 
 
-@query(
-    quarantine,
+@question(
     "suggest",
-    (
-        "ci-doctor history quarantine suggest --for-days 7",
-        "Print entries that end in a week.",
-    ),
+    below=quarantine,
+    examples={
+        "ci-doctor history quarantine suggest --for-days 7": "Print entries that end in a week.",
+    },
 )
 @option(
     "--for-days",
@@ -335,7 +334,7 @@ def quarantine() -> None:
     default=14,
     help="After how many days the entries end. [default: 14]",
 )
-def suggest(connection: "Connection", window: "HistoryWindow", *, for_days: int) -> "Outcome":
+def suggest(asked: "Question", for_days: int) -> "Outcome":
     """Print entries for ci-doctor-quarantine.toml; no file is changed.
 
     An entry is suggested for each test that passed and failed on two commits or more, and is
@@ -345,46 +344,27 @@ def suggest(connection: "Connection", window: "HistoryWindow", *, for_days: int)
     from ci_doctor.history.outcomes import quarantine_outcome
     from ci_doctor.history.quarantine import suggested
 
-    flaky = flaky_facts(connection, window).flaky
-    return quarantine_outcome(suggested(connection, flaky, window, days=for_days))
+    return quarantine_outcome(suggested(asked, flaky_facts(asked).flaky, days=for_days))
 
 
-_DIRECTORY = Path("ci-doctor-history")
-
-
-@history.command(
+@question(
     "report",
-    section="history",
+    below=history,
+    directory=Path("ci-doctor-history"),
     examples={
         "ci-doctor history report --report-dir page": "Write page/report.html.",
     },
 )
-@window_options
-@database_options
-@pass_session
-def report(
-    session: Session,
-    /,
-    *,
-    days: int | None,
-    branch: str | None,
-    database: str | None,
-    config_path: Path | None,
-) -> int:
+def report(asked: "Question", directory: Path) -> "Outcome":
     """Write a page of tests against time: report.html in the report directory.
 
     Scattered dots are flaky tests, full columns are infrastructure. The page is one file that loads
     nothing. Without --report-dir the directory is ci-doctor-history.
     """
-    directory = session.claim(_DIRECTORY) or _DIRECTORY
-    settings, address = history_settings(config_path, database, days)
-
     from ci_doctor.history.flaky import strip_facts
     from ci_doctor.history.outcomes import report_outcome
 
-    with read_history(address) as connection:
-        facts = strip_facts(connection, window_of(settings, branch))
-    return session.finish(report_outcome(facts, directory), on_stdout=True)
+    return report_outcome(strip_facts(asked), directory)
 
 
 @history.command(
@@ -411,7 +391,7 @@ def prune(
     bring the attempts back.
     """
     session.claim()
-    _, address = history_settings(config_path, database)
+    address = database_of(config_path, database)
 
     from ci_doctor.history.database import last_days
     from ci_doctor.history.evidence import utc_text
@@ -443,11 +423,11 @@ def upgrade(session: Session, /, *, database: str | None, config_path: Path | No
     database is upgraded, and made, by this command alone.
     """
     session.claim()
-    _, address = history_settings(config_path, database)
+    address = database_of(config_path, database)
 
     from ci_doctor.history.database import BUSY_S
     from ci_doctor.history.outcomes import upgrade_outcome
     from ci_doctor.history.upkeep import upgrade as upgraded
 
-    change = upgraded(address, busy_s=BUSY_S)
-    return session.finish(upgrade_outcome(change, address.label), on_stdout=True)
+    before = upgraded(address, busy_s=BUSY_S)
+    return session.finish(upgrade_outcome(before, address.label), on_stdout=True)

@@ -16,8 +16,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.scaffold.arms import ProposedArms
-    from ci_doctor.scaffold.candidates import ScaffoldFacts
+    from ci_doctor.scaffold.candidates import ProposedArms, ScaffoldFacts
     from ci_doctor.scaffold.propose import Proposal
 
 _LINES = 45
@@ -47,7 +46,7 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     is changed.
     """
     session.claim()
-    from ci_doctor.scaffold.arms import choose_arms
+    from ci_doctor.scaffold.candidates import choose_arms
     from ci_doctor.scaffold.look import look, read_files
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
@@ -91,7 +90,7 @@ def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | Non
 
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
-    from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
+    from ci_doctor.scaffold.candidates import choose_arms, chosen_arms, comparable
     from ci_doctor.scaffold.propose import command_line
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]

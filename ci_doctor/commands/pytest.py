@@ -56,14 +56,6 @@ _RUNS = "Runs"
     metavar="S",
     help="The time for all reruns of failed tests. [default: twice the time of the suite, at least 60s]",
 )
-@option(
-    "--rerun-in",
-    group=_RUNS,
-    type=click.Choice(["fresh", "process"]),
-    default="fresh",
-    show_default=True,
-    help="Rerun it alone in a new process, or in the same one by pytest-rerunfailures.",
-)
 @option("--fail-on-flaky", group=VERDICT, is_flag=True, help="End with 7 if a test is flaky.")
 @option(
     "--explain-flaky",
@@ -123,7 +115,6 @@ def pytest(
     args: tuple[str, ...],
     reruns: int,
     rerun_budget: str | None,
-    rerun_in: str,
     fail_on_flaky: bool,
     explain_flaky: bool,
     explain_budget: str,
@@ -147,7 +138,7 @@ def pytest(
     from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.environment.preparation import missing_preparation
     from ci_doctor.pytest_runs.plan import chosen_interpreter
-    from ci_doctor.pytest_runs.stages import PytestRequest, RerunPlace
+    from ci_doctor.pytest_runs.stages import PytestRequest
 
     loaded = load_configuration(session, config_path, fail_on_flaky=fail_on_flaky)
     if new_tests > 1 and baseline is None:
@@ -164,7 +155,6 @@ def pytest(
         python=python,
         reruns=reruns,
         rerun_s=_rerun_s(loaded, rerun_budget),
-        rerun_in=RerunPlace(rerun_in),
         baseline=baseline,
         new_tests=new_tests,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -16,6 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.history.address import DatabaseAddress
+
+T = TypeVar("T")
 
 # --- the tables, as the newest migration leaves them; times are UTC milliseconds since 1970 ---
 # `attempt` is the evidence. `test_day` and `test_commit` are sums of it, kept by each write, so that
@@ -278,42 +280,35 @@ def _readable(engine: sa.Engine, error: sa.exc.DBAPIError) -> CiDoctorError | No
     if isinstance(error.orig, sqlite3.DatabaseError) and "malformed" in text:
         hint = "move the file away, and ingest the evidence files into a new one"
         return InfraError(f"{name}: the file is damaged ({text})", hint=hint)
-    refused = _refusal(engine, error, text)
+    refused = _refusal(engine.url.database, error, text)
     if refused is not None:
-        return refused
-    if _NO_DATABASE.search(text):
-        hint = "createdb NAME makes it, then `ci-doctor history upgrade` its tables"
-        return UsageError(f"{name}: there is no such database", hint=hint)
+        return UsageError(f"{name}: {refused[0]}", hint=refused[1])
     if isinstance(error, sa.exc.OperationalError):
         hint = "the evidence files are still there: ingest them again later"
         return InfraError(f"{name}: {text}", hint=hint)
     return None
 
 
-def _refusal(engine: sa.Engine, error: sa.exc.DBAPIError, text: str) -> UsageError | None:
-    """The error if this process may not do what it wants with the database."""
-    name = engine.url.render_as_string(hide_password=True)
-    if isinstance(error.orig, sqlite3.OperationalError) and "readonly" in text:
-        hint = "write from a job that may, or name another --database"
-        return UsageError(f"{name}: the file or its folder cannot be written", hint=hint)
-    if isinstance(error.orig, sqlite3.OperationalError) and _has_a_log(engine.url.database):
-        hint = "SQLite reads such a file only if it may write beside it: copy it into a folder of yours"
-        return UsageError(
-            f"{name}: its folder cannot be written, and another process writes to the file",
-            hint=hint,
-        )
+def _refusal(database: str | None, error: sa.exc.DBAPIError, text: str) -> tuple[str, str] | None:
+    """Why this process may not do what it wants with the database, and what to do; None if it may."""
+    if isinstance(error.orig, sqlite3.OperationalError):
+        if "readonly" in text:
+            what = "the file or its folder cannot be written"
+            return what, "write from a job that may, or name another --database"
+        # A file with newer rows beside it, in a folder that cannot be written.
+        file = Path(database or "")
+        if file.with_name(f"{file.name}-wal").exists() and not os.access(file.parent, os.W_OK):
+            what = "its folder cannot be written, and another process writes to the file"
+            return (
+                what,
+                "SQLite reads such a file only if it may write beside it: copy it into a folder of yours",
+            )
     if getattr(error.orig, "sqlstate", None) in _REFUSED:
-        hint = "write from a job that may, or give this role the right"
-        return UsageError(f"{name}: {text}", hint=hint)
+        return text, "write from a job that may, or give this role the right"
+    if _NO_DATABASE.search(text):
+        hint = "createdb NAME makes it, then `ci-doctor history upgrade` its tables"
+        return "there is no such database", hint
     return None
-
-
-def _has_a_log(database: str | None) -> bool:
-    """Whether this is a SQLite file with newer rows beside it, in a folder that cannot be written."""
-    if database is None:
-        return False
-    file = Path(database)
-    return file.with_name(f"{file.name}-wal").exists() and not os.access(file.parent, os.W_OK)
 
 
 # --- `INSERT … ON CONFLICT`, which SQLite and PostgreSQL write alike ---
@@ -396,9 +391,6 @@ def last_days(days: int, now_ms: int, branch: str | None = None) -> HistoryWindo
     return HistoryWindow(since_ms=max(first, 0) * DAY_MS, until_ms=now_ms, branch=branch)
 
 
-# --- the number of a branch ---
-
-
 def branch_number(connection: sa.Connection, name: str | None) -> int:
     """The number of the branch `name`; ALL_BRANCHES for None. Raises UsageError for an unknown one."""
     if name is None:
@@ -410,3 +402,36 @@ def branch_number(connection: sa.Connection, name: str | None) -> int:
             hint="leave --branch out to ask about all branches",
         )
     return int(number)
+
+
+class Question:
+    """What is asked: about the attempts in `window`, on its branch. Raises UsageError for an unknown branch."""
+
+    def __init__(self, connection: sa.Connection, window: HistoryWindow) -> None:
+        self.connection = connection
+        self.window = window
+        self.branch = branch_number(connection, window.branch)
+
+    def jobs(self, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+        """These columns of the jobs in the window, whatever their branch."""
+        return sa.select(*columns).where(
+            JOB.c.started_ms.between(self.window.since_ms, self.window.until_ms)
+        )
+
+    def attempts(self, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+        """These columns of the attempts in the window, on the branch."""
+        query = (
+            sa.select(*columns)
+            .select_from(ATTEMPT)
+            .where(ATTEMPT.c.started_ms.between(self.window.since_ms, self.window.until_ms))
+        )
+        if self.branch == ALL_BRANCHES:
+            return query
+        of_branch = sa.select(JOB.c.id).where(JOB.c.branch_id == self.branch)
+        return query.where(ATTEMPT.c.job_id.in_(of_branch))
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Of two columns each: below the 32,766 parameters of one statement in SQLite."""
+    for start in range(0, len(values), 5_000):
+        yield values[start : start + 5_000]

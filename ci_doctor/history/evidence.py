@@ -122,44 +122,11 @@ def parts_of(file: EvidenceFile) -> tuple[tuple[JobEvidence, tuple[AttemptEviden
     return tuple(parts)
 
 
-# --- what came of a write: evidence, and the schema ---
-
-
-class UnreadableEvidence(Struct, frozen=True, kw_only=True):
-    """A file that may hold evidence, and what is wrong with it. is_other: it is XML of something else."""
+class UnreadableEvidence(Struct, frozen=True):
+    """A file that may hold evidence, and what is wrong with it."""
 
     place: str
     problem: str
-    is_other: bool = False
-
-
-class MovedTimes(Struct, frozen=True, kw_only=True):
-    """A file with `attempts` whose times cannot be true; they got the nearest that can."""
-
-    place: str
-    attempts: int
-
-
-class Ingested(Struct, frozen=True, kw_only=True):
-    """What was done. left_out: places of files that say what another one says.
-
-    late_jobs: keys of jobs whose earlier attempts got a branch, a commit or a step.
-    """
-
-    files: int = 0
-    attempts: int = 0
-    known_files: int = 0
-    left_out: tuple[str, ...] = ()
-    unreadable: tuple[UnreadableEvidence, ...] = ()
-    late_jobs: tuple[str, ...] = ()
-    moved: tuple[MovedTimes, ...] = ()
-
-
-class SchemaChange(Struct, frozen=True, kw_only=True):
-    """What was done to the schema. before: None if there was none."""
-
-    before: str | None
-    after: str
 
 
 # --- times in evidence files -> integers: milliseconds, and milliseconds since 1970 in UTC ---
@@ -201,16 +168,14 @@ def milliseconds(seconds: str | float | None) -> int | None:
     if seconds is None or isinstance(seconds, bool):
         return None
     try:
-        value = float(_point(seconds) if isinstance(seconds, str) else seconds)
+        if isinstance(seconds, str):
+            seconds = seconds.replace(",", "." if seconds.strip().startswith("0,") else "")
+        value = float(seconds)
     except (TypeError, ValueError, OverflowError):
         return None
     if not math.isfinite(value) or value < 0:
         return None
     return min(round(value * _SECOND), _MOST_MS)
-
-
-def _point(text: str) -> str:
-    return text.replace(",", "." if text.strip().startswith("0,") else "")
 
 
 def utc_text(moment: int) -> str:
@@ -280,16 +245,23 @@ def without_secrets(parsed: ParsedEvidence, hide: Hide) -> ParsedEvidence:
     return replace(
         parsed,
         job=job_without_secrets(parsed.job, hidden),
-        attempts=tuple(_attempt(each, hidden) for each in parsed.attempts),
+        attempts=tuple(
+            replace(
+                each,
+                suite=hidden(each.suite),
+                name=hidden(each.name),
+                cause=_cause(each.cause, hidden),
+            )
+            for each in parsed.attempts
+        ),
     )
 
 
 def job_without_secrets(job: JobEvidence, hide: Hide) -> JobEvidence:
     """`job` with `hide` applied to its texts; its id and its commit stay, because they identify."""
-    hidden: dict[str, Any] = {}
-    for name in _DESCRIBES:
-        text = getattr(job, name)
-        hidden[name] = None if text is None else hide(text)
+    hidden: dict[str, Any] = {
+        name: hide(text) for name in _DESCRIBES if (text := getattr(job, name)) is not None
+    }
     return replace(job, cause=_cause(job.cause, hide), **hidden)
 
 
@@ -305,16 +277,5 @@ def _texts(parsed: ParsedEvidence) -> Iterator[str]:
             yield attempt.cause.title
 
 
-def _attempt(attempt: AttemptEvidence, hide: Hide) -> AttemptEvidence:
-    return replace(
-        attempt,
-        suite=hide(attempt.suite),
-        name=hide(attempt.name),
-        cause=_cause(attempt.cause, hide),
-    )
-
-
 def _cause(cause: Cause | None, hide: Hide) -> Cause | None:
-    if cause is None:
-        return None
-    return replace(cause, title=hide(cause.title))
+    return None if cause is None else replace(cause, title=hide(cause.title))

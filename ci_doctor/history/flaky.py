@@ -2,7 +2,7 @@
 """Reads a database: which tests are flaky, what failed with them, and how often a cause was seen."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
@@ -18,8 +18,8 @@ from ci_doctor.history.database import (
     TEST,
     TEST_COMMIT,
     TEST_DAY,
-    HistoryWindow,
-    branch_number,
+    Question,
+    chunks,
 )
 from ci_doctor.history.evidence import utc_text
 from ci_doctor.history.statistics import (
@@ -27,10 +27,9 @@ from ci_doctor.history.statistics import (
     FailureColumn,
     JobResult,
     failure_columns,
-    rate_facts,
+    wilson,
 )
 from ci_doctor.model.facts.history import (
-    ColumnFacts,
     FlakyFacts,
     FlakyTestFacts,
     HistoryReportFacts,
@@ -40,33 +39,30 @@ from ci_doctor.render.formatting import amount
 
 # --- the columns of failures in a window, and what failed in them ---
 
-_CHUNK = 5_000
 # The condition of the index on failures, word by word: only then it is used. 4 is out again.
 _FAILED = sa.and_(sa.text("attempt.outcome IN (1, 2, 4)"), ATTEMPT.c.outcome != 4)
 # How often each test failed in columns, by test, commit, step and branch.
 ColumnFailures = Counter[tuple[int, int | None, str, int | None]]
 
 
-def columns_of(connection: sa.Connection, window: HistoryWindow) -> tuple[FailureColumn, ...]:
+def columns_of(asked: Question) -> tuple[FailureColumn, ...]:
     """All of the window, whatever its branch: a broken machine breaks every branch."""
-    query = sa.select(
+    query = asked.jobs(
         JOB.c.id, JOB.c.agent, JOB.c.commit_id, JOB.c.started_ms, JOB.c.passed, JOB.c.failed
-    ).where(JOB.c.started_ms.between(window.since_ms, window.until_ms), JOB.c.agent.is_not(None))
-    jobs = [
-        JobResult(job=job, agent=agent, commit=commit, started_ms=started, passed=passed, red=red)
-        for job, agent, commit, started, passed, red in connection.execute(query)
-    ]
-    columns = failure_columns(jobs)
-    blamed = _blamed_on_the_change(connection, infra_jobs(columns))
+    ).where(JOB.c.agent.is_not(None))
+    columns = failure_columns(JobResult(*row) for row in asked.connection.execute(query))
+    blamed = _blamed_on_the_change(asked.connection, infra_jobs(columns))
     return tuple(
-        replace(column, is_infra=column.is_infra and blamed.isdisjoint(column.jobs))
-        for column in columns
+        each
+        if blamed.isdisjoint(each.jobs)
+        else replace(each, facts=replace(each.facts, is_infra=False))
+        for each in columns
     )
 
 
 def infra_jobs(columns: Iterable[FailureColumn]) -> list[int]:
     """The numbers of the jobs in columns of infrastructure."""
-    return [job for column in columns if column.is_infra for job in column.jobs]
+    return [job for column in columns if column.facts.is_infra for job in column.jobs]
 
 
 def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> ColumnFailures:
@@ -74,7 +70,7 @@ def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> 
     counts: ColumnFailures = Counter()
     step = sa.func.coalesce(JOB.c.step, sa.literal_column("''"))
     place = (ATTEMPT.c.test_id, JOB.c.commit_id, step, JOB.c.branch_id)
-    for chunk in _chunks(infra_jobs(columns)):
+    for chunk in chunks(infra_jobs(columns)):
         query = (
             sa.select(*place, sa.func.count())
             .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
@@ -97,7 +93,7 @@ def _blamed_on_the_change(connection: sa.Connection, jobs: list[int]) -> set[int
     )
     test = ATTEMPT.c.test_id
     passed = sa.case((TEST_COMMIT.c.passed > 0, test))
-    for chunk in _chunks(jobs):
+    for chunk in chunks(jobs):
         query = (
             sa.select(ATTEMPT.c.job_id, _different(test), _different(passed))
             .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
@@ -111,25 +107,6 @@ def _blamed_on_the_change(connection: sa.Connection, jobs: list[int]) -> set[int
 
 def _different(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     return sa.func.count(sa.distinct(column))
-
-
-def column_facts(columns: Iterable[FailureColumn]) -> tuple[ColumnFacts, ...]:
-    """The columns for a report."""
-    return tuple(
-        ColumnFacts(
-            agent=column.agent,
-            hour=utc_text(column.hour * HOUR_MS),
-            passed=column.passed,
-            failed=column.red,
-            is_infra=column.is_infra,
-        )
-        for column in columns
-    )
-
-
-def _chunks(jobs: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(jobs), _CHUNK):
-        yield jobs[start : start + _CHUNK]
 
 
 # --- which tests are flaky, from the sums that each write keeps ---
@@ -149,69 +126,70 @@ class WindowSums(Struct, frozen=True, kw_only=True):
     infra: int
 
 
-class _Order(Struct, frozen=True, kw_only=True):
-    """What the order of a test's attempts tells."""
-
-    transitions: int
-    last_failed_ms: int | None
-
-
-def flaky_facts(connection: sa.Connection, window: HistoryWindow) -> FlakyFacts:
+def flaky_facts(asked: Question) -> FlakyFacts:
     """Every test that passed and failed in one step of a commit, or changed its result three times.
 
-    Failures in columns of infrastructure do not count. Raises UsageError for an unknown branch.
+    Failures in columns of infrastructure do not count.
     """
-    branch = branch_number(connection, window.branch)
-    columns = columns_of(connection, window)
-    in_columns = failures_in(connection, columns)
-    sums = sums_of(connection, window, branch, in_columns)
-    mixed = mixed_commits(connection, window, branch, in_columns)
+    columns = columns_of(asked)
+    in_columns = failures_in(asked.connection, columns)
+    sums = sums_of(asked, in_columns)
+    mixed = mixed_commits(asked, in_columns)
     candidates = [each for each in sums if each.failed and each.passed]
     candidates.sort(key=lambda each: (-mixed[each.test], -each.failed, each.test))
     chosen = candidates[:_MOST_CANDIDATES]
-    numbers = [each.test for each in chosen]
-    orders = _orders(connection, window, branch, numbers, infra_jobs(columns))
-    names = names_of(connection, [each.test for each in chosen])
-    flaky = [_facts(each, names[each.test], mixed[each.test], orders[each.test]) for each in chosen]
+    orders = _orders(asked, [each.test for each in chosen], infra_jobs(columns))
+    names = names_of(asked.connection, [each.test for each in chosen])
+    flaky = []
+    for each in chosen:
+        transitions, last = orders.get(each.test, (0, None))
+        facts = FlakyTestFacts(
+            suite=names[each.test][0],
+            name=names[each.test][1],
+            passed=each.passed,
+            failed=each.failed,
+            infra=each.infra,
+            failure_rate=wilson(each.failed, each.passed + each.failed),
+            mixed_commits=mixed[each.test],
+            transitions=transitions,
+            is_proven=mixed[each.test] > 0,
+            last_failed_at=None if last is None else utc_text(last),
+        )
+        if facts.is_proven or transitions >= _FEWEST_TRANSITIONS:
+            flaky.append(facts)
     return FlakyFacts(
-        since=utc_text(window.since_ms),
-        branch=window.branch,
+        since=utc_text(asked.window.since_ms),
+        branch=asked.window.branch,
         tests=len(sums),
         attempts=sum(each.passed + each.failed + each.infra for each in sums),
-        flaky=tuple(sorted((each for each in flaky if _is_flaky(each)), key=_urgency)),
-        columns=column_facts(columns),
+        flaky=tuple(sorted(flaky, key=_urgency)),
+        columns=tuple(each.facts for each in columns),
     )
 
 
-def sums_of(
-    connection: sa.Connection,
-    window: HistoryWindow,
-    branch: int,
-    in_columns: ColumnFailures,
-) -> list[WindowSums]:
+def sums_of(asked: Question, in_columns: ColumnFailures) -> list[WindowSums]:
     """The sums of each test that ran; failures in columns count as infrastructure."""
     outside: Counter[int] = Counter()
     for (test, _, _, of), count in in_columns.items():
-        if branch in (ALL_BRANCHES, of):
+        if asked.branch in (ALL_BRANCHES, of):
             outside[test] += count
     columns = [TEST_DAY.c.passed, TEST_DAY.c.failed, TEST_DAY.c.infra]
     query = sa.select(TEST_DAY.c.test_id, *(sa.func.sum(column) for column in columns)).where(
-        TEST_DAY.c.branch_id == branch,
-        TEST_DAY.c.day.between(window.first_day, window.last_day),
+        TEST_DAY.c.branch_id == asked.branch,
+        TEST_DAY.c.day.between(asked.window.first_day, asked.window.last_day),
     )
-    rows = connection.execute(query.group_by(TEST_DAY.c.test_id))
-    return [
-        _sums((test, int(passed), int(failed), int(infra)), outside[test])
-        for test, passed, failed, infra in rows
-    ]
+    sums = []
+    for test, passed, failed, infra in asked.connection.execute(query.group_by(TEST_DAY.c.test_id)):
+        moved = min(outside[test], int(failed))
+        sums.append(
+            WindowSums(
+                test=test, passed=int(passed), failed=int(failed) - moved, infra=int(infra) + moved
+            )
+        )
+    return sums
 
 
-def mixed_commits(
-    connection: sa.Connection,
-    window: HistoryWindow,
-    branch: int,
-    in_columns: ColumnFailures,
-) -> Counter[int]:
+def mixed_commits(asked: Question, in_columns: ColumnFailures) -> Counter[int]:
     """On how many commits each test passed and failed in one step, failures in columns apart.
 
     A test that fails in one step of a matrix and passes in another need not be flaky.
@@ -221,10 +199,10 @@ def mixed_commits(
         TEST_COMMIT.c.test_id, TEST_COMMIT.c.commit_id, TEST_COMMIT.c.step, TEST_COMMIT.c.failed
     ).where(
         sa.text("test_commit.passed > 0 AND test_commit.failed > 0"),
-        TEST_COMMIT.c.last_ms >= window.since_ms,
+        TEST_COMMIT.c.last_ms >= asked.window.since_ms,
     )
-    if branch != ALL_BRANCHES:
-        of_branch = sa.select(JOB.c.commit_id).where(JOB.c.branch_id == branch)
+    if asked.branch != ALL_BRANCHES:
+        of_branch = sa.select(JOB.c.commit_id).where(JOB.c.branch_id == asked.branch)
         query = query.where(TEST_COMMIT.c.commit_id.in_(of_branch))
     # The sums of a commit are those of all its branches.
     outside: Counter[tuple[int, int | None, str]] = Counter()
@@ -232,7 +210,7 @@ def mixed_commits(
         outside[test, commit, step] += count
     mixed = {
         (test, commit)
-        for test, commit, step, failed in connection.execute(query)
+        for test, commit, step, failed in asked.connection.execute(query)
         if failed > outside[test, commit, step]
     }
     return Counter(test for test, _ in mixed)
@@ -241,45 +219,29 @@ def mixed_commits(
 def names_of(connection: sa.Connection, tests: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Suite and name of each test."""
     names: dict[int, tuple[str, str]] = {}
-    for start in range(0, len(tests), _CHUNK):
-        chunk = tests[start : start + _CHUNK]
+    for chunk in chunks(tests):
         query = sa.select(TEST.c.id, TEST.c.suite, TEST.c.name).where(TEST.c.id.in_(chunk))
         for number, suite, name in connection.execute(query):
             names[number] = (suite, name)
     return names
 
 
-def _sums(row: tuple[int, int, int, int], outside: int) -> WindowSums:
-    test, passed, failed, infra = row
-    moved = min(outside, failed)
-    return WindowSums(test=test, passed=passed, failed=failed - moved, infra=infra + moved)
-
-
 def _orders(
-    connection: sa.Connection,
-    window: HistoryWindow,
-    branch: int,
-    tests: Sequence[int],
-    outside: Sequence[int],
-) -> dict[int, _Order]:
-    """The order of each test in each of its steps, without its failures in the jobs `outside`.
+    asked: Question, tests: Sequence[int], outside: Sequence[int]
+) -> dict[int, tuple[int, int | None]]:
+    """How often each test changed its result within its steps, and when it failed last.
 
-    A test that always fails in one step and passes in the next one does not change its result.
+    Without its failures in the jobs `outside`. A test that always fails in one step and passes in the next one
+    does not change its result.
     """
     passed = (ATTEMPT.c.outcome == 0).label("passed")
     before = sa.func.lag(ATTEMPT.c.outcome == 0).over(
         partition_by=(ATTEMPT.c.test_id, JOB.c.step),
         order_by=(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number),
     )
-    query = (
-        sa.select(ATTEMPT.c.test_id, ATTEMPT.c.started_ms, passed, before.label("before"))
-        .select_from(ATTEMPT)
-        .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
-        .where(
-            ATTEMPT.c.test_id.in_(tests),
-            ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
-            ATTEMPT.c.outcome.in_((0, 1, 2)),
-        )
+    query = asked.attempts(ATTEMPT.c.test_id, ATTEMPT.c.started_ms, passed, before.label("before"))
+    query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(
+        ATTEMPT.c.test_id.in_(tests), ATTEMPT.c.outcome.in_((0, 1, 2))
     )
     if outside:
         # As numbers in the text: there may be more than a statement has parameters.
@@ -287,38 +249,13 @@ def _orders(
             "jobs", list(outside), expanding=True, literal_execute=True
         )
         query = query.where(sa.or_(ATTEMPT.c.outcome == 0, ATTEMPT.c.job_id.not_in(jobs)))
-    if branch != ALL_BRANCHES:
-        query = query.where(JOB.c.branch_id == branch)
     each = query.subquery()
     changed = sa.func.count(sa.case((each.c.passed != each.c.before, 1)))
     last_failed = sa.func.max(sa.case((sa.not_(each.c.passed), each.c.started_ms)))
-    rows = connection.execute(
+    rows = asked.connection.execute(
         sa.select(each.c.test_id, changed, last_failed).group_by(each.c.test_id)
     )
-    orders = {test: _Order(transitions=0, last_failed_ms=None) for test in tests}
-    for test, transitions, last in rows:
-        orders[test] = _Order(transitions=transitions, last_failed_ms=last)
-    return orders
-
-
-def _facts(sums: WindowSums, name: tuple[str, str], mixed: int, order: _Order) -> FlakyTestFacts:
-    last = order.last_failed_ms
-    return FlakyTestFacts(
-        suite=name[0],
-        name=name[1],
-        passed=sums.passed,
-        failed=sums.failed,
-        infra=sums.infra,
-        failure_rate=rate_facts(sums.failed, sums.passed + sums.failed),
-        mixed_commits=mixed,
-        transitions=order.transitions,
-        is_proven=mixed > 0,
-        last_failed_at=None if last is None else utc_text(last),
-    )
-
-
-def _is_flaky(test: FlakyTestFacts) -> bool:
-    return test.is_proven or test.transitions >= _FEWEST_TRANSITIONS
+    return {test: (transitions, last) for test, transitions, last in rows}
 
 
 def _urgency(test: FlakyTestFacts) -> tuple[bool, float, str, str]:
@@ -345,34 +282,39 @@ class _Grid(Struct, frozen=True, kw_only=True):
         return (moment_ms - self.begin_ms) // self.width_ms
 
 
-def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryReportFacts:
-    """The tests that failed in the window, the likeliest flaky ones first, 200 at most.
-
-    Raises UsageError for an unknown branch.
-    """
-    branch = branch_number(connection, window.branch)
-    columns = columns_of(connection, window)
-    in_columns = failures_in(connection, columns)
-    mixed = mixed_commits(connection, window, branch, in_columns)
-    sums = sums_of(connection, window, branch, in_columns)
+def strip_facts(asked: Question) -> HistoryReportFacts:
+    """The tests that failed in the window, the likeliest flaky ones first, 200 at most."""
+    columns = columns_of(asked)
+    in_columns = failures_in(asked.connection, columns)
+    mixed = mixed_commits(asked, in_columns)
+    sums = sums_of(asked, in_columns)
     failing = [each for each in sums if each.failed or each.infra]
     failing.sort(key=lambda each: _flakiness(each, mixed[each.test]))
     chosen = failing[:_MOST_ROWS]
-    grid = _grid(connection, window)
-    cells = _cells(connection, window, branch, grid, [each.test for each in chosen])
-    names = names_of(connection, [each.test for each in chosen])
-    places = {grid.place(each.hour * HOUR_MS) for each in columns if each.is_infra}
+    grid = _grid(asked)
+    cells = _cells(asked, grid, [each.test for each in chosen])
+    names = names_of(asked.connection, [each.test for each in chosen])
+    places = {grid.place(each.hour * HOUR_MS) for each in columns if each.facts.is_infra}
     return HistoryReportFacts(
-        since=utc_text(window.since_ms),
-        until=utc_text(window.until_ms),
-        branch=window.branch,
+        since=utc_text(asked.window.since_ms),
+        until=utc_text(asked.window.until_ms),
+        branch=asked.window.branch,
         column_s=grid.width_ms / 1000,
         history_strip=tuple(
-            _row(each, names[each.test], mixed, cells[each.test]) for each in chosen
+            StripRow(
+                suite=names[each.test][0],
+                name=names[each.test][1],
+                passed=each.passed,
+                failed=each.failed,
+                failure_rate=wilson(each.failed, each.passed + each.failed),
+                mixed_commits=mixed[each.test],
+                cells=cells[each.test],
+            )
+            for each in chosen
         ),
         begins=tuple(utc_text(grid.begin_ms + at * grid.width_ms) for at in range(grid.count)),
         infra=tuple(sorted(place for place in places if 0 <= place < grid.count)),
-        columns=column_facts(columns),
+        columns=tuple(each.facts for each in columns),
         failing_tests=len(failing),
         outside_tests=sum(not each.failed for each in failing),
         tests=len(sums),
@@ -385,14 +327,12 @@ def _flakiness(sums: WindowSums, mixed: int) -> tuple[int, bool, int, int, int]:
     return -mixed, not sums.passed, -sums.failed, -sums.infra, sums.test
 
 
-def _grid(connection: sa.Connection, window: HistoryWindow) -> _Grid:
+def _grid(asked: Question) -> _Grid:
     """The finest columns of which at most 100 hold all jobs of the window."""
-    query = sa.select(sa.func.min(JOB.c.started_ms), sa.func.max(JOB.c.started_ms)).where(
-        JOB.c.started_ms.between(window.since_ms, window.until_ms)
-    )
-    first, last = connection.execute(query).one()
+    query = asked.jobs(sa.func.min(JOB.c.started_ms), sa.func.max(JOB.c.started_ms))
+    first, last = asked.connection.execute(query).one()
     if first is None:
-        first = last = window.since_ms
+        first = last = asked.window.since_ms
     for hours in _HOURS:
         width_ms = hours * HOUR_MS
         # Whole columns of UTC: the same job lies in the same column tomorrow.
@@ -404,13 +344,7 @@ def _grid(connection: sa.Connection, window: HistoryWindow) -> _Grid:
     return _Grid(begin_ms=first, width_ms=width_ms, count=_MOST_COLUMNS)
 
 
-def _cells(
-    connection: sa.Connection,
-    window: HistoryWindow,
-    branch: int,
-    grid: _Grid,
-    tests: Sequence[int],
-) -> Mapping[int, str]:
+def _cells(asked: Question, grid: _Grid, tests: Sequence[int]) -> Mapping[int, str]:
     place = (
         (ATTEMPT.c.started_ms - grid.begin_ms)
         .op("/", precedence=_DIVISION)(grid.width_ms)
@@ -420,15 +354,12 @@ def _cells(
         sa.func.count(sa.case((ATTEMPT.c.outcome.in_(outcomes), 1)))
         for outcomes in ((0,), (1, 2), (4,))
     ]
-    query = sa.select(ATTEMPT.c.test_id, place, *counts).where(
-        ATTEMPT.c.test_id.in_(tests),
-        ATTEMPT.c.started_ms.between(max(grid.begin_ms, window.since_ms), window.until_ms),
+    query = asked.attempts(ATTEMPT.c.test_id, place, *counts).where(
+        ATTEMPT.c.test_id.in_(tests), ATTEMPT.c.started_ms >= grid.begin_ms
     )
-    if branch != ALL_BRANCHES:
-        query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(JOB.c.branch_id == branch)
     rows = {test: [_EMPTY] * grid.count for test in tests}
     grouped = query.group_by(ATTEMPT.c.test_id, sa.text("place"))
-    for test, at, passed, failed, infra in connection.execute(grouped):
+    for test, at, passed, failed, infra in asked.connection.execute(grouped):
         if 0 <= at < grid.count:
             rows[test][at] = _cell(passed, failed, infra)
     return {test: "".join(cells) for test, cells in rows.items()}
@@ -442,46 +373,22 @@ def _cell(passed: int, failed: int, infra: int) -> str:
     return "0" if passed else _EMPTY
 
 
-def _row(sums: WindowSums, name: tuple[str, str], mixed: Counter[int], cells: str) -> StripRow:
-    return StripRow(
-        suite=name[0],
-        name=name[1],
-        passed=sums.passed,
-        failed=sums.failed,
-        failure_rate=rate_facts(sums.failed, sums.passed + sums.failed),
-        mixed_commits=mixed[sums.test],
-        cells=cells,
-    )
-
-
 # --- how often a cause was seen, since when, and where last ---
 
 
-class SeenCause(Struct, frozen=True, kw_only=True):
-    """The jobs that had a cause. first_ms, agent: None if there was none, or if it is not known."""
-
-    times: int
-    first_ms: int | None = None
-    agent: str | None = None
-
-
-def seen_before(connection: sa.Connection, fingerprint: str) -> SeenCause:
-    """The jobs of the history with the cause of this fingerprint."""
-    jobs = sa.select(JOB).join(CAUSE, CAUSE.c.id == JOB.c.cause_id)
-    jobs = jobs.where(CAUSE.c.fingerprint == fingerprint)
-    each = jobs.subquery()
+def seen_phrase(connection: sa.Connection, fingerprint: str) -> str:
+    """Of the jobs with the cause of this fingerprint: `seen 14 times since 2026-11-03, last on agent gpu-7`."""
+    each = (
+        sa.select(JOB)
+        .join(CAUSE, CAUSE.c.id == JOB.c.cause_id)
+        .where(CAUSE.c.fingerprint == fingerprint)
+        .subquery()
+    )
     times, first = connection.execute(
         sa.select(sa.func.count(), sa.func.min(each.c.started_ms)).select_from(each)
     ).one()
-    last = sa.select(each.c.agent).order_by(each.c.started_ms.desc()).limit(1)
-    return SeenCause(times=times, first_ms=first, agent=connection.scalar(last))
-
-
-def seen_phrase(seen: SeenCause) -> str:
-    """`seen 14 times since 2026-11-03, last on agent gpu-7`."""
-    if seen.first_ms is None:
+    if first is None:
         return "not seen before in this history"
-    phrase = f"seen {amount(seen.times, 'time')} since {utc_text(seen.first_ms)[:10]}"
-    if seen.agent is not None:
-        phrase += f", last on agent {seen.agent}"
-    return phrase
+    phrase = f"seen {amount(times, 'time')} since {utc_text(first)[:10]}"
+    agent = connection.scalar(sa.select(each.c.agent).order_by(each.c.started_ms.desc()).limit(1))
+    return phrase if agent is None else f"{phrase}, last on agent {agent}"

@@ -4,6 +4,7 @@
 import errno
 import glob
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -20,16 +21,14 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     EvidenceFile,
     Hide,
-    Ingested,
     JobEvidence,
-    MovedTimes,
     UnreadableEvidence,
     job_without_secrets,
     without_secrets,
 )
-from ci_doctor.history.own_report import OtherXmlError, parsed
+from ci_doctor.history.junit import OtherXmlError
+from ci_doctor.history.own_report import parsed
 from ci_doctor.history.placed_evidence import (
-    FileSurroundings,
     PlacedFile,
     completed,
     evidence_of_file,
@@ -39,6 +38,7 @@ from ci_doctor.history.placed_evidence import (
     with_possible_times,
 )
 from ci_doctor.history.writing import EvidenceWriter
+from ci_doctor.model.facts.history import IngestFacts
 from ci_doctor.system import clock
 from ci_doctor.system.files.opening import open_at_once
 
@@ -80,29 +80,30 @@ def named_files(paths: Sequence[str]) -> tuple[NamedFile, ...]:
     return tuple(files[name] for name in sorted(files))
 
 
-def read_file(file: NamedFile) -> PlacedFile | UnreadableEvidence | None:
-    """What a file says; None if it is no evidence, and was not named itself."""
-    place = file.at
+def read_file(file: NamedFile) -> PlacedFile | None:
+    """What a file says; None if it is no evidence, and was not named itself. Raises UsageError."""
     try:
         content, modified_ms = _content(file.path)
         evidence = parsed(content)
-    except OtherXmlError as error:
-        return UnreadableEvidence(place=place, problem=error.message, is_other=not file.is_named)
-    except (UsageError, OSError) as error:
-        return UnreadableEvidence(place=place, problem=_problem(error))
-    except (Exception, MemoryError) as error:  # noqa: BLE001 - of strangers, and the other files must come in
-        return UnreadableEvidence(place=place, problem=f"{type(error).__name__}: {error}")
+    except UsageError:
+        raise
+    except OSError as error:
+        is_circle = error.errno == errno.ELOOP
+        raise UsageError(
+            "it is a link in a circle" if is_circle else error.strerror or str(error)
+        ) from error
+    except (Exception, MemoryError) as error:  # of strangers, and the other files must come in
+        raise UsageError(f"{type(error).__name__}: {error}") from error
     if evidence is not None:
-        digest = hashlib.sha256(content).hexdigest()
         return PlacedFile(
-            place=place,
-            sha256=digest,
+            place=file.at,
+            sha256=hashlib.sha256(content).hexdigest(),
             modified_ms=modified_ms,
             parsed=evidence,
             known=file.known,
         )
     if file.is_named or file.path.suffix == ".xml":
-        return UnreadableEvidence(place=place, problem="it has none of the forms that are read")
+        raise UsageError("it has none of the forms that are read")
     return None
 
 
@@ -149,16 +150,6 @@ def _content(path: Path) -> tuple[bytes, int]:
     return content, status.st_mtime_ns // 1_000_000
 
 
-def _problem(error: Exception) -> str:
-    if isinstance(error, UsageError):
-        return error.message
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "it is a link in a circle"
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error)
-
-
 # --- downloads what may be evidence of the artifacts of builds ---
 # Each artifact names its job, so a file without a word about its job is known by it.
 
@@ -200,8 +191,8 @@ def named_build(word: str, environ: Mapping[str, str]) -> NamedBuild:
     )
 
 
-class BuildFiles(Struct, frozen=True, kw_only=True):
-    """Files of builds on this machine, and what could not be downloaded of them."""
+class FilesToRead(Struct, frozen=True, kw_only=True):
+    """Files on this machine, and what could not be downloaded."""
 
     files: tuple[NamedFile, ...] = ()
     unreadable: tuple[UnreadableEvidence, ...] = ()
@@ -226,7 +217,7 @@ def build_files(
     tell: Callable[[str], None] = lambda _: None,
     *,
     limits: DownloadLimits = LIMITS,
-) -> BuildFiles:
+) -> FilesToRead:
     """Download the artifacts of `builds` that may be evidence below `into`; their jobs' retries too.
 
     asked: what somebody says of their jobs. What could not be downloaded is a part of the result.
@@ -236,41 +227,28 @@ def build_files(
     for number, build in enumerate(builds):
         tell(f"downloads the artifacts of {build.label}")
         folder = into / f"evidence-{number}"
-        download = _downloaded(agent, build, folder, limits)
-        files += [
-            _named(path, path.relative_to(folder), job, build, asked)
-            for path, job in sorted(download.files.items())
-        ]
-        unreadable += [
-            UnreadableEvidence(place=build.label, problem=problem) for problem in download.problems
-        ]
-    return BuildFiles(files=tuple(files), unreadable=tuple(unreadable))
-
-
-def _downloaded(
-    agent: BuildAgent, build: NamedBuild, folder: Path, limits: DownloadLimits
-) -> ArtifactDownload:
-    download = ArtifactDownload(agent, folder, limits, build=build.id)
-    for ending in ENDINGS:
-        # Without a search nothing bounds what comes.
-        download.fetch(f"*{ending}")
-    return download
-
-
-def _named(path: Path, place: Path, job: str, build: NamedBuild, asked: JobEvidence) -> NamedFile:
-    known = JobEvidence(
-        key=job,
-        pipeline=build.pipeline,
-        build=build.number,
-        branch=build.branch,
-        commit=build.commit,
-    )
-    return NamedFile(
-        path=path,
-        is_named=False,
-        place=f"{build.label}/{place.as_posix()}",
-        known=completed(known, asked),
-    )
+        download = ArtifactDownload(agent, folder, limits, build=build.id)
+        for ending in ENDINGS:
+            # Without a search nothing bounds what comes.
+            download.fetch(f"*{ending}")
+        for path, job in sorted(download.files.items()):
+            known = JobEvidence(
+                key=job,
+                pipeline=build.pipeline,
+                build=build.number,
+                branch=build.branch,
+                commit=build.commit,
+            )
+            files.append(
+                NamedFile(
+                    path=path,
+                    is_named=False,
+                    place=f"{build.label}/{path.relative_to(folder).as_posix()}",
+                    known=completed(known, asked),
+                )
+            )
+        unreadable += [UnreadableEvidence(build.label, each) for each in download.problems]
+    return FilesToRead(files=tuple(files), unreadable=tuple(unreadable))
 
 
 # --- evidence files go into the history, each once ---
@@ -283,41 +261,35 @@ Tell = Callable[[str], None]
 
 def ingest(
     engine: sa.Engine,
-    paths: Sequence[str],
+    files: FilesToRead,
     known: JobEvidence,
     hide: Hide,
     tell: Tell = lambda _: None,
     *,
-    downloaded: BuildFiles | None = None,
-) -> Ingested:
-    """Write the evidence at `paths`. known: what is known of jobs whose files do not say it.
+    database: str = "",
+) -> tuple[IngestFacts, list[UnreadableEvidence]]:
+    """Write the evidence in `files`; what was done, and files that could not be read.
 
-    hide: takes the secrets out of a text. downloaded: files of builds, which are read as well.
-
-    Raises UsageError for a path that leads to nothing.
+    known: what is known of jobs whose files do not say it. hide: takes the secrets out of a text. database: what a
+    reader calls it.
     """
-    of_builds = BuildFiles() if downloaded is None else downloaded
-    files_to_read = (*named_files(paths), *of_builds.files)
     now_ms = round(clock.epoch() * 1000)
-    reader = _Reader(files_to_read, known, hide, tell, now_ms=now_ms)
+    reader = _Reader(files.files, job_without_secrets(known, hide), hide, tell, now_ms=now_ms)
+    reader.unreadable += files.unreadable
     writer = EvidenceWriter(engine)
-    files = attempts = known_files = 0
-    late: list[str] = []
-    for batch in batches(reader.evidence()):
-        written = writer.write(batch, now_ms)
-        files += written.files
-        attempts += written.attempts
-        known_files += written.known_files
-        late += written.late_jobs
-    return Ingested(
-        files=files,
-        attempts=attempts,
-        known_files=known_files,
+    written = [writer.write(batch, now_ms) for batch in batches(reader.evidence())]
+    facts = IngestFacts(
+        database=database,
+        files=sum(each.files for each in written),
+        attempts=sum(each.attempts for each in written),
+        known_files=sum(each.known_files for each in written),
         left_out=tuple(reader.left_out),
-        late_jobs=tuple(dict.fromkeys(late)),
-        unreadable=(*of_builds.unreadable, *reader.unreadable),
-        moved=tuple(reader.moved),
+        unreadable={each.place: each.problem for each in reader.unreadable},
+        other_xml=reader.other_xml,
+        moved=reader.moved,
+        late_jobs=tuple(dict.fromkeys(job for each in written for job in each.late_jobs)),
     )
+    return facts, reader.unreadable
 
 
 class _Reader:
@@ -334,58 +306,53 @@ class _Reader:
     ) -> None:
         self.left_out: list[str] = []
         self.unreadable: list[UnreadableEvidence] = []
-        self.moved: list[MovedTimes] = []
+        self.other_xml: dict[str, str] = {}
+        self.moved: dict[str, int] = {}
         self._now_ms = now_ms
         self._files = files
-        self._known = job_without_secrets(known, hide)
+        self._known = known
         self._hide = hide
         self._tell = tell
         self._count = 0
 
     def evidence(self) -> Iterator[EvidenceFile]:
-        places = [file.at for file in self._files]
         own = list(self._read(file for file in self._files if is_own(file.at)))
-        around = surroundings(places, own)
-        for placed in own:
-            yield from self._evidence(placed, around)
-        others = []
-        for file in self._files:
-            place = file.at
-            if is_own(place):
+        around = surroundings([file.at for file in self._files], own)
+        self.left_out = [file.at for file in self._files if is_repeated(file.at, around)]
+        others = self._read(
+            file for file in self._files if not is_own(file.at) and not is_repeated(file.at, around)
+        )
+        for placed in itertools.chain(own, others):
+            try:
+                evidence, moved = with_possible_times(
+                    evidence_of_file(placed, around, self._known),
+                    around,
+                    modified_ms=placed.modified_ms,
+                    now_ms=self._now_ms,
+                )
+            except Exception as error:  # noqa: BLE001 - of strangers, and the other files must come in
+                problem = f"{type(error).__name__}: {error}"
+                self.unreadable.append(UnreadableEvidence(placed.place, problem))
                 continue
-            if is_repeated(place, around):
-                self.left_out.append(place)
-            else:
-                others.append(file)
-        for placed in self._read(others):
-            yield from self._evidence(placed, around)
-
-    def _evidence(self, placed: PlacedFile, around: FileSurroundings) -> Iterator[EvidenceFile]:
-        try:
-            evidence, moved = with_possible_times(
-                evidence_of_file(placed, around, self._known),
-                around,
-                modified_ms=placed.modified_ms,
-                now_ms=self._now_ms,
-            )
-        except Exception as error:  # noqa: BLE001 - of strangers, and the other files must come in
-            problem = f"{type(error).__name__}: {error}"
-            self.unreadable.append(UnreadableEvidence(place=placed.place, problem=problem))
-            return
-        if moved:
-            self.moved.append(MovedTimes(place=placed.place, attempts=moved))
-        yield evidence
+            if moved:
+                self.moved[placed.place] = moved
+            yield evidence
 
     def _read(self, files: Iterable[NamedFile]) -> Iterator[PlacedFile]:
         for file in files:
-            read = read_file(file)
+            read = None
+            try:
+                read = read_file(file)
+            except UsageError as error:
+                if isinstance(error, OtherXmlError) and not file.is_named:
+                    self.other_xml[file.at] = error.message
+                else:
+                    self.unreadable.append(UnreadableEvidence(file.at, error.message))
             self._count += 1
             self._tell(f"read {self._count:,} of {len(self._files):,} files")
-            if isinstance(read, PlacedFile):
+            if read is not None:
                 known = None if read.known is None else job_without_secrets(read.known, self._hide)
                 yield replace(read, parsed=without_secrets(read.parsed, self._hide), known=known)
-            elif read is not None:
-                self.unreadable.append(read)
 
 
 def batches(evidence: Iterable[EvidenceFile]) -> Iterator[list[EvidenceFile]]:

@@ -5,6 +5,7 @@ import re
 from typing import Final
 from xml.parsers import expat
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
@@ -25,13 +26,15 @@ from ci_doctor.model.cause import Cause
 # dangerous (https://docs.python.org/3/library/xml.html#xml-security).
 
 _MOST_DEPTH: Final = 64
+_LONGEST_ROOT: Final = 80
 _MOST_TEXT: Final = 2_000  # characters of a failure's text; its first line names the cause
 _RED: Final = {"failure": AttemptOutcome.FAILED, "error": AttemptOutcome.ERROR}
 # https://maven.apache.org/surefire/maven-surefire-plugin/examples/rerun-failing-tests.html
 _EARLIER: Final = {"flakyFailure": AttemptOutcome.FAILED, "flakyError": AttemptOutcome.ERROR}
 _LATER: Final = {"rerunFailure": AttemptOutcome.FAILED, "rerunError": AttemptOutcome.ERROR}
+_DECIDING: Final = ("failure", "error", "skipped")
 _CHILDREN: Final = {**_RED, **_EARLIER, **_LATER, "skipped": AttemptOutcome.SKIPPED}
-ROOTS: Final = frozenset({"testsuites", "testsuite"})
+_ROOTS: Final = frozenset({"testsuites", "testsuite"})
 _TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the test has ended
 _PYTEST: Final = frozenset({"pytest", "pytest tests"})  # its suite, and its root since pytest 8.3
 # Of gtest for disabled tests (docs/advanced.md, "Generating an XML Report"), and of ctest.
@@ -53,6 +56,10 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010
 _INVALID_TOKEN: Final = expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
 
 
+class OtherXmlError(UsageError):
+    """The file is XML, and no JUnit: a report about something else, as of coverage."""
+
+
 class _Child:
     """A failure, an error or a skip, while it is read."""
 
@@ -65,29 +72,35 @@ class _Child:
         self.text = ""
 
 
+class _Suite(Struct, frozen=True, kw_only=True):
+    """An open suite: its number in the file, and what it says itself, or those around it."""
+
+    number: int = 0
+    name: str = ""
+    host: str = ""
+    started_ms: int | None = None
+
+
 class _Document:
     """What the parser has come to."""
 
     def __init__(self) -> None:
         self.attempts: list[AttemptEvidence] = []
-        self.started_ms: int | None = None
+        self.begins: list[int] = []
+        self.ends: list[int] = []
         self.duration_ms = 0
-        self.ended_ms: int | None = None
         self.has_offset = False
         self.has_verdict = False
         self._depth = 0
-        self._suites: list[int | None] = []
-        self._names: list[str] = []
-        self._suite_number = 0
-        # Of the suites around what is read: their numbers and hosts.
-        self._open: list[tuple[int, str]] = []
-        self._hosts: dict[int, str] = {}
+        self._count = 0
+        # The suites around what is read.
+        self._open = [_Suite()]
         self._case: dict[str, str] = {}
         self._children: list[_Child] = []
         self._child: _Child | None = None
         self._counts: dict[tuple[str, str], int] = {}
-        # Of each attempt: the number of its suite in the file.
-        self._places: list[int] = []
+        # Of each attempt.
+        self._places: list[_Suite] = []
         self._last: dict[tuple[str, str], AttemptOutcome] = {}
         self._is_pytest = False
 
@@ -95,9 +108,10 @@ class _Document:
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise UsageError("it is nested too deep")
-        if self._depth == 1 and tag not in ROOTS:
-            raise UsageError(f"its root is <{tag}>, and not <testsuites> or <testsuite>")
-        if attributes.get("name") in _PYTEST and tag in ROOTS:
+        if self._depth == 1 and tag not in _ROOTS:
+            root = tag[:_LONGEST_ROOT]
+            raise OtherXmlError(f"its root is <{root}>, and not <testsuites> or <testsuite>")
+        if attributes.get("name") in _PYTEST and tag in _ROOTS:
             self._is_pytest = True
         if tag == "testsuite":
             self._begin_suite(attributes)
@@ -115,8 +129,6 @@ class _Document:
     def end(self, tag: str) -> None:
         self._depth -= 1
         if tag == "testsuite":
-            self._suites.pop()
-            self._names.pop()
             self._open.pop()
         elif tag == "testcase":
             self._end_case()
@@ -125,25 +137,27 @@ class _Document:
             self._child = None
 
     def _begin_suite(self, attributes: dict[str, str]) -> None:
+        above = self._open[-1]
         own = moment_ms(attributes.get("timestamp"))
-        above = self._suites[-1] if self._suites else None
-        if not self._suites:
-            self.duration_ms += milliseconds(attributes.get("time")) or 0
-        if own is not None and (self.started_ms is None or own < self.started_ms):
-            self.started_ms = own
+        took_ms = milliseconds(attributes.get("time")) or 0
+        if above.number == 0:
+            self.duration_ms += took_ms
         if own is not None:
-            ended = own + (milliseconds(attributes.get("time")) or 0)
-            self.ended_ms = ended if self.ended_ms is None else max(self.ended_ms, ended)
+            self.begins.append(own)
+            self.ends.append(own + took_ms)
             self.has_offset = self.has_offset or has_offset(attributes["timestamp"])
-        self._names.append(attributes.get("name", ""))
-        self._suite_number += 1
-        host = attributes.get("hostname") or (self._open[-1][1] if self._open else "")
-        self._open.append((self._suite_number, host))
-        self._hosts[self._suite_number] = host
-        self._suites.append(above if own is None else own)
+        self._count += 1
+        self._open.append(
+            _Suite(
+                number=self._count,
+                name=attributes.get("name", ""),
+                host=attributes.get("hostname") or above.host,
+                started_ms=above.started_ms if own is None else own,
+            )
+        )
 
     def _end_case(self) -> None:
-        suite = self._case.get("classname") or (self._names[-1] if self._names else "")
+        suite = self._case.get("classname") or self._open[-1].name
         name = self._case.get("name", "")
         if name == _VERDICT and suite.startswith(_OWN):
             # What we said of a whole run, and no test.
@@ -158,28 +172,21 @@ class _Document:
             self._add(suite, name, outcome, None, self._case.get("time"))
 
     def _end_remarkable_case(self, suite: str, name: str) -> None:
-        last = self._last_child()
+        # The child that decides: a failure before an error, either before a skip.
+        ranked = [each for each in self._children if each.tag in _DECIDING]
+        last = min(ranked, key=lambda each: _DECIDING.index(each.tag), default=None)
         is_of_teardown = last is not None and last.message.startswith(_TEARDOWN)
         if is_of_teardown and self._last.get((suite, name)) is AttemptOutcome.FAILED:
             # pytest writes a test case of its own for it, and the test has run once.
             return
-        for child in self._of(_EARLIER):
-            self._add(suite, name, _CHILDREN[child.tag], child, None)
+        for child in self._children:
+            if child.tag in _EARLIER:
+                self._add(suite, name, _CHILDREN[child.tag], child, None)
         outcome = AttemptOutcome.PASSED if last is None else _CHILDREN[last.tag]
         self._add(suite, name, outcome, last, self._case.get("time"))
-        for child in self._of(_LATER):
-            self._add(suite, name, _CHILDREN[child.tag], child, None)
-
-    def _of(self, tags: dict[str, AttemptOutcome]) -> list[_Child]:
-        return [child for child in self._children if child.tag in tags]
-
-    def _last_child(self) -> _Child | None:
-        """The child that decides: a failure before an error, either before a skip."""
-        for tag in ("failure", "error", "skipped"):
-            for child in self._children:
-                if child.tag == tag:
-                    return child
-        return None
+        for child in self._children:
+            if child.tag in _LATER:
+                self._add(suite, name, _CHILDREN[child.tag], child, None)
 
     def _add(
         self,
@@ -192,9 +199,9 @@ class _Document:
         number = self._counts.get((suite, name), 0) + 1
         self._counts[suite, name] = number
         self._last[suite, name] = outcome
-        self._places.append(self._open[-1][0] if self._open else 0)
+        self._places.append(self._open[-1])
         own = moment_ms(self._case.get("timestamp"))
-        started = own if own is not None else self._suites[-1] if self._suites else None
+        started = self._open[-1].started_ms if own is None else own
         self.attempts.append(
             AttemptEvidence(
                 suite=suite,
@@ -218,18 +225,17 @@ class _Document:
         self._tell_rows_apart()
         if not self._is_pytest:
             return tuple(self.attempts)
-        attempts = []
-        last = {
-            (place, each.suite, each.name): each.number
+        keys = [
+            (place.number, each.suite, each.name)
             for place, each in zip(self._places, self.attempts, strict=True)
-        }
-        for place, each in zip(self._places, self.attempts, strict=True):
-            was_run_again = each.number < last[place, each.suite, each.name]
-            if was_run_again and each.outcome is AttemptOutcome.PASSED:
-                attempts.append(replace(each, outcome=AttemptOutcome.FAILED))
-            else:
-                attempts.append(each)
-        return tuple(attempts)
+        ]
+        last = {key: each.number for key, each in zip(keys, self.attempts, strict=True)}
+        return tuple(
+            replace(each, outcome=AttemptOutcome.FAILED)
+            if each.number < last[key] and each.outcome is AttemptOutcome.PASSED
+            else each
+            for key, each in zip(keys, self.attempts, strict=True)
+        )
 
     def _tell_rows_apart(self) -> None:
         """Executions of one test in several suites are no attempts of each other.
@@ -237,19 +243,16 @@ class _Document:
         They are browsers (Playwright writes its project as the host), rows of a matrix in a merged file, or two
         tests of one name. A row is called by its host if that tells it apart, else by its place.
         """
-        places: dict[tuple[str, str], list[int]] = {}
+        places: dict[tuple[str, str], dict[int, str]] = {}
         for place, each in zip(self._places, self.attempts, strict=True):
-            of_test = places.setdefault((each.suite, each.name), [])
-            if place not in of_test:
-                of_test.append(place)
+            places.setdefault((each.suite, each.name), {})[place.number] = place.host
         for at, (place, each) in enumerate(zip(self._places, self.attempts, strict=True)):
-            of_test = places[each.suite, each.name]
-            if len(of_test) == 1:
+            hosts = places[each.suite, each.name]
+            if len(hosts) == 1:
                 continue
-            hosts = [self._hosts.get(other, "") for other in of_test]
-            row = self._hosts.get(place, "")
-            if not row or hosts.count(row) > 1:
-                row = f"{row} suite {of_test.index(place) + 1}".strip()
+            row = place.host
+            if not row or [*hosts.values()].count(row) > 1:
+                row = f"{row} suite {[*hosts].index(place.number) + 1}".strip()
             self.attempts[at] = replace(each, row=stored_text(row))
 
 
@@ -275,37 +278,14 @@ def read_junit(content: bytes) -> ParsedEvidence | None:
         _parse(document, _mended(content))
     if document.has_verdict and not document.attempts:
         return None
-    job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
+    started_ms = min(document.begins, default=None)
+    job = JobEvidence(started_ms=started_ms, duration_ms=document.duration_ms or None)
     return ParsedEvidence(
         form=_FORM,
         job=job,
         attempts=document.all_attempts(),
-        zoneless_end_ms=None if document.has_offset else document.ended_ms,
+        zoneless_end_ms=None if document.has_offset else max(document.ends, default=None),
     )
-
-
-def root_of(content: bytes) -> str:
-    """The name of the root of an XML file. Raises UsageError if it is no XML, or declares a type."""
-    names: list[str] = []
-
-    def stop(tag: str, _attributes: dict[str, str]) -> None:
-        names.append(tag)
-        raise _RootReached
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = stop
-    parser.StartDoctypeDeclHandler = _refuse
-    try:
-        parser.Parse(_as_parsed(content), True)
-    except _RootReached:
-        return names[0]
-    except expat.ExpatError as error:
-        raise UsageError(f"it is not well-formed XML: {error}") from error
-    raise UsageError("it is not well-formed XML: no element found")
-
-
-class _RootReached(Exception):  # noqa: N818 - it is none
-    pass
 
 
 class _InvalidBytesError(Exception):

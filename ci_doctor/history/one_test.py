@@ -2,28 +2,26 @@
 """Reads a database: the attempts of one test, and when it began to fail."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Final
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.database import (
-    ALL_BRANCHES,
     ATTEMPT,
     BRANCH,
     CAUSE,
     COMMITS,
     JOB,
     TEST,
-    HistoryWindow,
+    Question,
 )
 from ci_doctor.history.evidence import AttemptOutcome, stored_text, utc_text
 from ci_doctor.history.flaky import columns_of, infra_jobs
-from ci_doctor.history.statistics import ChangePoint, RunCounts, change_point, rate_facts
+from ci_doctor.history.statistics import change_point, wilson
 from ci_doctor.model.facts.history import (
     AgentRateFacts,
     BeganFacts,
@@ -37,6 +35,10 @@ from ci_doctor.model.outcome import junit_identity
 # --- the test that a person names ---
 
 _MOST_SHOWN = 5
+# The words for outcomes, as reports have them.
+PASSED, FAILED, ERROR, SKIPPED, INFRA = (each.name.lower() for each in AttemptOutcome)
+RED: Final = frozenset({FAILED, ERROR})
+DECIDED: Final = RED | {PASSED}
 
 
 class NamedTest(Struct, frozen=True, kw_only=True):
@@ -45,6 +47,11 @@ class NamedTest(Struct, frozen=True, kw_only=True):
     number: int
     suite: str
     name: str
+
+
+def test_label(suite: str, name: str) -> str:
+    """What a reader calls a test, and what `history test` takes."""
+    return f"{suite}::{name}" if suite else name
 
 
 def named_test(connection: sa.Connection, text: str) -> NamedTest:
@@ -85,77 +92,64 @@ def _tests(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> list
 # --- all attempts of one test ---
 
 
-class KeptAttempt(Struct, frozen=True):
-    """One attempt with its job; the order of the fields is that of the query."""
-
-    started_ms: int
-    outcome: int
-    duration_ms: int | None
-    branch: str | None
-    commit: str | None
-    job: str
-    build: int | None
-    agent: str | None
-    cause: str | None
-
-
 def attempts_of(
-    connection: sa.Connection,
-    test: int,
-    window: HistoryWindow,
-    branch: int,
-    outside: frozenset[int] | None = None,
-) -> list[KeptAttempt]:
+    asked: Question, test: int, outside: Collection[int] | None = None
+) -> list[HistoryAttemptFacts]:
     """The attempts of `test` in the window, in the order of time.
 
     A failure in a column of infrastructure is one of infrastructure, as in the list of flaky tests.
     outside: the numbers of the jobs in such columns; None if they are not known yet.
     """
     if outside is None:
-        outside = frozenset(infra_jobs(columns_of(connection, window)))
+        outside = frozenset(infra_jobs(columns_of(asked)))
     query = (
-        sa.select(
+        asked.attempts(
             ATTEMPT.c.started_ms,
             ATTEMPT.c.outcome,
             ATTEMPT.c.duration_ms,
-            BRANCH.c.name,
-            COMMITS.c.sha,
+            BRANCH.c.name.label("branch"),
+            COMMITS.c.sha.label("commit"),
+            JOB.c.id,
             JOB.c.key,
             JOB.c.build,
             JOB.c.agent,
-            CAUSE.c.title,
-            JOB.c.id,
+            CAUSE.c.title.label("cause"),
         )
-        .select_from(ATTEMPT)
         .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
         .outerjoin(BRANCH, BRANCH.c.id == JOB.c.branch_id)
         .outerjoin(COMMITS, COMMITS.c.id == JOB.c.commit_id)
         .outerjoin(CAUSE, CAUSE.c.id == ATTEMPT.c.cause_id)
-        .where(
-            ATTEMPT.c.test_id == test,
-            ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
-        )
+        .where(ATTEMPT.c.test_id == test)
         .order_by(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number)
     )
-    if branch != ALL_BRANCHES:
-        query = query.where(JOB.c.branch_id == branch)
-    return [_kept(KeptAttempt(*row), job in outside) for *row, job in connection.execute(query)]
+    return [
+        HistoryAttemptFacts(
+            at=utc_text(row.started_ms),
+            outcome=_word(row.outcome, is_outside=row.id in outside),
+            duration_s=None if row.duration_ms is None else row.duration_ms / 1000,
+            branch=row.branch,
+            commit=row.commit,
+            job=row.key,
+            build=row.build,
+            agent=row.agent,
+            cause=row.cause,
+        )
+        for row in asked.connection.execute(query)
+    ]
 
 
-def _kept(attempt: KeptAttempt, is_outside: bool) -> KeptAttempt:
-    if is_outside and attempt.outcome in (AttemptOutcome.FAILED, AttemptOutcome.ERROR):
-        return replace(attempt, outcome=int(AttemptOutcome.INFRA))
-    return attempt
+def _word(outcome: int, *, is_outside: bool) -> str:
+    word = AttemptOutcome(outcome).name.lower()
+    return INFRA if is_outside and word in RED else word
 
 
 # --- the attempts of one test -> its history ---
 
 _LAST: Final = 20
-_RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 _UNKNOWN: Final = "unknown"
 
 
-def one_test_facts(test: NamedTest, attempts: Sequence[KeptAttempt]) -> OneTestFacts:
+def one_test_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> OneTestFacts:
     """What is known of `test`. Raises UsageError if it has no attempt."""
     if not attempts:
         raise UsageError(
@@ -163,59 +157,42 @@ def one_test_facts(test: NamedTest, attempts: Sequence[KeptAttempt]) -> OneTestF
             hint="look further back with --days",
         )
     counts = Counter(each.outcome for each in attempts)
-    failed = counts[AttemptOutcome.FAILED] + counts[AttemptOutcome.ERROR]
-    passed = counts[AttemptOutcome.PASSED]
+    failed = sum(counts[word] for word in RED)
     causes = Counter(each.cause for each in attempts if each.cause is not None)
-    lengths = [each.duration_ms for each in attempts if each.duration_ms is not None]
+    lengths = [each.duration_s for each in attempts if each.duration_s is not None]
     return OneTestFacts(
         suite=test.suite,
         name=test.name,
-        passed=passed,
+        passed=counts[PASSED],
         failed=failed,
-        infra=counts[AttemptOutcome.INFRA],
-        skipped=counts[AttemptOutcome.SKIPPED],
-        failure_rate=rate_facts(failed, passed + failed),
-        first_at=utc_text(attempts[0].started_ms),
-        last_at=utc_text(attempts[-1].started_ms),
-        median_s=median(lengths) / 1000 if lengths else None,
+        infra=counts[INFRA],
+        skipped=counts[SKIPPED],
+        failure_rate=wilson(failed, counts[PASSED] + failed),
+        first_at=attempts[0].at,
+        last_at=attempts[-1].at,
+        median_s=median(lengths) if lengths else None,
         causes=dict(causes.most_common()),
         agents=_agents(attempts),
-        last=tuple(_facts(each) for each in reversed(attempts[-_LAST:])),
+        last=tuple(reversed(attempts[-_LAST:])),
     )
 
 
-def _agents(attempts: Iterable[KeptAttempt]) -> tuple[AgentRateFacts, ...]:
+def _agents(attempts: Iterable[HistoryAttemptFacts]) -> tuple[AgentRateFacts, ...]:
     """The agents, that with the surest failures first."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in attempts:
-        if each.outcome == AttemptOutcome.PASSED:
-            sums[each.agent or _UNKNOWN][0] += 1
-        elif each.outcome in _RED:
-            sums[each.agent or _UNKNOWN][1] += 1
+        if each.outcome in DECIDED:
+            sums[each.agent or _UNKNOWN][each.outcome in RED] += 1
     facts = [
         AgentRateFacts(
             agent=agent,
             passed=passed,
             failed=failed,
-            failure_rate=rate_facts(failed, passed + failed),
+            failure_rate=wilson(failed, passed + failed),
         )
         for agent, (passed, failed) in sums.items()
     ]
     return tuple(sorted(facts, key=lambda each: (-each.failure_rate.low, each.agent)))
-
-
-def _facts(attempt: KeptAttempt) -> HistoryAttemptFacts:
-    duration = attempt.duration_ms
-    return HistoryAttemptFacts(
-        at=utc_text(attempt.started_ms),
-        outcome=AttemptOutcome(attempt.outcome).name.lower(),
-        duration_s=None if duration is None else duration / 1000,
-        branch=attempt.branch,
-        commit=attempt.commit,
-        build=attempt.build,
-        agent=attempt.agent,
-        cause=attempt.cause,
-    )
 
 
 # --- the attempts of one test -> when it began to fail ---
@@ -225,20 +202,23 @@ _MOST_COMMITS: Final = 50
 NAMED_FROM: Final = 0.95
 
 
-class _CommitRuns(Struct, frozen=True, kw_only=True):
-    commit: str
-    first_ms: int
-    counts: RunCounts
-
-
-def began_facts(test: NamedTest, attempts: Sequence[KeptAttempt]) -> BeganFacts:
+def began_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> BeganFacts:
     """The commit with which the rate of failures of `test` changed, as an interval.
 
     Commits stand in the order of their first run. Failures for a reason outside, and skips, do not
     count. Raises UsageError for fewer than two commits.
     """
-    runs = _by_commit(attempts)
-    point = change_point([each.counts for each in runs])
+    # A job without a commit stands for itself.
+    starts: dict[str, str] = {}
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for each in attempts:
+        if each.outcome in DECIDED:
+            commit = each.commit or f"job {each.job}"
+            starts.setdefault(commit, each.at)
+            sums[commit][each.outcome in RED] += 1
+    commits = list(sums)
+    runs = [(passed, failed) for passed, failed in sums.values()]
+    point = change_point(runs)
     if point is None:
         raise UsageError(
             f"{test.suite}::{test.name} ran on {len(runs)} commit in this time: "
@@ -248,55 +228,32 @@ def began_facts(test: NamedTest, attempts: Sequence[KeptAttempt]) -> BeganFacts:
     likeliest = max(range(len(runs)), key=lambda at: point.by_commit[at])
     before = _rate(runs[:likeliest])
     after = _rate(runs[likeliest:])
+    # The commits of the interval, the likeliest ones if there are very many.
+    places = sorted(range(point.first, point.last + 1), key=lambda at: -point.by_commit[at])
     return BeganFacts(
         suite=test.suite,
         name=test.name,
         probability=round(point.probability, 6),
-        last_good=runs[point.first - 1].commit,
-        first=runs[point.first].commit,
-        last=runs[point.last].commit,
+        last_good=commits[point.first - 1],
+        first=commits[point.first],
+        last=commits[point.last],
         rate_before=before,
         rate_after=after,
         is_better=after.rate < before.rate,
-        runs=sum(each.counts.passed + each.counts.failed for each in runs),
-        commits=_interval(runs, point),
+        runs=sum(passed + failed for passed, failed in runs),
+        commits=tuple(
+            CommitRunFacts(
+                commit=commits[at],
+                first_at=starts[commits[at]],
+                passed=runs[at][0],
+                failed=runs[at][1],
+                probability=round(point.by_commit[at], 6),
+            )
+            for at in sorted(places[:_MOST_COMMITS])
+        ),
     )
 
 
-def _by_commit(attempts: Iterable[KeptAttempt]) -> list[_CommitRuns]:
-    """Each commit with its runs; a job without a commit stands for itself."""
-    sums: dict[str, list[int]] = {}
-    for each in attempts:
-        if each.outcome != AttemptOutcome.PASSED and each.outcome not in _RED:
-            continue
-        commit = each.commit or f"job {each.job}"
-        counts = sums.setdefault(commit, [each.started_ms, 0, 0])
-        counts[2 if each.outcome in _RED else 1] += 1
-    return [
-        _CommitRuns(commit=commit, first_ms=first, counts=RunCounts(passed=passed, failed=failed))
-        for commit, (first, passed, failed) in sums.items()
-    ]
-
-
-def _rate(runs: Iterable[_CommitRuns]) -> RateFacts:
-    passed = failed = 0
-    for each in runs:
-        passed += each.counts.passed
-        failed += each.counts.failed
-    return rate_facts(failed, passed + failed)
-
-
-def _interval(runs: Sequence[_CommitRuns], point: ChangePoint) -> tuple[CommitRunFacts, ...]:
-    """The commits of the interval, the likeliest ones if there are very many."""
-    places = list(range(point.first, point.last + 1))
-    places.sort(key=lambda at: -point.by_commit[at])
-    return tuple(
-        CommitRunFacts(
-            commit=runs[at].commit,
-            first_at=utc_text(runs[at].first_ms),
-            passed=runs[at].counts.passed,
-            failed=runs[at].counts.failed,
-            probability=round(point.by_commit[at], 6),
-        )
-        for at in sorted(places[:_MOST_COMMITS])
-    )
+def _rate(runs: Sequence[tuple[int, int]]) -> RateFacts:
+    failed = sum(failed for _, failed in runs)
+    return wilson(failed, failed + sum(passed for passed, _ in runs))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What a question to the history answers -> an outcome."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.history.evidence import Ingested, SchemaChange
-from ci_doctor.history.one_test import NAMED_FROM
+from ci_doctor.history.database import NEWEST
+from ci_doctor.history.evidence import UnreadableEvidence
+from ci_doctor.history.one_test import NAMED_FROM, test_label
 from ci_doctor.model.facts.history import (
     BeganFacts,
     ColumnFacts,
     FlakyFacts,
-    FlakyTestFacts,
     HistoryReportFacts,
     IngestFacts,
     OneTestFacts,
@@ -19,7 +19,7 @@ from ci_doctor.model.facts.history import (
     RateFacts,
     StoredFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.finding import Evidence, Rule, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, seconds, text_table
 from ci_doctor.model.verdict import Verdict
@@ -49,24 +49,6 @@ PROVEN_FLAKY = Rule(
         "from deciding."
     ),
 )
-INFRA_COLUMN = Rule(
-    id="history/infra-column",
-    severity=Severity.NOTE,
-    meaning=(
-        "On one agent in one hour far more attempts failed than usual, and the same commits did "
-        "well elsewhere. These failures count as infrastructure, not against the tests."
-    ),
-    remedy="`ci-doctor doctor` on that agent says whether it is fit.",
-)
-OPEN_COLUMN = Rule(
-    id="history/open-column",
-    severity=Severity.NOTE,
-    meaning=(
-        "On one agent in one hour far more attempts failed than usual, and nothing shows the same "
-        "commits doing well elsewhere. The change may be the cause, so these failures count."
-    ),
-    remedy="Run the commit once more on another agent, and ingest the result.",
-)
 MOVED_TIMES = Rule(
     id="history/moved-times",
     severity=Severity.WARNING,
@@ -76,7 +58,7 @@ MOVED_TIMES = Rule(
     ),
     remedy="Set the clock of the agent that wrote the file (NTP).",
 )
-RULES = (UNREADABLE, MOVED_TIMES, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)
+RULES = (UNREADABLE, MOVED_TIMES, PROVEN_FLAKY)
 
 
 # --- the flaky tests -> an outcome ---
@@ -89,9 +71,18 @@ def flaky_outcome(facts: FlakyFacts) -> Outcome:
     """It judges nothing: the verdict is None whatever is flaky."""
     tables = []
     if facts.flaky:
-        rows = [_row(test) for test in facts.flaky[:_MOST_ROWS]]
-        if len(facts.flaky) > _MOST_ROWS:
-            rows.append(row(f"… {len(facts.flaky) - _MOST_ROWS:,} more are in report.json"))
+        rows = [
+            row(
+                test_label(test.suite, test.name),
+                interval(test.failure_rate),
+                f"{test.failed:,} of {test.passed + test.failed:,}",
+                test.mixed_commits,
+                test.transitions,
+                test.infra,
+            )
+            for test in facts.flaky[:_MOST_ROWS]
+        ]
+        rows += _more(len(facts.flaky))
         columns = ("fails (95 %)", "failed", "commits", "changes", "infra")
         tables.append(Table(title="Flaky tests", columns=columns, rows=tuple(rows)))
     if facts.columns:
@@ -99,15 +90,17 @@ def flaky_outcome(facts: FlakyFacts) -> Outcome:
     return Outcome(
         verdict=None,
         summary=_flaky_summary(facts),
-        findings=tuple(_findings(facts)),
+        findings=tuple(
+            PROVEN_FLAKY.finding(
+                f"{test_label(test.suite, test.name)} passed and failed on "
+                f"{amount(test.mixed_commits, 'commit')}; it fails in {interval(test.failure_rate)}"
+            )
+            for test in facts.flaky[:_MOST_FINDINGS]
+            if test.is_proven
+        ),
         tables=tuple(tables),
         facts=facts,
     )
-
-
-def test_label(suite: str, name: str) -> str:
-    """What a reader calls a test, and what `history test` takes."""
-    return f"{suite}::{name}" if suite else name
 
 
 def interval(rate: RateFacts) -> str:
@@ -129,56 +122,25 @@ def _flaky_summary(facts: FlakyFacts) -> str:
     )
 
 
-def _row(test: FlakyTestFacts) -> Row:
-    return row(
-        test_label(test.suite, test.name),
-        interval(test.failure_rate),
-        f"{test.failed:,} of {test.passed + test.failed:,}",
-        test.mixed_commits,
-        test.transitions,
-        test.infra,
-    )
+def _more(count: int) -> list[Row]:
+    more = count - _MOST_ROWS
+    return [row(f"… {more:,} more are in report.json")] if more > 0 else []
 
 
 def _columns(columns: tuple[ColumnFacts, ...]) -> Table:
-    rows = []
-    for column in columns[:_MOST_ROWS]:
-        ran = column.passed + column.failed
-        meaning = "infrastructure" if column.is_infra else "the machine or the change"
-        rows.append(
-            row(
-                f"{column.agent}, {column.hour[:16].replace('T', ' ')}",
-                f"{column.failed:,} of {ran:,}",
-                meaning,
-            )
+    rows = [
+        row(
+            f"{column.agent}, {column.hour[:16].replace('T', ' ')}",
+            f"{column.failed:,} of {column.passed + column.failed:,}",
+            "infrastructure" if column.is_infra else "the machine or the change",
         )
-    if len(columns) > _MOST_ROWS:
-        rows.append(row(f"… {len(columns) - _MOST_ROWS:,} more are in report.json"))
+        for column in columns[:_MOST_ROWS]
+    ]
+    rows += _more(len(columns))
     return Table(
         title="Hours of an agent in which far more failed than usual",
         columns=("failed", "counts as"),
         rows=tuple(rows),
-    )
-
-
-def _findings(facts: FlakyFacts) -> Iterator[Finding]:
-    for test in facts.flaky[:_MOST_FINDINGS]:
-        if test.is_proven:
-            yield _proven(test)
-    for column in facts.columns[:_MOST_FINDINGS]:
-        rule = INFRA_COLUMN if column.is_infra else OPEN_COLUMN
-        ran = column.passed + column.failed
-        yield rule.finding(
-            f"{column.failed:,} of {ran:,} attempts failed on {column.agent} in the hour of "
-            f"{column.hour[:16].replace('T', ' ')}"
-        )
-
-
-def _proven(test: FlakyTestFacts) -> Finding:
-    label = test_label(test.suite, test.name)
-    return PROVEN_FLAKY.finding(
-        f"{label} passed and failed on {amount(test.mixed_commits, 'commit')}; it fails in "
-        f"{interval(test.failure_rate)}"
     )
 
 
@@ -220,24 +182,23 @@ def _tables(facts: OneTestFacts) -> Iterator[Table]:
         for each in facts.agents[:_MOST_ROWS_OF_A_TEST]
     ]
     yield Table(title="Agents", columns=("fails (95 %)", "failed"), rows=tuple(agents))
-    yield Table(
-        title="Newest attempts",
-        columns=("outcome", "commit", "build", "agent"),
-        rows=tuple(_newest(facts)),
-    )
-
-
-def _newest(facts: OneTestFacts) -> Iterator[Row]:
-    for each in facts.last[:_MOST_ROWS_OF_A_TEST]:
-        at = each.at[:16].replace("T", " ")
-        yield row(at, each.outcome, (each.commit or "")[:10], each.build, each.agent)
+    newest = [
+        row(
+            each.at[:16].replace("T", " "),
+            each.outcome,
+            (each.commit or "")[:10],
+            each.build,
+            each.agent,
+        )
+        for each in facts.last[:_MOST_ROWS_OF_A_TEST]
+    ]
+    columns = ("outcome", "commit", "build", "agent")
+    yield Table(title="Newest attempts", columns=columns, rows=tuple(newest))
 
 
 def began_outcome(facts: BeganFacts) -> Outcome:
     """When it began, or that nothing did; it judges nothing."""
-    tables: tuple[Table, ...] = ()
-    if facts.probability >= NAMED_FROM:
-        tables = (_commits(facts),)
+    tables = (_commits(facts),) if facts.probability >= NAMED_FROM else ()
     return Outcome(verdict=None, summary=_test_summary(facts), tables=tables, facts=facts)
 
 
@@ -264,14 +225,17 @@ def _short(commit: str | None) -> str:
 
 
 def _commits(facts: BeganFacts) -> Table:
-    rows = []
     likeliest = sorted(facts.commits, key=lambda each: -each.probability)[:_MOST_ROWS_OF_A_TEST]
-    for each in facts.commits:
-        if each in likeliest:
-            ran = each.passed + each.failed
-            at = each.first_at[:16].replace("T", " ")
-            failed = f"{each.failed:,} of {ran:,}"
-            rows.append(row(_short(each.commit), percent(each.probability), failed, at))
+    rows = [
+        row(
+            _short(each.commit),
+            percent(each.probability),
+            f"{each.failed:,} of {each.passed + each.failed:,}",
+            each.first_at[:16].replace("T", " "),
+        )
+        for each in facts.commits
+        if each in likeliest
+    ]
     return Table(
         title="It began with one of these (95 %)",
         columns=("probability", "failed", "first run"),
@@ -305,34 +269,21 @@ def report_outcome(facts: HistoryReportFacts, directory: Path) -> Outcome:
 _NAMED: Final = 3
 
 
-def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
+def ingest_outcome(facts: IngestFacts, unreadable: Sequence[UnreadableEvidence]) -> Outcome:
     """What came in. It is `void` if no file held evidence."""
-    unreadable = [each for each in ingested.unreadable if not each.is_other]
-    facts = IngestFacts(
-        database=database,
-        files=ingested.files,
-        attempts=ingested.attempts,
-        known_files=ingested.known_files,
-        left_out=ingested.left_out,
-        unreadable={each.place: each.problem for each in unreadable},
-        other_xml={each.place: each.problem for each in ingested.unreadable if each.is_other},
-        moved={each.place: each.attempts for each in ingested.moved},
-        late_jobs=ingested.late_jobs,
-    )
     findings = [
         UNREADABLE.finding(f"{each.place}: {each.problem}", evidence=(Evidence(file=each.place),))
         for each in unreadable
     ]
     findings += [
         MOVED_TIMES.finding(
-            f"{each.place}: {amount(each.attempts, 'attempt')} began before 2000, after the end of its job, "
+            f"{place}: {amount(attempts, 'attempt')} began before 2000, after the end of its job, "
             "or after now",
-            evidence=(Evidence(file=each.place),),
+            evidence=(Evidence(file=place),),
             remedy=MOVED_TIMES.remedy,
         )
-        for each in ingested.moved
+        for place, attempts in facts.moved.items()
     ]
-    is_empty = not ingested.files and not ingested.known_files
     rows = [
         row("new files", facts.files),
         row("attempts", facts.attempts),
@@ -342,26 +293,22 @@ def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
         row("XML files of something else", _names(facts.other_xml)),
         row("jobs known better than before", len(facts.late_jobs)),
     ]
+    is_empty = not facts.files and not facts.known_files
+    summary = f"wrote {amount(facts.attempts, 'attempt')} of {amount(facts.files, 'new file')} to {facts.database}"
+    if facts.known_files:
+        summary += f"; already known: {amount(facts.known_files, 'file')}"
+    if is_empty:
+        summary = (
+            "no file holds evidence of an attempt or a job: reports of ci-doctor and JUnit XML do "
+            "(`pytest --junit-xml FILE`)"
+        )
     return Outcome(
         verdict=Verdict.VOID if is_empty else None,
-        summary=_stored_summary(ingested, database, is_empty=is_empty),
+        summary=summary,
         findings=tuple(findings),
         tables=(Table(title="Evidence", rows=tuple(rows)),),
         facts=facts,
     )
-
-
-def _stored_summary(ingested: Ingested, database: str, *, is_empty: bool) -> str:
-    if is_empty:
-        return (
-            "no file holds evidence of an attempt or a job: reports of ci-doctor and JUnit XML do "
-            "(`pytest --junit-xml FILE`)"
-        )
-    came = f"{amount(ingested.attempts, 'attempt')} of {amount(ingested.files, 'new file')}"
-    known = ""
-    if ingested.known_files:
-        known = f"; already known: {amount(ingested.known_files, 'file')}"
-    return f"wrote {came} to {database}{known}"
 
 
 def _names(places: Mapping[str, str]) -> str:
@@ -372,14 +319,11 @@ def _names(places: Mapping[str, str]) -> str:
     return f"{len(places)}: {', '.join(list(places)[:_NAMED])}{more}"
 
 
-def upgrade_outcome(change: SchemaChange, database: str) -> Outcome:
-    """What became of the schema."""
-    if change.before == change.after:
-        summary = f"{database}: the schema is {change.after}, the newest"
-    else:
-        summary = (
-            f"{database}: the schema is {change.after} now; it was {change.before or 'not made'}"
-        )
+def upgrade_outcome(before: str | None, database: str) -> Outcome:
+    """What became of the schema. before: its version, None if there was none."""
+    summary = f"{database}: the schema is {NEWEST} now; it was {before or 'not made'}"
+    if before == NEWEST:
+        summary = f"{database}: the schema is {NEWEST}, the newest"
     return Outcome(verdict=None, summary=summary, facts=StoredFacts(database=database))
 
 

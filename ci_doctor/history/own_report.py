@@ -3,7 +3,7 @@
 
 import codecs
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,12 +20,12 @@ from ci_doctor.history.evidence import (
     milliseconds,
     moment_ms,
 )
-from ci_doctor.history.junit import ROOTS, read_junit, root_of
+from ci_doctor.history.junit import read_junit
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, LogLine, cause_of_report, for_record
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import Case, CaseOutcome, Report
+from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.json import parse
@@ -45,16 +45,11 @@ _OUTCOMES: Final = {
 _RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 
 
-def read_report(content: bytes) -> ParsedEvidence:
+def evidence_of(report: Report) -> ParsedEvidence:
     """The cases of a report with all their attempts, and the cause that it names.
 
-    The report of a merged build has none: its parts are evidence of their own. Raises UsageError.
+    The report of a merged build has none: its parts are evidence of their own.
     """
-    return evidence_of(parse(content))
-
-
-def evidence_of(report: Report) -> ParsedEvidence:
-    """The same of a report that is read already."""
     started_ms = moment_ms(report.started_at)
     job = msgspec.structs.replace(
         job_of(report.about),
@@ -69,9 +64,15 @@ def evidence_of(report: Report) -> ParsedEvidence:
     for case in report.cases:
         # Cases of one group and name are attempts in their order, as in a JUnit file.
         before = counts.get((case.group, case.name), 0)
-        of_case = list(_attempts(case, started_ms, before))
-        counts[case.group, case.name] = before + len(of_case)
-        attempts += [_outside(each, report.verdict) for each in of_case]
+        tries = case.attempts or (
+            CaseAttempt(outcome=case.outcome, message=case.message, duration_s=case.duration_s),
+        )
+        for number, each in enumerate(tries, start=before + 1):
+            began = moment_ms(each.started_at)
+            attempts.append(
+                _attempt(case, each, number, started_ms if began is None else began, report.verdict)
+            )
+        counts[case.group, case.name] = before + len(tries)
     return ParsedEvidence(form="report", key=report_key(report), job=job, attempts=tuple(attempts))
 
 
@@ -93,9 +94,7 @@ def read_record(raw: Any) -> ParsedEvidence:
         raise UsageError(f"it is not the record of a job ({JOB_SCHEMA}): {error}") from error
     began = moment_ms(record.began_at)
     ended = moment_ms(record.ended_at)
-    duration_ms = None
-    if began is not None and ended is not None and ended >= began:
-        duration_ms = ended - began
+    duration_ms = None if began is None or ended is None or ended < began else ended - began
     job = msgspec.structs.replace(
         job_of(record.about),
         label=record.label if record.about.parallel_index is None else None,
@@ -132,40 +131,20 @@ def _stored(cause: Cause | None, verdict: str | None) -> Cause | None:
     )
 
 
-def _attempts(case: Case, started_ms: int | None, before: int) -> Iterator[AttemptEvidence]:
-    if not case.attempts:
-        yield _attempt(case, case.outcome, case.message, started_ms, case.duration_s, before + 1)
-        return
-    for number, each in enumerate(case.attempts, start=before + 1):
-        began = moment_ms(each.started_at)
-        began = started_ms if began is None else began
-        yield _attempt(case, each.outcome, each.message, began, each.duration_s, number)
-
-
 def _attempt(
-    case: Case,
-    outcome: CaseOutcome,
-    message: str | None,
-    started_ms: int | None,
-    duration_s: float | None,
-    number: int,
+    case: Case, tried: CaseAttempt, number: int, started_ms: int | None, verdict: Verdict | None
 ) -> AttemptEvidence:
-    ended = _OUTCOMES[outcome]
+    outcome = _OUTCOMES[tried.outcome]
+    is_red = outcome in _RED
     return AttemptEvidence(
         suite=case.group,
         name=case.name,
-        outcome=ended,
+        outcome=AttemptOutcome.INFRA if is_red and verdict is Verdict.INFRA else outcome,
         number=number,
         started_ms=started_ms,
-        duration_ms=milliseconds(duration_s),
-        cause=cause_of_message(message or "") if ended in _RED else None,
+        duration_ms=milliseconds(tried.duration_s),
+        cause=cause_of_message(tried.message or "") if is_red else None,
     )
-
-
-def _outside(attempt: AttemptEvidence, verdict: Verdict | None) -> AttemptEvidence:
-    if verdict is Verdict.INFRA and attempt.outcome in _RED:
-        return msgspec.structs.replace(attempt, outcome=AttemptOutcome.INFRA)
-    return attempt
 
 
 # --- what is known of a job whose evidence does not say it ---
@@ -215,14 +194,9 @@ def _number(text: str) -> int:
 
 # --- the bytes of a file -> what it says, whichever form it has ---
 
-_LONGEST_ROOT: Final = 80
 _BOM: Final = codecs.BOM_UTF8
 # Of XML in UTF-16 and UTF-32, with a mark of the order of the bytes and without one.
 _WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"\0\0\0<", b"\0\0\xfe\xff")
-
-
-class OtherXmlError(UsageError):
-    """The file is XML, and no JUnit: a report about something else, as of coverage."""
 
 
 def parsed(content: bytes) -> ParsedEvidence | None:
@@ -232,24 +206,15 @@ def parsed(content: bytes) -> ParsedEvidence | None:
     of something else.
     """
     if content.startswith(_WIDE):
-        return _xml(content)
+        return read_junit(content)
     start = content.removeprefix(_BOM).lstrip()[:1]
     if not start:
         raise UsageError("it is empty")
     if start == b"<":
-        return _xml(content)
+        return read_junit(content)
     if start in (b"{", b"["):
         return _json(content)
     return None
-
-
-def _xml(content: bytes) -> ParsedEvidence | None:
-    root = root_of(content)
-    if root not in ROOTS:
-        raise OtherXmlError(
-            f"its root is <{root[:_LONGEST_ROOT]}>, and not <testsuites> or <testsuite>"
-        )
-    return read_junit(content)
 
 
 def _json(content: bytes) -> ParsedEvidence | None:
@@ -261,7 +226,7 @@ def _json(content: bytes) -> ParsedEvidence | None:
         raise UsageError("it is nested too deep") from error
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if isinstance(schema, str) and schema.startswith(REPORT_SCHEMAS):
-        return read_report(content)
+        return evidence_of(parse(content))
     if isinstance(schema, str) and schema.startswith(RECORD_SCHEMAS):
         return read_record(raw)
     return None

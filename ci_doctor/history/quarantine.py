@@ -7,15 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.database import TEST, TEST_COMMIT, HistoryWindow, branch_number
-from ci_doctor.history.evidence import AttemptOutcome
+from ci_doctor.history.database import TEST, TEST_COMMIT, Question
 from ci_doctor.history.flaky import columns_of, infra_jobs
-from ci_doctor.history.one_test import NAMED_FROM, KeptAttempt, NamedTest, attempts_of, began_facts
+from ci_doctor.history.one_test import (
+    DECIDED,
+    NAMED_FROM,
+    RED,
+    NamedTest,
+    attempts_of,
+    began_facts,
+    test_label,
+)
 from ci_doctor.model.facts.history import (
     FlakyTestFacts,
+    HistoryAttemptFacts,
     QuarantineEntryFacts,
     QuarantineFacts,
     UnsuggestedFacts,
@@ -32,46 +39,24 @@ _CHANCE: Final = 0.05
 _MOST_BEFORE: Final = 0.05
 
 
-class TestPast(Struct, frozen=True, kw_only=True):
-    """What decides whether a test gets an entry.
-
-    commits_without: later commits that ran its step without it. attempts: in the order of time.
-    """
-
-    __test__ = False
-    test: NamedTest
-    commits_without: int
-    attempts: tuple[KeptAttempt, ...]
-
-
-def suggested(
-    connection: sa.Connection,
-    flaky: Sequence[FlakyTestFacts],
-    window: HistoryWindow,
-    *,
-    days: int,
-) -> QuarantineFacts:
+def suggested(asked: Question, flaky: Sequence[FlakyTestFacts], *, days: int) -> QuarantineFacts:
     """Entries that end in `days` for those of `flaky` that are proven by two commits and still matter."""
-    branch = branch_number(connection, window.branch)
-    outside = frozenset(infra_jobs(columns_of(connection, window)))
+    outside = frozenset(infra_jobs(columns_of(asked)))
     reasons: dict[tuple[str, str], str] = {}
     for each in flaky:
-        if each.mixed_commits < FEWEST_COMMITS:
-            continue
-        number = connection.scalar(
+        number = asked.connection.scalar(
             sa.select(TEST.c.id).where(TEST.c.suite == each.suite, TEST.c.name == each.name)
         )
-        if number is None:
+        if each.mixed_commits < FEWEST_COMMITS or number is None:
             continue
-        past = TestPast(
-            test=NamedTest(number=number, suite=each.suite, name=each.name),
-            commits_without=_commits_without(connection, number),
-            attempts=tuple(attempts_of(connection, number, window, branch, outside)),
+        reason = why_not(
+            NamedTest(number=number, suite=each.suite, name=each.name),
+            attempts_of(asked, number, outside),
+            commits_without=_commits_without(asked.connection, number),
         )
-        reason = why_not(past)
         if reason is not None:
             reasons[each.suite, each.name] = reason
-    return quarantine_facts(flaky, reasons, now_ms=window.until_ms, days=days)
+    return quarantine_facts(flaky, reasons, now_ms=asked.window.until_ms, days=days)
 
 
 def _commits_without(connection: sa.Connection, test: int) -> int:
@@ -111,16 +96,17 @@ def _commits_without(connection: sa.Connection, test: int) -> int:
     return connection.scalar(sa.select(sa.func.count()).select_from(without.subquery())) or 0
 
 
-def why_not(past: TestPast) -> str | None:
-    """Why a flaky test gets no entry: it does not run any more, is mended, or a commit broke it. Pure."""
-    if past.commits_without >= _FEWEST_WITHOUT:
-        commits = amount(past.commits_without, "later commit")
+def why_not(
+    test: NamedTest, attempts: Sequence[HistoryAttemptFacts], *, commits_without: int
+) -> str | None:
+    """Why a flaky test gets no entry: it does not run any more, is mended, or a commit broke it. Pure.
+
+    attempts: in the order of time. commits_without: later commits that ran its step without it.
+    """
+    if commits_without >= _FEWEST_WITHOUT:
+        commits = amount(commits_without, "later commit")
         return f"it does not run any more: {commits} ran its step without it"
-    decided = [
-        each.outcome != AttemptOutcome.PASSED
-        for each in past.attempts
-        if each.outcome not in (AttemptOutcome.SKIPPED, AttemptOutcome.INFRA)
-    ]
+    decided = [each.outcome in RED for each in attempts if each.outcome in DECIDED]
     if not any(decided):
         return "it did not fail in this time, or on this branch"
     since = decided[::-1].index(True)
@@ -132,7 +118,7 @@ def why_not(past: TestPast) -> str | None:
             f"{amount(sum(before), 'failure')} in {amount(len(before), 'attempt')}"
         )
     try:
-        began = began_facts(past.test, past.attempts)
+        began = began_facts(test, attempts)
     except UsageError:  # one commit
         return None
     is_named = began.probability >= NAMED_FROM and not began.is_better
@@ -158,12 +144,17 @@ def quarantine_facts(
     until = (datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(days=days)).date()
     proven = [test for test in flaky if test.mixed_commits >= FEWEST_COMMITS]
     entries = [
-        QuarantineEntryFacts(test=_name(test), reason=_reason(test), until=until.isoformat())
+        QuarantineEntryFacts(
+            test=test_label(test.suite, test.name),
+            reason=f"passed and failed on {amount(test.mixed_commits, 'commit')}; "
+            f"fails in {percent(test.failure_rate.rate)}",
+            until=until.isoformat(),
+        )
         for test in proven
         if (test.suite, test.name) not in reasons
     ]
     unsuggested = [
-        UnsuggestedFacts(test=_name(test), why=reasons[test.suite, test.name])
+        UnsuggestedFacts(test=test_label(test.suite, test.name), why=reasons[test.suite, test.name])
         for test in proven
         if (test.suite, test.name) in reasons
     ]
@@ -172,15 +163,6 @@ def quarantine_facts(
         toml="\n".join(map(_toml, entries)),
         unsuggested=tuple(unsuggested),
     )
-
-
-def _name(test: FlakyTestFacts) -> str:
-    return f"{test.suite}::{test.name}" if test.suite else test.name
-
-
-def _reason(test: FlakyTestFacts) -> str:
-    commits = amount(test.mixed_commits, "commit")
-    return f"passed and failed on {commits}; fails in {percent(test.failure_rate.rate)}"
 
 
 def _toml(entry: QuarantineEntryFacts) -> str:

@@ -49,7 +49,7 @@ def _record(address: DatabaseAddress, report: Report, hide: Hide) -> str:
     # Here, because they import SQLAlchemy, which the extra brings.
     from ci_doctor.history.database import reading
     from ci_doctor.history.evidence import JobEvidence
-    from ci_doctor.history.flaky import seen_before, seen_phrase
+    from ci_doctor.history.flaky import seen_phrase
     from ci_doctor.history.upkeep import open_database
     from ci_doctor.history.writing import EvidenceWriter
 
@@ -67,7 +67,7 @@ def _record(address: DatabaseAddress, report: Report, hide: Hide) -> str:
         cause = parsed.job.cause
         if cause is not None:
             with reading(engine) as connection:
-                line = f"cause {cause.fingerprint}: {seen_phrase(seen_before(connection, cause.fingerprint))}"
+                line = f"cause {cause.fingerprint}: {seen_phrase(connection, cause.fingerprint)}"
         try:
             EvidenceWriter(engine).write([evidence], now_ms)
         except UsageError as error:

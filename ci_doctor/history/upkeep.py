@@ -25,7 +25,6 @@ from ci_doctor.history.database import (
     reading,
     writing,
 )
-from ci_doctor.history.evidence import SchemaChange
 
 if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
@@ -73,8 +72,11 @@ def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
     return engine
 
 
-def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
-    """Bring the schema to the newest version, under a lock. Raises as `open_database` does."""
+def upgrade(address: DatabaseAddress, *, busy_s: float) -> str | None:
+    """Bring the schema to the newest version, under a lock; its version before, None if there was none.
+
+    Raises as `open_database` does.
+    """
     if address.file is not None:
         return _prepare_file(address, busy_s)
     engine = make_engine(address, busy_s)
@@ -85,10 +87,10 @@ def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
             _migrate(connection, before)
     finally:
         engine.dispose()
-    return SchemaChange(before=before, after=NEWEST)
+    return before
 
 
-def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
+def _prepare_file(address: DatabaseAddress, busy_s: float) -> str | None:
     assert address.file is not None  # noqa: S101 - the caller looked
     if address.file.is_dir():
         raise UsageError(f"{address.file} is a folder", hint="name a file as --database")
@@ -98,26 +100,23 @@ def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
             with reading(engine) as connection:
                 before = _version(connection, address)
             if before == NEWEST:
-                return SchemaChange(before=before, after=before)
+                return before
     finally:
         engine.dispose()
-    with _alone(address.file):
-        return _migrated_file(address, engine)
-
-
-def _migrated_file(address: DatabaseAddress, engine: sa.Engine) -> SchemaChange:
-    """The change of a file that no other ci-doctor migrates now; one may have done so before us."""
-    assert address.file is not None  # noqa: S101 - the caller looked
     try:
-        with reading(engine) as connection:
-            before = _version(connection, address)
-        if before is None:
-            _make_wal(address.file)
-        with writing(engine, exclusive=True) as connection:
-            _migrate(connection, before)
+        # Another ci-doctor may have migrated it before us.
+        with _alone(address.file):
+            with reading(engine) as connection:
+                before = _version(connection, address)
+            if before is None:
+                # Write-ahead logging, which lets others read while one writes; the file keeps it.
+                with closing(sqlite3.connect(address.file, isolation_level=None)) as plain:
+                    plain.execute("PRAGMA journal_mode = WAL")
+            with writing(engine, exclusive=True) as connection:
+                _migrate(connection, before)
     finally:
         engine.dispose()
-    return SchemaChange(before=before, after=NEWEST)
+    return before
 
 
 def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
@@ -178,12 +177,6 @@ def _alone(file: Path) -> Iterator[None]:
     finally:
         # Only now: closing any descriptor of a file ends all POSIX locks of this process on it.
         os.close(descriptor)
-
-
-def _make_wal(file: Path) -> None:
-    """Write-ahead logging, which lets others read while one writes; the file keeps it."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
 
 
 # --- removes attempts before a day, and makes the sums true again ---

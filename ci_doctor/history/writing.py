@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a database: writes evidence in batches, each in one transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ from ci_doctor.history.database import (
     UNKNOWN_BRANCH,
     UNKNOWN_STEP,
     adding,
+    chunks,
     insert_into,
     insert_rows,
     writing,
@@ -115,33 +116,17 @@ class BatchSums:
 
     def day_rows(self) -> list[Row]:
         """Rows for `test_day`, in the order of its key."""
-        return [
-            {
-                "branch_id": branch,
-                "day": day,
-                "test_id": test,
-                "passed": sums[_PASSED],
-                "failed": sums[_FAILED],
-                "infra": sums[_INFRA],
-                "duration_ms": sums[3],
-            }
-            for (branch, day, test), sums in sorted(self._days.items())
-        ]
+        return _rows(TEST_DAY, self._days)
 
     def commit_rows(self) -> list[Row]:
         """Rows for `test_commit`, in the order of its key."""
-        return [
-            {
-                "commit_id": commit,
-                "test_id": test,
-                "step": step,
-                "passed": sums[_PASSED],
-                "failed": sums[_FAILED],
-                "infra": sums[_INFRA],
-                "last_ms": sums[3],
-            }
-            for (commit, test, step), sums in sorted(self._commits.items())
-        ]
+        return _rows(TEST_COMMIT, self._commits)
+
+
+def _rows(table: sa.Table, sums: Mapping[Any, list[int]]) -> list[Row]:
+    """The columns of both tables are those of the key, and then the sums."""
+    names = table.columns.keys()
+    return [dict(zip(names, (*key, *each), strict=True)) for key, each in sorted(sums.items())]
 
 
 def outcome_counts(attempts: Iterable[AttemptEvidence]) -> list[int]:
@@ -157,8 +142,6 @@ def outcome_counts(attempts: Iterable[AttemptEvidence]) -> list[int]:
 # --- the numbers of tests, causes, commits and branches, made as they are needed ---
 # A number once made stays: nothing deletes these rows, so a process may remember them.
 
-# Of two columns each: below the 32,766 parameters of one statement in SQLite.
-_CHUNK: Final = 5_000
 Key = tuple[str, ...]
 
 
@@ -183,21 +166,18 @@ class KnownIds:
         """The number of each key, and of all those asked for earlier."""
         # In one order everywhere: two writers that wait for each other's rows would wait for ever.
         unknown = sorted({key for key in keys if key not in self._ids})
-        for chunk in _chunks(unknown):
+        for chunk in chunks(unknown):
             self._look_up(connection, chunk)
             missing = [key for key in chunk if key not in self._ids]
             if missing:
-                rows = [self._row(key, rest) for key in missing]
+                rows = [
+                    {**dict(zip(self._names, key, strict=True)), **(rest or {}).get(key, {})}
+                    for key in missing
+                ]
                 statement = insert_into(connection, self._table).on_conflict_do_nothing()
                 insert_rows(connection, statement, rows)
                 self._look_up(connection, missing)
         return self._ids
-
-    def _row(self, key: Key, rest: dict[Key, dict[str, Any]] | None) -> dict[str, Any]:
-        row: dict[str, Any] = dict(zip(self._names, key, strict=True))
-        if rest is not None:
-            row.update(rest[key])
-        return row
 
     def _look_up(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
         if len(self._columns) == 1:
@@ -207,11 +187,6 @@ class KnownIds:
         query = sa.select(self._table.c.id, *self._columns).where(condition)
         for number, *key in connection.execute(query):
             self._ids[tuple(key)] = number
-
-
-def _chunks(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-    for start in range(0, len(keys), _CHUNK):
-        yield keys[start : start + _CHUNK]
 
 
 # --- what a later file adds to a job also counts for the attempts that are there already ---
@@ -260,13 +235,6 @@ def numbers_of(job: JobRow, source: int = 0) -> FileNumbers:
     )
 
 
-def update_jobs(connection: sa.Connection, late: Sequence[LateContext]) -> None:
-    """Write what is known now. The rows must be locked by this transaction."""
-    for each in late:
-        values = {name: each.after[name] for name in CONTEXT}
-        connection.execute(sa.update(JOB).where(JOB.c.id == each.after["id"]).values(values))
-
-
 def move_attempts(
     connection: sa.Connection, late: Sequence[LateContext], sums: BatchSums
 ) -> tuple[DayKeys, CommitKeys]:
@@ -284,10 +252,9 @@ def move_attempts(
     )
     days: DayKeys = set()
     commits: CommitKeys = set()
-    numbers = sorted(by_job)
-    for start in range(0, len(numbers), _CHUNK):
+    for chunk in chunks(sorted(by_job)):
         query = sa.select(*columns).where(
-            ATTEMPT.c.job_id.in_(numbers[start : start + _CHUNK]), ATTEMPT.c.outcome != _SKIPPED
+            ATTEMPT.c.job_id.in_(chunk), ATTEMPT.c.outcome != _SKIPPED
         )
         for job, test, started, outcome, duration in connection.execute(query):
             before = numbers_of(by_job[job].before)
@@ -382,7 +349,8 @@ class EvidenceWriter:
         """Write those of `files` that are new, in one transaction."""
         with writing(self._engine) as connection:
             sources = _new_sources(connection, files, now_ms)
-            new = [file for file in _unique(files) if file.sha256 in sources]
+            unique = {file.sha256: file for file in files}
+            new = [file for sha256, file in unique.items() if sha256 in sources]
             late = self._write_new(connection, new, sources)
         attempts = sum(len(file.attempts) for file in new)
         return WrittenBatch(
@@ -446,9 +414,17 @@ class EvidenceWriter:
         jobs: dict[str, Row] = {row["key"]: dict(row) for row in returned}
         late = [late_context(jobs[key], said) for key, said in rows.items()]
         changed = [each for each in late if each is not None]
-        update_jobs(connection, changed)
-        jobs.update((each.after["key"], dict(each.after)) for each in changed)
-        had_attempts = [each for each in changed if _had_attempts(each, rows)]
+        for each in changed:
+            # The row is locked by this transaction.
+            values = {name: each.after[name] for name in CONTEXT}
+            connection.execute(sa.update(JOB).where(JOB.c.id == each.after["id"]).values(values))
+            jobs[each.after["key"]] = dict(each.after)
+        # Those of which attempts were counted before these files.
+        had_attempts = [
+            each
+            for each in changed
+            if any(each.after[name] > rows[each.after["key"]][name] for name in _SUMS)
+        ]
         return jobs, had_attempts
 
     def _job_rows(
@@ -483,16 +459,6 @@ class EvidenceWriter:
         return rows
 
 
-def _had_attempts(late: LateContext, said: dict[str, Row]) -> bool:
-    """Whether attempts of the job were counted before these files."""
-    own = said[late.after["key"]]
-    return any(late.after[name] > own[name] for name in _SUMS)
-
-
-def _unique(files: Iterable[EvidenceFile]) -> list[EvidenceFile]:
-    return list({file.sha256: file for file in files}.values())
-
-
 def _new_sources(
     connection: sa.Connection, files: Sequence[EvidenceFile], now_ms: int
 ) -> dict[str, int]:
@@ -505,7 +471,7 @@ def _new_sources(
             "attempts": len(file.attempts),
             "ingested_ms": now_ms,
         }
-        for file in sorted(_unique(files), key=lambda each: each.sha256)
+        for _, file in sorted({each.sha256: each for each in files}.items())
     ]
     if not rows:
         return {}

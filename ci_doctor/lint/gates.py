@@ -230,14 +230,10 @@ def unchecked_subprocess(program: PythonProgram) -> Iterator[Violation]:
             UNCHECKED_SUBPROCESS,
             call,
             f"nobody reads the exit status of this `{name}`",
-            remedy=_remedy(name),
+            remedy="Add `check=True`"
+            if name == "subprocess.run"
+            else "Use `subprocess.run(…, check=True)`",
         )
-
-
-def _remedy(name: str) -> str:
-    if name == "subprocess.run":
-        return "Add `check=True`"
-    return "Use `subprocess.run(…, check=True)`"
 
 
 def _is_harmless(call: ast.Call) -> bool:
@@ -274,22 +270,17 @@ def _words(call: ast.Call) -> list[str]:
 
 def _is_in_tidying(program: PythonProgram, call: ast.Call) -> bool:
     """In `finally`, in a handler, or in a function whose name says that it tidies up."""
+    inner: ast.AST = call
     for above in program.parents(call):
         if isinstance(above, ast.ExceptHandler):
             return True
-        if isinstance(above, ast.Try) and _stands_in(above.finalbody, program, call):
+        if isinstance(above, ast.Try) and inner in above.finalbody:
             return True
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             name = above.name.lower()
             return any(word in name for word in ("clean", "stop", "kill", "teardown", "shutdown"))
+        inner = above
     return False
-
-
-def _stands_in(body: list[ast.stmt], program: PythonProgram, node: ast.AST) -> bool:
-    return any(above in body for above in program.parents(node))
-
-
-# A file that each try appends to, so that a later try reads what an earlier one wrote.
 
 
 # Requests of a client whose errors leave no trace in what is compared later.

@@ -92,28 +92,19 @@ class LogprobsSchema(Struct, gc=False):
 PromptLogprobs = list[dict[str, Any] | None] | None
 
 
-class FunctionSchema(Struct, gc=False):
-    """A call of a function. TGI writes the arguments as an object, the others as its text."""
-
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-
-
-class CustomSchema(Struct, gc=False):
-    """A call of a custom tool: free text instead of arguments."""
-
-    name: str | None = None
-    input: str | None = None
-
-
 class ToolCallSchema(Struct, gc=False):
-    """A call of a tool. As ci-doctor keeps it, name and arguments stand in the call itself."""
+    """A call of a tool: of a `function`, or of a `custom` one, whose `input` is free text.
+
+    TGI writes the arguments as an object, the others as its text. As ci-doctor keeps it, name and
+    arguments stand in the call itself.
+    """
 
     index: int | None = None
-    function: FunctionSchema | None = None
-    custom: CustomSchema | None = None
+    function: "ToolCallSchema | None" = None
+    custom: "ToolCallSchema | None" = None
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
+    input: str | None = None
 
 
 class MessageSchema(Struct, gc=False):
@@ -126,7 +117,7 @@ class MessageSchema(Struct, gc=False):
     refusal: str | None = None
     audio: dict[str, Any] | None = None
     tool_calls: list[ToolCallSchema] | None = None
-    function_call: FunctionSchema | None = None
+    function_call: ToolCallSchema | None = None
 
 
 class ChoiceSchema(Struct, gc=False):

@@ -171,19 +171,23 @@ class _Choice:
         self._last: Part = {"index": index}
         self._lists: Part = {}
         self._logprobs: Part = {}
-        self._text: list[str] = []
-        self._has_text = False
-        self._message: _Message | None = None
+        self._kinds: set[str] = set()  # a chat sends `delta`, a completion `text`
+        self._texts: Pieces = {}
+        self._calls: dict[int, Pieces] = {}
+        self._function: Pieces = {}
+        self._role: Any = None
 
     def add(self, part: Part) -> None:
         if "finish_reason" in self._last and _has_words(part):
             raise NotAnAnswerError("a choice goes on after its `finish_reason`")
-        self._add_words(part)
-        logprobs = part.get("logprobs") or {}
-        for key, value in logprobs.items():
+        kind = next((key for key in ("delta", "text") if key in part), None)
+        if kind is None:
+            raise NotAnAnswerError("a choice of a chunk holds neither `text` nor `delta`")
+        self._kinds.add(kind)
+        self._add_words(part if kind == "text" else part["delta"] or {})
+        for key, value in (part.get("logprobs") or {}).items():
             _extend(self._logprobs, key, value)
-        ids = part.get("token_ids")
-        _extend(self._lists, "token_ids", ids)
+        _extend(self._lists, "token_ids", part.get("token_ids"))
         if part.get("finish_reason"):
             self._last["finish_reason"] = part["finish_reason"]
         # Of anything else, such as the stop reason, the last value is the answer's.
@@ -192,55 +196,14 @@ class _Choice:
                 self._last[key] = value
 
     def _add_words(self, part: Part) -> None:
-        """Add what the model wrote: a chat sends `delta`, a completion `text`."""
-        if "delta" in part:
-            if self._message is None:
-                self._message = _Message()
-            self._message.add(part["delta"] or {})
-        elif "text" in part:
-            self._has_text = True
-            self._text.append(part["text"] or "")
-        else:
-            raise NotAnAnswerError("a choice of a chunk holds neither `text` nor `delta`")
-
-    def value(self) -> Part:
-        if self._has_text and self._message is not None:
-            raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
-        if "finish_reason" not in self._last:
-            raise NotAnAnswerError("the stream breaks off: a choice without a `finish_reason`")
-        choice = self._last | self._lists
-        choice["logprobs"] = self._logprobs or None
-        if self._message is None:
-            choice["text"] = "".join(self._text)
-        else:
-            choice["message"] = self._message.value()
-        return choice
-
-
-def _has_words(part: Part) -> bool:
-    """Whether a chunk adds to a text. What servers send after the end has none: a role, a count."""
-    delta = part.get("delta") or {}
-    texts = [part.get("text"), *(delta.get(key) for key in _TEXT_KEYS)]
-    return any(texts) or bool(delta.get("tool_calls"))
-
-
-class _Message:
-    """A chat's message as it grows."""
-
-    def __init__(self) -> None:
-        self._role: Any = None
-        self._texts: Pieces = {}
-        self._calls: dict[int, Pieces] = {}
-        self._function: Pieces = {}
-
-    def add(self, delta: Part) -> None:
-        if delta.get("audio") is not None:
+        """Add what the model wrote."""
+        if part.get("audio") is not None:
             raise NotAnAnswerError("audio in a stream cannot be compared")
         # Some servers send the role with every chunk, most with the first alone.
-        self._role = self._role or delta.get("role")
-        _append(self._texts, delta, _TEXT_KEYS)
-        _append(self._function, delta.get("function_call") or {}, _CALL_KEYS)
-        for call in delta.get("tool_calls") or ():
+        self._role = self._role or part.get("role")
+        _append(self._texts, part, ("text", *_TEXT_KEYS))
+        _append(self._function, part.get("function_call") or {}, _CALL_KEYS)
+        for call in part.get("tool_calls") or ():
             index = call.get("index")
             # Parallel calls arrive interleaved; without an index their pieces cannot be told apart.
             if index is None:
@@ -249,19 +212,33 @@ class _Message:
             _append(pieces, call.get("function") or call.get("custom") or {}, _CALL_KEYS)
 
     def value(self) -> Part:
-        message: Part = {}
-        message.update(_joined(self._texts))
+        if len(self._kinds) > 1:
+            raise NotAnAnswerError("a choice is streamed as `text` and as `delta`")
+        if "finish_reason" not in self._last:
+            raise NotAnAnswerError("the stream breaks off: a choice without a `finish_reason`")
+        choice = self._last | self._lists
+        choice["logprobs"] = self._logprobs or None
+        words: Part = dict(_joined(self._texts))
+        if "text" in self._kinds:
+            choice["text"] = words.get("text", "")
+            return choice
         if self._role:
-            message["role"] = self._role
-        if self._calls:
-            message["tool_calls"] = self._functions()
+            words["role"] = self._role
+        # By their index, in which form an answer in one piece has them.
+        calls = [{"function": _joined(self._calls[index])} for index in sorted(self._calls)]
+        if calls:
+            words["tool_calls"] = calls
         if self._function:
-            message["function_call"] = _joined(self._function)
-        return message
+            words["function_call"] = _joined(self._function)
+        choice["message"] = words
+        return choice
 
-    def _functions(self) -> list[Part]:
-        """The tool calls by their index, in which form an answer in one piece has them."""
-        return [{"function": _joined(self._calls[index])} for index in sorted(self._calls)]
+
+def _has_words(part: Part) -> bool:
+    """Whether a chunk adds to a text. What servers send after the end has none: a role, a count."""
+    delta = part.get("delta") or {}
+    texts = [part.get("text"), *(delta.get(key) for key in _TEXT_KEYS)]
+    return any(texts) or bool(delta.get("tool_calls"))
 
 
 def _append(pieces: Pieces, part: Part, keys: Iterable[str]) -> None:

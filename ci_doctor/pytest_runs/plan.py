@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import PreparationError, UsageError
@@ -122,56 +122,45 @@ _PROGRAM: Final = """
 import os, sys
 if sys.version_info < (3, 8):
     raise SystemExit("Python 3.8 or later is needed")
-def of(name):
-    stem = name.replace("-", "_")
+def version():
     for folder in sys.path:
         try:
-            entries = [each for each in os.listdir(folder or ".") if each.startswith(stem)]
+            entries = [each for each in os.listdir(folder or ".") if each.startswith("pytest")]
         except OSError:
             continue
         for entry in entries:
-            if entry.startswith(stem + "-") and entry.endswith(".dist-info"):
-                return entry[len(stem) + 1 : -len(".dist-info")]
+            if entry.startswith("pytest-") and entry.endswith(".dist-info"):
+                return entry[len("pytest-") : -len(".dist-info")]
         if any(".egg" in entry for entry in entries):
             break
     from importlib.metadata import version, PackageNotFoundError
     try:
-        return version(name)
+        return version("pytest")
     except PackageNotFoundError:
         return None
-def answer(name):
-    version = of(name)
-    return "null" if version is None else '"%s"' % version
 has = any(each.find_spec("pytest", None) for each in sys.meta_path if hasattr(each, "find_spec"))
-fields = ['"has_pytest": %s' % str(has).lower()]
-fields += ['"%s": %s' % (name, answer(name)) for name in sys.argv[1:] if has]
-print("{%s}" % ", ".join(fields))
+found = version() if has else None
+words = (str(has).lower(), "null" if found is None else '"%s"' % found)
+print('{"has_pytest": %s, "pytest": %s}' % words)
 """
-_PYTEST: Final = "pytest"
-_RERUNFAILURES: Final = "pytest-rerunfailures"
 
 
 class _InterpreterAnswer(Struct, frozen=True):
     has_pytest: bool
     pytest: str | None = None
-    rerunfailures: str | None = field(default=None, name=_RERUNFAILURES)
 
 
 def find_interpreter(
     word: str | None,
     environ: Mapping[str, str],
     directory: Path,
-    *,
-    needs_rerunfailures: bool = False,
 ) -> Path:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
 
-    Raises UsageError if there is none, if it has no pytest 7 or later, or without a pytest-rerunfailures that is needed;
-    PreparationError if it does not answer.
+    Raises UsageError if there is none, or if it has no pytest 7 or later; PreparationError if it does not answer.
     """
     python = chosen_interpreter(word, environ)
-    names = (_PYTEST, _RERUNFAILURES) if needs_rerunfailures else (_PYTEST,)
-    answer = _ask(python, names, environ, directory)
+    answer = _ask(python, environ, directory)
     if not answer.has_pytest:
         raise UsageError(
             f"{python} has no pytest",
@@ -183,12 +172,6 @@ def find_interpreter(
         raise UsageError(
             f"{python} has pytest {answer.pytest}; ci-doctor needs {_OLDEST} or later",
             hint=f"{python} -m pip install -U pytest",
-        )
-    if needs_rerunfailures and answer.rerunfailures is None:
-        raise UsageError(
-            f"--rerun-in process: {python} has no pytest-rerunfailures",
-            hint=f"{python} -m pip install pytest-rerunfailures, or leave the option "
-            "out: a new process proves more",
         )
     return python
 
@@ -222,12 +205,10 @@ def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:
     return Path(os.path.abspath(interpreter))  # noqa: PTH100
 
 
-def _ask(
-    python: Path, names: tuple[str, ...], environ: Mapping[str, str], directory: Path
-) -> _InterpreterAnswer:
+def _ask(python: Path, environ: Mapping[str, str], directory: Path) -> _InterpreterAnswer:
     try:
         ran = run_limited(
-            [str(python), "-c", _PROGRAM, *names],
+            [str(python), "-c", _PROGRAM],
             timeout_s=_LIMIT_S,
             cwd=directory,
             environ=environ,

@@ -15,11 +15,11 @@ from ci_doctor.pytest_runs.outcome import (
     outcome_of,
     refused_outcome,
 )
-from ci_doctor.pytest_runs.plan import PytestPlan, find_interpreter, with_options
+from ci_doctor.pytest_runs.plan import PytestPlan, find_interpreter
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.result import is_usage_error, question_of
-from ci_doctor.pytest_runs.stages import QUARANTINE_FILE, PytestRequest, RerunPlace, TestStages
+from ci_doctor.pytest_runs.stages import QUARANTINE_FILE, PytestRequest, TestStages
 from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
@@ -48,17 +48,10 @@ def run(
     interpreter, the quarantine or the base is wrong, InfraError if pytest cannot be supervised.
     """
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
-    in_process = request.rerun_in is RerunPlace.PROCESS and request.reruns > 0
-    python = find_interpreter(
-        request.python, request.environ, request.directory, needs_rerunfailures=in_process
-    )
-    args = request.args
-    if in_process:
-        args = with_options(args, f"--reruns={request.reruns}")
     plan = PytestPlan(
         kind=RunKind.SUITE,
-        python=python,
-        args=args,
+        python=find_interpreter(request.python, request.environ, request.directory),
+        args=request.args,
         environ=request.environ,
         directory=request.directory,
         timeout_s=request.timeout_s,

@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -69,13 +68,6 @@ DEFAULT_RERUNS = 2
 QUARANTINE_FILE = "ci-doctor-quarantine.toml"
 
 
-class RerunPlace(StrEnum):
-    """Where a test that failed is run again: alone in a new process, or in the process that failed."""
-
-    FRESH = "fresh"
-    PROCESS = "process"
-
-
 class PytestRequest(Struct, frozen=True, kw_only=True):
     """args: for pytest. python: the interpreter, as the user wrote it; None for the default.
 
@@ -91,7 +83,6 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     python: str | None = None
     reruns: int = DEFAULT_RERUNS
     rerun_s: float | None = None
-    rerun_in: RerunPlace = RerunPlace.FRESH
     timeout_s: float | None = None
     new_tests: int = 1
     baseline: str | None = None
@@ -310,7 +301,7 @@ class TestStages:
             not_run=frozenset(not_run_tests(suite)),
             repeated=frozenset(name for name, count in counts.items() if count > 1),
         )
-        if self._request.rerun_in is not RerunPlace.FRESH or self._has_too_many:
+        if self._has_too_many:
             return
         if self._reruns is None:
             self._reruns = Reruns(

@@ -56,69 +56,54 @@ class Release:
     ) -> None:
         self._group = group
         self._service = service
-        self._rss = rss
         self._died_at = died_at
         self._checks_memory = checks_memory
         self._gpu_before = gpu_before
-        probe = service.probe
-        # Listeners of another machine are not in our /proc.
-        self._checks_port = not probe.is_network or is_local(probe.host)
-        self._tree_s: float | None = None
-        self._port_s: float | None = None
-        self._memory_s: float | None = None
         self._remains: tuple[Kin, ...] = ()
         self._memory_left: tuple[LeftThing, ...] = ()
         self._gpu_memory_left: tuple[str, ...] = ()
-        self._released = Released()
+        # Where memory could have been left, as far as it was looked at.
+        seen = (SHARED_MEMORY, "System V segments") if checks_memory else ()
+        if gpu_before is not None:
+            seen = (*seen, "the GPUs")
+        # Listeners of another machine are not in our /proc.
+        is_here = not service.probe.is_network or is_local(service.probe.host)
+        self._released = Released(port=service.port if is_here else None, memory_seen=seen, rss=rss)
 
     async def wait(self, limit_s: float) -> Released:
         """Until all is released, or `limit_s` after the death.
 
         Then what is left of the service is killed.
         """
+        released = self._released
         # Beside the rest: a wedged GPU driver must not delay the look at processes and port.
         gpu = asyncio.create_task(self._gpu_left(limit_s))
+        time_limit = BusyTimeout(limit_s, self._group.living_pids)
         try:
-            await self._until_released(limit_s)
+            while not self._is_released():
+                if time_limit.left_s() <= 0:
+                    break
+                await asyncio.sleep(_PAUSE_S)
             # Who still has the port, if it was not released.
             owner = None
-            if self._checks_port and self._port_s is None:
-                owner = owner_of(self._service.port)
+            if released.port is not None and released.port_s is None:
+                owner = owner_of(released.port)
+                released.port_owner = None if owner is None else owner.describe()
             left = self._left(owner)
             # Before they are killed: a zombie has no command line.
-            commands = tuple(map(_command, left))
+            released.commands = tuple(map(_command, left))
             await kill_in_order(left, _LAST_LIMIT_S)
             self._gpu_memory_left, gpu_s = await gpu
         finally:
             gpu.cancel()
-        memory_left = (*_sentences(self._memory_left), *self._gpu_memory_left)
-        memory_s = None
-        if self._memory_s is not None and not memory_left:
-            memory_s = max(self._memory_s, gpu_s)
-        # Where memory could have been left, as far as it was looked at.
-        seen = (SHARED_MEMORY, "System V segments") if self._checks_memory else ()
-        if self._gpu_before is not None:
-            seen = (*seen, "the GPUs")
-        released = Released(
-            port_s=self._port_s,
-            commands=commands,
-            memory_s=memory_s,
-            memory_left=memory_left,
-            memory_seen=seen,
-            rss=self._rss,
-        )
-        if self._checks_port:
-            released = structs.replace(released, port=self._service.port)
-        if owner is not None:
-            released = structs.replace(released, port_owner=owner.describe())
+        released.memory_left = (*_sentences(self._memory_left), *self._gpu_memory_left)
+        if released.memory_s is not None:
+            released.memory_s = None if released.memory_left else max(released.memory_s, gpu_s)
         # Even if the tree once looked empty: what holds the port belongs to it all the same.
         if left:
-            self._released = structs.replace(
-                released, processes=tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in left)
-            )
-        else:
-            self._released = structs.replace(released, tree_s=self._tree_s)
-        return self._released
+            released.processes = tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in left)
+            released.tree_s = None
+        return released
 
     def after_relaunch(self) -> Released:
         """The result of `wait`, without shared memory that the next start removed, or uses itself.
@@ -134,28 +119,23 @@ class Release:
             memory_taken_back=tuple(taken_back),
         )
 
-    async def _until_released(self, limit_s: float) -> None:
-        time_limit = BusyTimeout(limit_s, self._group.living_pids)
-        while not self._is_released():
-            if time_limit.left_s() <= 0:
-                break
-            await asyncio.sleep(_PAUSE_S)
-
     def _is_released(self) -> bool:
         """Whether all is released, except for the memory of the GPUs."""
         # Each is checked until its first success only: the time of that is what is reported.
         since_s = clock.now() - self._died_at
-        if self._tree_s is None:
+        released = self._released
+        if released.tree_s is None:
             self._remains = self._group.remains(self._service.name)
-            self._tree_s = None if self._remains else since_s
-        if self._port_s is None and self._checks_port and not is_listened_on(self._service.port):
-            self._port_s = since_s
+            released.tree_s = None if self._remains else since_s
+        port = released.port
+        if port is not None and released.port_s is None and not is_listened_on(port):
+            released.port_s = since_s
         # Memory is left behind if nobody uses it any more, so the processes must be gone first.
-        if self._tree_s is not None and self._memory_s is None:
+        if released.tree_s is not None and released.memory_s is None:
             self._memory_left = self._unused_memory()
-            self._memory_s = None if self._memory_left else since_s
-        is_port_free = self._port_s is not None or not self._checks_port
-        return is_port_free and self._tree_s is not None and self._memory_s is not None
+            released.memory_s = None if self._memory_left else since_s
+        is_port_free = port is None or released.port_s is not None
+        return is_port_free and released.tree_s is not None and released.memory_s is not None
 
     def _unused_memory(self) -> tuple[LeftThing, ...]:
         """What the service has left."""

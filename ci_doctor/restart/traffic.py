@@ -77,7 +77,7 @@ class Traffic:
         self._sent = 0
         self._endless = asyncio.Event()
         self._over = asyncio.Event()
-        self._reached = asyncio.Event()
+        self._reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -102,11 +102,7 @@ class Traffic:
         """
         assert self._task is not None  # noqa: S101 - __aenter__ made it
         # Beside the sending itself, which would otherwise fail unnoticed and never get there.
-        waiting = asyncio.create_task(self._reached.wait())
-        try:
-            await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        await asyncio.wait({self._reached, self._task}, return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             self._task.result()
 
@@ -168,8 +164,8 @@ class Traffic:
             is_reached = self.done >= self._reached_at
         else:
             is_reached = self._sent >= min(self._sender.concurrency, len(self._requests))
-        if is_reached:
-            self._reached.set()
+        if is_reached and not self._reached.done():
+            self._reached.set_result(None)
 
 
 ACKNOWLEDGED_FILE: Final = "acknowledged.txt"

@@ -94,7 +94,6 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     file: str
     line: int
     place: ScriptPlace
-    text_kind: TextKind
     words: tuple[str, ...]
     arguments: int
     env: dict[str, str] = {}
@@ -384,7 +383,6 @@ def _commands(
             file=source.path,
             line=line,
             place=source.place,
-            text_kind=source.kind,
             words=started.words,
             arguments=started.arguments,
             env=_env(before, started.before, values),

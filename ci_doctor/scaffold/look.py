@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from ci_doctor.config.loading import find_config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git, listed_files
-from ci_doctor.scaffold.arms import ranked
 from ci_doctor.scaffold.candidates import (
     ExistingFiles,
     ScaffoldFacts,
     ServerCandidate,
     app_candidate,
     engine_candidate,
+    ranked,
     without_secrets,
 )
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
@@ -189,7 +189,11 @@ def look(files: ListedFiles) -> ScaffoldFacts:
         commands=len(commands),
         refused=refused,
         pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
-        workflows=tuple(_workflows(files)),
+        workflows=tuple(
+            name
+            for name in files.root_files
+            if name.startswith(".github/workflows/") and name.endswith((".yml", ".yaml"))
+        ),
         queues=queues_in(each.text for each in scripts if each.place is ScriptPlace.PIPELINE),
         install=install_command(
             first.cwd if first else "",
@@ -219,7 +223,7 @@ def _candidates(
     commands: list[ServerCommand], files: ListedFiles, reader: TextReader
 ) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
     """The servers that can be proposed, and the places of the other commands."""
-    names, directories = frozenset(files.files), _directories(files)
+    names = frozenset(files.files)
     text_of = cache(reader.text)
     made = []
     refused = []
@@ -230,39 +234,22 @@ def _candidates(
             candidate = engine_candidate(command)
         candidate = without_secrets(candidate) if candidate is not None else None
         if candidate is not None:
-            made.append(_in_listed(candidate, directories))
+            made.append(_in_listed(candidate, files))
         # Most programs that are run by Python are no servers.
         elif command.kind.name != PYTHON_PROGRAM:
             refused.append(f"{command.file}:{command.line}")
     return ranked(made), tuple(refused)
 
 
-def _directories(files: ListedFiles) -> frozenset[str]:
-    """The directories that hold a listed file, at whatever depth."""
-    directories: set[str] = set()
-    for name in files.files:
-        above = name.rpartition("/")[0]
-        while above and above not in directories:
-            directories.add(above)
-            above = above.rpartition("/")[0]
-    return frozenset(directories)
-
-
-def _in_listed(candidate: ServerCandidate, directories: frozenset[str]) -> ServerCandidate:
+def _in_listed(candidate: ServerCandidate, files: ListedFiles) -> ServerCandidate:
     """The candidate in its directory; without one if that is not here: `~/x`, `..`, `/workspace`."""
     directory = posixpath.normpath(candidate.cwd) if candidate.cwd else ""
-    if directory in directories:
-        return replace(candidate, cwd=directory)
     if directory in {"", "."}:
         return replace(candidate, cwd="")
+    if any(name.startswith(f"{directory}/") for name in files.files):
+        return replace(candidate, cwd=directory)
     note = "there it runs in a directory that is not a known one of this repository"
     return replace(candidate, cwd="", notes=(*candidate.notes, note))
-
-
-def _workflows(files: ListedFiles) -> Iterator[str]:
-    for name in files.root_files:
-        if name.startswith(".github/workflows/") and name.endswith((".yml", ".yaml")):
-            yield name
 
 
 def _existing(files: ListedFiles) -> ExistingFiles:

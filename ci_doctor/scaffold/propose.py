@@ -14,8 +14,7 @@ from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import diff_name, one_line, printable
-from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
-from ci_doctor.scaffold.candidates import ScaffoldFacts, ServerCandidate
+from ci_doctor.scaffold.candidates import ArmsKind, ProposedArms, ScaffoldFacts, ServerCandidate
 from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.texts import (
     CONFIG,

@@ -198,7 +198,6 @@ class ServerKind(Struct, frozen=True, kw_only=True):
 
 
 _OPENAI: Final = (Api.COMPLETIONS, Api.CHAT)
-_MODEL: Final = ("--model", "--model-path")
 
 PYTHON_PROGRAM: Final = "python"
 KINDS: Final = (

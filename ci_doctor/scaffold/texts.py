@@ -12,8 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.model.distribution import DISTRIBUTION
-from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
-from ci_doctor.scaffold.candidates import ScaffoldFacts, ServerCandidate
+from ci_doctor.scaffold.candidates import ArmsKind, ProposedArms, ScaffoldFacts, ServerCandidate
 from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.words import LIVE, unknown_variables
 
@@ -79,7 +78,6 @@ QUESTIONS: Final = (
 )
 
 
-COUNT: Final = 20
 _LIMITS: Final = (16, 48, 96)
 _SMALL_LIMITS: Final = (8, 16, 24)
 

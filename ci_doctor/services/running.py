@@ -4,8 +4,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -73,6 +72,8 @@ class RunningGroup:
         self.ledger = LeakLedger({})
         self._ports: dict[str, ReservedPort] = {}
         self._guardian = Guardian.start()
+        # What runs a command in the group's tree: it ends with the group at the latest.
+        self.launch = self._guardian.spawn
         try:
             self.tree = OwnTree(self._guardian)
             # All before the first start: a command may hold the port of any other service.
@@ -94,33 +95,6 @@ class RunningGroup:
     def ports(self) -> dict[str, int]:
         """The reserved ports: of each service by its name, further ones as `port_names` has them."""
         return {name: port.number for name, port in self._ports.items()}
-
-    def launch(  # noqa: PLR0913 - what a process has
-        self,
-        words: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        directory: Path,
-        output: int,
-        error: int | None = None,
-        input: int | None = None,  # noqa: A002 - as subprocess has it
-        foreground: bool = False,
-        stop_words: Sequence[str] | None = None,
-    ) -> Child:
-        """Run a command in the group's tree: it ends with the group at the latest.
-
-        Raises OSError as `Guardian.spawn`.
-        """
-        return self._guardian.spawn(
-            words,
-            environment=environment,
-            directory=directory,
-            output=output,
-            error=error,
-            input=input,
-            foreground=foreground,
-            stop_words=stop_words,
-        )
 
     def add(self, instance: Instance) -> None:
         """Take a service that was just started into the group, and watch it."""
@@ -338,7 +312,7 @@ class RunningGroup:
             try:
                 # What it writes belongs beside what its service wrote.
                 with instance.service.log.open("ab") as output:
-                    yield self._guardian.spawn(
+                    yield self.launch(
                         filled.stop_words,
                         environment=filled.env,
                         directory=filled.cwd,

@@ -15,7 +15,7 @@ from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
-from ci_doctor.system.processes.kernel_words import KernelBefore
+from ci_doctor.system.processes.kernel_words import MemoryEvents, counted
 from ci_doctor.system.processes.process import describe_status, signal_name
 from ci_doctor.system.relay import CommandEnd, relay
 from ci_doctor.system.relay_output import CommandLog
@@ -186,10 +186,6 @@ LOG_FILE: Final = "command.log"
 _LOG_MODE: Final = 0o644
 # A person at the keyboard, or a terminal that is gone, wants no explanation.
 _UNEXPLAINED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
-# 128+N: the kernel sends the one for lack of memory, and the others for a fault of the program.
-_OF_KERNEL: Final = frozenset(
-    {128 + number for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)}
-)
 
 
 def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
@@ -207,7 +203,7 @@ def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
 
 def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path) -> Supervised:
     log = _open_log(path, request.log_limit)
-    before = KernelBefore.read()
+    before = MemoryEvents.read()
     try:
         end = relay(request.command, request.environ, log)
     except BaseException:
@@ -228,6 +224,8 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
     if request.directory is not None:
         with signals_noted():
             problems += _publish(path, redactor)
+    # A shell says 128+N of its command.
+    is_killed = end.shell_status == 128 + signal.SIGKILL
     # The command may have removed it.
     kept = request.directory is not None and path.exists()
     ended = Ended(
@@ -236,7 +234,7 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         diagnosis=diagnosis,
         log=path if kept else None,
         problems=tuple(filter(None, problems)),
-        kernel=before.since() if is_explained and end.shell_status in _OF_KERNEL else (),
+        kernel=(counted(before, MemoryEvents.read()),) if is_explained and is_killed else (),
     )
     return conclude(request, ended)
 

@@ -395,12 +395,10 @@ class WordReader(ABC):
         blanks = BLANKS.match(self.text, self.at, self.end)
         if blanks:
             self.at = blanks.end()
-        if self.at < self.end and self.text[self.at] == "#" and self._begins_word():
+        begins_word = self.at == 0 or self.text[self.at - 1] in " \t\n;&|()`"
+        if begins_word and self.at < self.end and self.text[self.at] == "#":
             self._comment()
         return self.at < self.end
-
-    def _begins_word(self) -> bool:
-        return self.at == 0 or self.text[self.at - 1] in " \t\n;&|()`"
 
     def _comment(self) -> None:
         end = self.text.find("\n", self.at, self.end)

@@ -168,7 +168,7 @@ def test_failures_of_a_fast_clock_count_and_are_told(tmp_path: Path) -> None:
     flaky = history("flaky", "--json", cwd=tmp_path)
 
     report = json.loads(ran.out)
-    assert [finding["rule"] for finding in report["findings"]] == ["history/moved-times"] * 2
+    assert [finding["rule"] for finding in report["findings"]] == ["history/moved-times"] * 2, ran
     (test,) = json.loads(flaky.out)["facts"]["flaky"]
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from ci_doctor.history.statistics import rate_facts
+from ci_doctor.history.statistics import wilson
 from ci_doctor.model.facts.history import ColumnFacts, HistoryReportFacts, StripRow
 from ci_doctor.model.outcome import Report
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
@@ -24,7 +24,7 @@ def a_row(number: int, failed: int) -> StripRow:
         name=f"test_reuse_of_blocks[{number}-fp8-tensor_parallel]",
         passed=100 - failed,
         failed=failed,
-        failure_rate=rate_facts(failed, 100),
+        failure_rate=wilson(failed, 100),
         mixed_commits=1,
         cells="0" * 40 + "." * 20 + "1i590" * 8,
     )

@@ -454,9 +454,9 @@ def killed(process: psutil.Process) -> None:
     until(lambda: not process.is_running() or process.status() == "zombie", "it lives")
 
 
-@pytest.mark.parametrize("moment", ["start", "client", "stop"])
+@pytest.mark.parametrize("moment", ["client", "stop"])
 @pytest.mark.gate(1)
-def test_a_launch_goes_on_without_its_guardian(site: Site, moment: str) -> None:
+def test_a_launch_comes_to_its_end_without_its_guardian(site: Site, moment: str) -> None:
     told, go = site.directory / "told", site.directory / "go"
     slow = f"until test -e {go}; do sleep 0.01; done; exec {site.service('answers', '{port}')}"
     client = f"echo ready > {told}; until test -e {told}.go; do sleep 0.01; done; exit 3"
@@ -472,8 +472,6 @@ def test_a_launch_goes_on_without_its_guardian(site: Site, moment: str) -> None:
     while b"api started" not in run.stderr.readline():
         pass
     guardian = guardian_of(run)
-    if moment == "start":
-        killed(guardian)
     go.touch()
     until(says(told, "ready"), "the client never ran")
     if moment == "client":
@@ -486,6 +484,24 @@ def test_a_launch_goes_on_without_its_guardian(site: Site, moment: str) -> None:
     run.communicate(timeout=LIMIT_S)
     assert (run.returncode, site.report["verdict"]) == (3, "failed")
     assert site.rules()[0] == "services/client-failed"
+
+
+def test_a_launch_that_loses_its_guardian_starts_nothing_more_and_leaves_nothing(
+    site: Site,
+) -> None:
+    go = site.directory / "go"
+    slow = f"until test -e {go}; do sleep 0.01; done; exec {site.service('answers', '{port}')}"
+    run = site.begin("--service", f"api={shlex.join(['sh', '-c', slow])}", "--", "true")
+    assert run.stderr is not None
+    while b"api started" not in run.stderr.readline():
+        pass
+    below = psutil.Process(run.pid).children(recursive=True)
+    killed(guardian_of(run))
+    go.touch()
+    run.communicate(timeout=LIMIT_S)
+    assert (run.returncode, site.report["error"]["kind"]) == (75, "infra")
+    assert "the guardian process is gone" in site.report["error"]["message"]
+    assert not any(process.is_running() for process in below)
 
 
 def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> None:

@@ -43,13 +43,6 @@ def test_the_verdict_comes_first_and_the_file_with_its_lines_after_it(wrong: Pat
     assert max(map(len, lines)) <= 80
 
 
-def test_json_has_the_findings_and_the_facts(wrong: Path) -> None:
-    ran = doctor("lint", FILE, "--json", cwd=wrong)
-
-    assert findings(ran) == [(RULE, FILE, 8)]
-    assert json.loads(ran.out)["facts"]["lint_files"]["gates"] == 1
-
-
 def test_a_program_that_a_pipeline_starts_is_a_gate_wherever_it_lies(tmp_path: Path) -> None:
     step = (
         "steps:\n- label: compare\n  timeout_in_minutes: 5\n  command: python3 tools/compare.py\n"
@@ -157,16 +150,6 @@ def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) ->
 @pytest.mark.gate(2)
 def test_what_does_not_fit_together_is_a_usage_error(words: tuple[str, ...], wrong: Path) -> None:
     assert doctor("lint", *words, cwd=wrong).code == 2
-
-
-def test_a_pipe_in_the_tree_holds_nothing_up(tmp_path: Path) -> None:
-    (tmp_path / "a.sh").write_text("true\n")
-    os.mkfifo(tmp_path / "b.sh")
-    os.mkfifo(tmp_path / "hook")
-
-    ran = doctor("lint", "--json", cwd=tmp_path)
-
-    assert json.loads(ran.out)["facts"]["left_out"]["not regular"] == 2
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--sarif",), ("--format", "github")])

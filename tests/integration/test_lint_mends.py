@@ -85,6 +85,7 @@ def test_a_mend_changes_no_run(
                 wrong.append((before, mask, first, second))
 
     assert len(changed) >= 4
+    assert [after for _, after in changed if mended(after) != after] == []
     assert wrong == []
 
 

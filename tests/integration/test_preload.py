@@ -156,9 +156,9 @@ def test_trigger_in_an_archive_preloads(venv: Venv) -> None:
 
 
 def test_an_extension_is_armed_as_a_trigger_and_loads(venv: Venv) -> None:
-    arm(venv, "_socket=json")
-    ran = venv.run("-c", "import _socket; print(_socket.__name__)")
-    assert (ran.stdout.strip(), ran.stderr) == ("_socket", "")
+    arm(venv, "_multiprocessing=json")
+    ran = venv.run("-c", "import _multiprocessing; print(_multiprocessing.__name__)")
+    assert (ran.stdout.strip(), ran.stderr) == ("_multiprocessing", "")
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def mounts() -> bool:
 @pytest.mark.skipif(not mounts(), reason="no file system can be mounted here")
 @pytest.mark.parametrize(
     ("fill", "code"),
-    [("head -c 1M /dev/zero >m/full || :", 75), ("mount -o remount,ro m", 2)],
+    [("head -c 1M /dev/zero >m/full || :", 75), ("mount -o remount,ro,bind m", 2)],
     ids=["full", "read-only"],
 )
 def test_a_disk_that_cannot_be_written_is_found_before_anything_starts(

@@ -146,16 +146,12 @@ class PipelineJob(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PipelineStep(Struct, frozen=True, eq=False, kw_only=True):
-    """A step. `group` is the group around it, `job` the job of a workflow that it belongs to.
-
-    `mirrored`: it stands in a `mirror:` of another step, whose keys it has if it has no own.
-    """
+    """A step. `group` is the group around it, `job` the job of a workflow that it belongs to."""
 
     node: MappingNode
     kind: StepKind
     group: MappingNode | None = None
     job: PipelineJob | None = None
-    mirrored: bool = False
 
     @property
     def name(self) -> str:
@@ -408,7 +404,7 @@ def _buildkite_steps(
                 both = MappingNode(
                     fields=fields, tag=None, line=other.line, end_line=other.end_line
                 )
-                yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
+                yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group)
 
 
 def _kind(node: MappingNode) -> StepKind:
@@ -630,11 +626,3 @@ def _parameter(match: re.Match[str]) -> str:
 
 def _blank(match: re.Match[str]) -> str:
     return "".join("\n" if letter == "\n" else " " for letter in match.group())
-
-
-def steps_with_scripts(pipeline: PipelineFile) -> Iterator[tuple[PipelineStep, list[ScalarNode]]]:
-    """The steps that run commands, with these."""
-    for step in pipeline.commands:
-        texts = command_texts(step)
-        if texts:
-            yield step, texts

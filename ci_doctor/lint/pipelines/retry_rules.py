@@ -262,7 +262,15 @@ def retried_timeout(pipeline: PipelineFile, _context: PipelineContext) -> Iterat
                 break
             if _matches_timeout(rule) and id(rule.place) not in visited:
                 visited.add(id(rule.place))
-                yield _violation(pipeline, step, rule, minutes)
+                limit = 2 if rule.limit is None else rule.limit
+                times = "once" if limit == 1 else f"{limit} times"
+                yield pipeline.violation(
+                    RETRIED_TIMEOUT,
+                    rule.place,
+                    f"{step.name} is started again, up to {times}, after it ran out of its {minutes} minutes",
+                    # A narrow rule is aimed at lost agents, and retries a time-out beside that.
+                    severity=None if rule.any_status else Severity.NOTE,
+                )
                 break
 
 
@@ -270,20 +278,6 @@ def _matches_timeout(rule: StepRetry) -> bool:
     if rule.limit == 0 or rule.reason not in (None, "*", "cancel"):
         return False
     return rule.any_status or -1 in rule.statuses or 255 in rule.statuses
-
-
-def _violation(
-    pipeline: PipelineFile, step: PipelineStep, rule: StepRetry, minutes: str
-) -> Violation:
-    limit = 2 if rule.limit is None else rule.limit
-    times = "once" if limit == 1 else f"{limit} times"
-    return pipeline.violation(
-        RETRIED_TIMEOUT,
-        rule.place,
-        f"{step.name} is started again, up to {times}, after it ran out of its {minutes} minutes",
-        # A narrow rule is aimed at lost agents, and retries a time-out beside that.
-        severity=None if rule.any_status else Severity.NOTE,
-    )
 
 
 # A step whose failure, of whatever kind, never fails the build.

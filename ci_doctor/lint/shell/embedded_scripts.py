@@ -142,7 +142,7 @@ def _string(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
     option = next((i for i, each in enumerate(rest) if re.fullmatch(r"-[a-z]*c[a-z]*", each)), None)
     if option is None or option + 1 >= len(rest):
         return None
-    written = program.written_offsets(node)
+    written = node.words
     index = len(written) - len(rest) + option + 1
     start, end = written[index]
     quote = program.text[start]

@@ -184,9 +184,9 @@ class FailureFates:
                 answer = self._in_list(current, parent)
                 if answer is not None:
                     return answer
-                exempt = exempt or (
-                    parent.children[-1] is not current and not self._fails_on(current, parent)
-                )
+                # The last part of `a || (echo; exit 1)` fails after `a` has.
+                rest = parent.operators[parent.children.index(current) :]
+                exempt = exempt or (parent.children[-1] is not current and "||" not in rest)
             elif parent.kind is NodeKind.PIPELINE:
                 answer = self._in_pipe(current, parent)
                 if answer is not None:
@@ -271,10 +271,6 @@ class FailureFates:
         rest = _following(statement)
         leaves = any(each.word in _LEAVES for one in rest for each in (one, *one.own()))
         return leaves or self._sets_what_is_read(rest)
-
-    def _fails_on(self, current: ShellNode, parent: ShellNode) -> bool:
-        """Whether the last part of a list fails after `current` has: `a || (echo; exit 1)`."""
-        return "||" in parent.operators[parent.children.index(current) :]
 
     def _in_pipe(self, current: ShellNode, parent: ShellNode) -> Fate | None:
         if parent.children[-1] is current or self._program.pipefail.at(parent) is not False:

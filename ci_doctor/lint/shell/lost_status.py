@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, word_set
-from ci_doctor.lint.shell.checking_commands import is_judged_later, named
+from ci_doctor.lint.shell.checking_commands import is_judged_later, is_quiet, named
 from ci_doctor.lint.shell.failure_fate import Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
@@ -166,15 +166,8 @@ STATUS_LOST_IN_PIPE: Final = LintRule(
 )
 
 _SILENT: Final = frozenset({"tee", "ts", "unbuffer"})
-# What these print is a message, and their failure is of no interest.
-_MESSAGES: Final = word_set(
-    "echo printf date cat ls env printenv nvidia-smi rocm-smi amd-smi df free uname head tail sed "
-    "awk grep yes sort jq ps hostname pip find lscpu npu-smi column"
-)
-_CONTAINERS: Final = frozenset({"docker", "podman", "kubectl", "oc", "journalctl", "git"})
-_REPORTS: Final = word_set(
-    "logs ps inspect images get describe top stats version info -u status log diff"
-)
+# What these print is a message as well, and their failure is of no interest.
+_SHOWN: Final = word_set("awk column find grep jq npu-smi pip printenv sed sort yes")
 
 
 def status_lost_in_pipe(program: ShellProgram) -> Iterator[Violation]:
@@ -234,7 +227,7 @@ def _hides(program: ShellProgram, node: ShellNode) -> bool:
     last, first = node.children[-1], node.children[0]
     if last.kind is not NodeKind.COMMAND or program.words(last).name not in _SILENT:
         return False
-    if len(node.children) < 2 or _is_message(program, first):
+    if len(node.children) < 2 or not _matters(program, first):
         return False
     if any(each.background for each in node.ancestors()):
         return False
@@ -266,23 +259,16 @@ def _is_before_and(node: ShellNode) -> bool:
     return "||" not in parent.operators[parent.children.index(node) :]
 
 
-def _is_message(program: ShellProgram, node: ShellNode) -> bool:
-    if node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL):
-        return all(_is_message(program, each) for each in node.children)
+def _matters(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether what a statement writes is more than a message."""
     if node.kind is NodeKind.NEGATION and node.children:
-        return _is_message(program, node.children[0])
-    if node.kind is not NodeKind.COMMAND:
-        return node.kind in (
-            NodeKind.LOOP,
-            NodeKind.IF,
-            NodeKind.CASE,
-            NodeKind.ASSIGNMENT,
-            NodeKind.TEST,
-        )
-    words = program.words(node)
-    if words.name in _CONTAINERS:
-        return any(each in _REPORTS for each in words.arguments[:3])
-    return words.name in _MESSAGES
+        node = node.children[0]
+    if node.kind is NodeKind.COMMAND:
+        words = program.words(node)
+        return words.name not in _SHOWN and not is_quiet(program, node)
+    return node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL) and any(
+        _matters(program, each) for each in node.children
+    )
 
 
 # `$?` after `if ! cmd`, which is always 0.

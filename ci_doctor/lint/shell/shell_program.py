@@ -140,11 +140,7 @@ class ShellProgram:
 
     def written_words(self, node: ShellNode) -> list[str]:
         """The words of a command with their quotes, without assignments and redirections."""
-        return [self.text[start:end] for start, end in self.written_offsets(node)]
-
-    def written_offsets(self, node: ShellNode) -> list[tuple[int, int]]:
-        """Where these words begin and end."""
-        return node.words
+        return [self.text[start:end] for start, end in node.words]
 
     def innermost(self, offset: int) -> ShellNode | None:
         """The smallest node around `offset`; None if it stands outside of the program."""

@@ -64,46 +64,34 @@ def wait_loops(program: ShellProgram) -> tuple[WaitLoop, ...]:
 
 
 def _all_loops(program: ShellProgram) -> tuple[WaitLoop, ...]:
-    return tuple(_loops(program)) if "sleep" in program.text else ()
+    loops = program.of(NodeKind.LOOP) if "sleep" in program.text else ()
+    read = (_loop(program, node) for node in loops if node.end - node.start <= 8000)
+    return tuple(loop for loop in read if loop is not None)
 
 
-def _loops(program: ShellProgram) -> Iterator[WaitLoop]:
-    for node in program.of(NodeKind.LOOP):
-        if node.end - node.start > 8000:
-            continue
-        text = without_comments(program.of_node(node))
-        if not _SLEEPS.search(text):
-            continue
-        asks_network = bool(NETWORK.search(text))
-        if not asks_network and not _FILE.search(text):
-            continue
-        body = node.children[-1] if node.children else node
-        if any(
-            child.kind is NodeKind.LOOP and _SLEEPS.search(program.of_node(child))
-            for child in node.own()
-        ):
-            continue
-        if not (
-            any(
-                each.kind is NodeKind.COMMAND and each.word and program.words(each).name == "sleep"
-                for each in body.own()
-            )
-        ):
-            continue
-        yield WaitLoop(
-            node=node,
-            probes=tuple(
-                each
-                for each in node.own()
-                if each.kind is NodeKind.COMMAND
-                and each.word
-                and program.words(each).name in _PROBES
-            ),
-            asks_network=asks_network,
-            looks_at_process=bool(LIVENESS.search(text)),
-            has_clock=bool(_CLOCK.search(text)),
-            counters=_counters(text),
-        )
+def _loop(program: ShellProgram, node: ShellNode) -> WaitLoop | None:
+    """A loop as one that waits; None for one without a pause of its own, or that asks nothing."""
+    text = without_comments(program.of_node(node))
+    asks_network = bool(NETWORK.search(text))
+    if not _SLEEPS.search(text) or not (asks_network or _FILE.search(text)):
+        return None
+    inside = list(node.own())
+    body = node.children[-1] if node.children else node
+    pauses = [
+        each for each in program.by_name.get("sleep", ()) if body.start <= each.start < body.end
+    ]
+    inner = [each for each in inside if each.kind is NodeKind.LOOP]
+    if not pauses or any(_SLEEPS.search(program.of_node(each)) for each in inner):
+        return None
+    commands = [each for each in inside if each.kind is NodeKind.COMMAND and each.word]
+    return WaitLoop(
+        node=node,
+        probes=tuple(each for each in commands if program.words(each).name in _PROBES),
+        asks_network=asks_network,
+        looks_at_process=bool(LIVENESS.search(text)),
+        has_clock=bool(_CLOCK.search(text)),
+        counters=_counters(text),
+    )
 
 
 def _counters(text: str) -> frozenset[str]:

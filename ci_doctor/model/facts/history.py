@@ -86,13 +86,14 @@ class FlakyFacts(Facts, frozen=True, kw_only=True):
 
 
 class HistoryAttemptFacts(Struct, frozen=True, kw_only=True):
-    """One attempt of a test. outcome: `passed`, `failed`, `error`, `skipped` or `infra`."""
+    """One attempt of a test. outcome: `passed`, `failed`, `error`, `skipped` or `infra`. job: its id."""
 
     at: str
     outcome: str
     duration_s: float | None
     branch: str | None
     commit: str | None
+    job: str
     build: int | None
     agent: str | None
     cause: str | None

@@ -84,7 +84,7 @@ class ProcessIdentity(Struct, frozen=True, kw_only=True):
     started: int
 
 
-class Released(Struct, frozen=True, kw_only=True):
+class Released(Struct, kw_only=True):
     """Seconds from the death until each was released; None if not in time, or not checked.
 
     `port` is the checked number, `port_owner` who still had it. `processes` outlived the service

@@ -10,37 +10,16 @@ be written is a result that is missing, and ci-doctor says so.
 from __future__ import annotations
 
 import copy
+import faulthandler
 import json
 import os
+import signal
+import sys
 import time
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ci_doctor_pytest_chosen import (  # type: ignore[import-not-found]  # beside this file
-    change_options,
-    choose,
-    leave_out,
-    leave_the_cache_alone,
-    narrow,
-    narrowing,
-)
-from ci_doctor_pytest_collecting import (  # type: ignore[import-not-found]  # beside this file
-    CollectionRecorder,
-)
-from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside this file
-    RecordFile,
-    add_outcome,
-    bounded,
-    clean,
-    decisive_report,
-    is_call,
-    is_of_test,
-    loaded_from,
-    output,
-    phase,
-    process_line,
-    quoted,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +27,301 @@ if TYPE_CHECKING:
 RECORD = "CI_DOCTOR_PYTEST_RECORD"  # the file
 PLAN = "CI_DOCTOR_PYTEST_PLAN"  # what ci-doctor wants of this run: a file of JSON, or absent
 _PHASES = ("setup", "call", "teardown")
+
+
+# --- the lines: reports of pytest as JSON, bounded ---
+
+_TEXT = 16384  # characters of a traceback, and of captured output, that are kept
+_HEAD = 4096  # of them, how many from the beginning
+
+
+class RecordFile:
+    """Appends lines to a file, whatever a test does to our descriptor."""
+
+    # Held in a class: fixtures that replace functions in modules (mocks, fake file systems) leave them.
+    _write = staticmethod(os.write)
+    _open = staticmethod(os.open)
+    _fstat = staticmethod(os.fstat)
+    _getpid = staticmethod(os.getpid)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = -1
+        self._identity: tuple[int, int] | None = None
+        self._pid = self._getpid()
+
+    def write(self, record: Any) -> None:
+        self.append(json.dumps(record) + "\n")
+
+    def append(self, line: str) -> None:
+        # A child that a test forked, and that left the test by an exception, runs on as if it were pytest.
+        if self._getpid() != self._pid:
+            return
+        try:
+            self._write(self._opened(), line.encode("ascii"))
+        except OSError:
+            pass
+
+    def _opened(self) -> int:
+        # A test may close every descriptor, and then open a file of its own with this number.
+        if self._descriptor >= 0:
+            try:
+                status = self._fstat(self._descriptor)
+                if (status.st_dev, status.st_ino) == self._identity:
+                    return self._descriptor
+            except OSError:
+                pass
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = self._open(self.path, flags, 0o600)
+        status = self._fstat(self._descriptor)
+        self._identity = (status.st_dev, status.st_ino)
+        return self._descriptor
+
+
+def quoted(text: str) -> str:
+    return encode_basestring_ascii(clean(text))
+
+
+def phase(report: Any) -> str:
+    outcome = report.outcome
+    # By far the most of them; a test that passes against expectation has `wasxfail`.
+    if outcome == "passed" and "wasxfail" not in report.__dict__:
+        return '["%s","passed",%.6f]' % (report.when, report.duration)
+    if hasattr(report, "wasxfail"):
+        outcome = "xpassed" if outcome == "passed" else "xfailed"
+    seconds = getattr(report, "duration", 0.0)
+    return "[%s,%s,%.6f]" % (quoted(report.when), quoted(outcome), seconds)
+
+
+def is_of_test(report: Any) -> bool:
+    """Whether it ends a phase of the test itself, after its setup.
+
+    A report of a subtest may come before that of the setup of its test.
+    """
+    is_subtest = type(report).__name__.lower() == "subtestreport"
+    return report.when != "setup" and not is_subtest
+
+
+def is_call(report: Any) -> bool:
+    """Whether it is of a call of the test itself, and of no subtest."""
+    return report.when == "call" and is_of_test(report)
+
+
+def decisive_report(reports: list[Any]) -> Any:
+    """The report that says most: the first that did not pass."""
+    decisive = None
+    for report in reports:
+        if report.outcome == "passed":
+            continue
+        if report.outcome != "skipped":
+            return report
+        decisive = decisive or report
+    return decisive
+
+
+def add_outcome(report: Any, record: dict[str, Any]) -> None:
+    text = report.longrepr
+    if isinstance(text, tuple) and len(text) == 3:  # a skip: file, line, reason
+        record["message"] = bounded(str(text[2]))
+        return
+    crash = getattr(text, "reprcrash", None)
+    if crash is not None:
+        record["message"] = bounded(str(crash.message))
+        record["file"] = str(crash.path)
+        record["line"] = crash.lineno
+    record["traceback"] = bounded(getattr(report, "longreprtext", "") or str(text or ""))
+
+
+def output(reports: list[Any]) -> str:
+    # Each report repeats the sections of those before it.
+    sections: dict[str, str] = {}
+    for report in reports:
+        sections.update(dict(report.sections))
+    parts = ["--- %s ---\n%s" % each for each in sections.items() if each[1]]
+    return bounded("\n".join(parts))
+
+
+def bounded(text: str) -> str:
+    if len(text) > _TEXT:
+        left_out = len(text) - _TEXT
+        tail = text[_HEAD - _TEXT :]
+        text = "%s\n[... %d characters left out ...]\n%s" % (text[:_HEAD], left_out, tail)
+    return clean(text)
+
+
+def clean(text: str) -> str:
+    """Without half characters (surrogates), which no reader of JSON takes."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
+def process_line(config: Any, is_controller: bool) -> dict[str, Any]:
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    option = config.option
+    seed = getattr(option, "randomly_seed", None)
+    distributions = [each for _, each in config.pluginmanager.list_plugin_distinfo()]
+    return {
+        "k": "process",
+        "p": os.getpid(),
+        "worker": worker,
+        "is_controller": is_controller,
+        "pytest": pytest.__version__,
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "root": str(getattr(config, "rootpath", None) or config.rootdir),
+        "plugins": sorted({each.project_name for each in distributions}),
+        "maxfail": getattr(option, "maxfail", 0) or 0,
+        "seed": seed if isinstance(seed, int) else None,
+        "hash_seed": os.environ.get("PYTHONHASHSEED"),
+        "path": [str(entry) for entry in sys.path],
+    }
+
+
+def loaded_from(folder: str) -> list[str]:
+    """The files below `folder` that are loaded as modules, environments left out."""
+    prefix = os.path.join(folder, "")
+    environment = os.path.join(sys.prefix, "")
+    files = []
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.startswith(prefix) and not file.startswith(environment):
+            files.append(clean(file))
+    return sorted(files)[:20]
+
+
+# --- runs of chosen tests: what changes for them ---
+
+# Plugins of pytest's cache. A run of some tests must not be narrowed by the failures of the last run
+# of all, nor be taken for it by the next one.
+_CACHING = ("lfplugin", "lfplugin-collwrapper", "lfplugin-collskip", "nfplugin", "stepwiseplugin")
+# Options that would stop a run of chosen tests early, narrow it, or write over the files of the run
+# of all tests.
+_CHANGED = {
+    "maxfail": 0,
+    "lf": False,
+    "failedfirst": False,
+    "newfirst": False,
+    "stepwise": False,
+    "stepwise_skip": False,
+    "xmlpath": None,
+    "htmlpath": None,
+    "report_log": None,
+    "json_report": False,
+    "allure_report_dir": None,
+}
+
+
+def change_options(config: Any) -> None:
+    for name, value in _CHANGED.items():
+        if hasattr(config.option, name):
+            setattr(config.option, name, value)
+
+
+def leave_the_cache_alone(config: Any) -> None:
+    for name in _CACHING:
+        plugin = config.pluginmanager.get_plugin(name)
+        if plugin is not None:
+            config.pluginmanager.unregister(plugin)
+
+
+def narrow(config: Any, names: list[str]) -> None:
+    """Collect the files of these tests alone, if each of them is a file."""
+    root = str(config.rootdir) if not hasattr(config, "rootpath") else str(config.rootpath)
+    files = [os.path.join(root, name.split("::")[0]) for name in names]
+    if all(os.path.isfile(file) for file in files):
+        config.args = list(dict.fromkeys(files))
+
+
+def choose(config: Any, items: list[pytest.Item], names: list[str]) -> None:
+    """Keep the tests of these names, in their order."""
+    by_name: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_name.setdefault(clean(item.nodeid), []).append(item)
+    kept: list[pytest.Item] = []
+    for name in dict.fromkeys(names):
+        kept += by_name.pop(name, [])
+    left_out = [item for each in by_name.values() for item in each]
+    items[:] = kept
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def leave_out(config: Any, items: list[pytest.Item], names: list[str]) -> None:
+    """Keep the tests that have none of these names."""
+    done = set(names)
+    left_out = [item for item in items if clean(item.nodeid) in done]
+    items[:] = [item for item in items if clean(item.nodeid) not in done]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def narrowing(config: Any) -> str | None:
+    """The option by which the failures of an earlier run leave tests out of this one, if any does."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return None
+    for name, key, word in (("lf", "lastfailed", "--lf"), ("stepwise", "stepwise", "--sw")):
+        if getattr(config.option, name, False) and cache.get("cache/" + key, None):
+            return word
+    return None
+
+
+# --- what is written while pytest starts and collects, if there is a time limit ---
+
+# The signal by which ci-doctor asks for the stacks of all threads, before it ends a test that hangs.
+STACKS_SIGNAL = signal.SIGPWR  # nobody else's: it is sent to init, before a power failure
+
+
+class CollectionRecorder:
+    """Records what is loaded now: nothing of it is a test yet, and all of it can hang."""
+
+    _monotonic = staticmethod(time.monotonic)
+
+    def __init__(self, file: RecordFile, stacks: str) -> None:
+        self._file = file
+        self._path = stacks
+        self._stacks: Any = None
+        self._show_stacks_on_request()
+        # pytest loads plugins and the first conftest files.
+        self._begin("")
+
+    def _show_stacks_on_request(self) -> None:
+        try:
+            self._stacks = open("%s.%d" % (self._path, os.getpid()), "w")
+            # Its handler is C code: it answers while a test hangs in C.
+            faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
+        except (OSError, ValueError, AttributeError):
+            pass
+
+    def _begin(self, name: str) -> None:
+        self._write({"k": "collect", "id": clean(name)})
+
+    def _end(self) -> None:
+        self._write({"k": "collected"})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write({**record, "p": os.getpid(), "t": self._monotonic()})
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        self._end()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectstart(self, collector: Any) -> None:
+        # A class was imported with its module.
+        if not isinstance(collector, pytest.Class):
+            self._begin(collector.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self) -> None:
+        self._end()
+
+
+# --- what is written of tests, and of the run ---
 
 
 class Recorder:
@@ -231,7 +505,7 @@ class RunRecorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        path = self._plan.get("collected")
+        path: Any = self._plan.get("collected")
         # Each worker of pytest-xdist collects the same. The first whole line is kept.
         try:
             if not path or os.path.getsize(path):

@@ -21,20 +21,17 @@ _ATTEMPTS = 1000
 
 def make_directory(directory: Path, mode: int = 0o777) -> None:
     """Make `directory` with its parents, unless it is there; `mode` is its own. Raises OSError."""
-    for _ in range(_ATTEMPTS - 1):
+    for attempt in range(_ATTEMPTS):
         try:
-            directory.mkdir(mode, parents=True)
-        except FileExistsError:
-            if directory.is_dir():
-                return
-            # A file, or a link to nothing: it will not become a directory.
-            if os.path.lexists(directory):
+            directory.mkdir(mode, parents=True, exist_ok=True)
+        # A parent vanished; or the directory did, before the call looked whether it is one.
+        except (FileNotFoundError, FileExistsError):
+            if os.path.lexists(directory) or attempt == _ATTEMPTS - 1:
+                if directory.is_dir():
+                    return
                 raise
-        except FileNotFoundError:  # a parent vanished
-            continue
         else:
             return
-    directory.mkdir(mode, parents=True, exist_ok=True)
 
 
 def in_directory(directory: Path, act: Callable[[], Made]) -> Made:

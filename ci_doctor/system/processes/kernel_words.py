@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cgroups and the kernel's log: what the kernel says of a process that a signal ended.
+"""Reads cgroups: what the kernel says of a process that a signal ended.
 
 Whether it killed for lack of memory, and whose, is read from the counters of cgroups and /proc/vmstat.
 """
 
-import contextlib
 import os
-import re
-import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -214,49 +210,9 @@ def _number(path: Path, name: str | None = None) -> int | None:
     return None
 
 
-KMSG: Final = Path("/dev/kmsg")
-# What the kernel writes of a kill for lack of memory, and of a fault that no program has caught.
-_KILL: Final = re.compile(r"[Oo]ut of memory: Kill(?:ed)? process \d+")
-_FAULT: Final = re.compile(r"\b\S+\[\d+\]: segfault at |traps: \S+\[\d+\] |: segfault \(\d+\)")
-# A record of /dev/kmsg: `priority,number,µs since boot,flags;text`; a line of dmesg: `[s] text`.
-_RECORD: Final = re.compile(r"^(?:\d+,\d+,(?P<us>\d+),[^;]*;|\[ *(?P<s>\d+\.\d+)\] )(?P<text>.*)$")
-# The kernel's clock for its log and the monotonic one drift apart.
-_TOLERANCE_S: Final = 2.0
-# Its buffer has rarely more than a few MiB; a record has at most 8 KiB.
+# The kernel's buffer has rarely more than a few MiB; a record has at most 8 KiB.
 _MOST_BYTES: Final = 32 << 20
 _RECORD_BYTES: Final = 16 << 10
-_PATIENCE_S: Final = 5.0
-_MOST_LINES: Final = 2
-
-
-class KernelBefore(Struct, frozen=True, kw_only=True):
-    """What the kernel had counted before a command began, at `began_s` of the monotonic clock."""
-
-    memory: MemoryEvents
-    began_s: float
-
-    @classmethod
-    def read(cls) -> Self:
-        """Read it now."""
-        return cls(memory=MemoryEvents.read(), began_s=time.clock_gettime(time.CLOCK_MONOTONIC))
-
-    def since(self) -> tuple[str, ...]:
-        """Sentences on what the kernel has said since then, or that it has said nothing.
-
-        Of kills for lack of memory by its counters and by its log, of faults by its log.
-        """
-        log = kernel_log()
-        sentences = [counted(self.memory, MemoryEvents.read())]
-        if log is None:
-            sentences.append("the kernel's log cannot be read here")
-            return tuple(sentences)
-        lines = list(lines_since(log, self.began_s - _TOLERANCE_S))
-        sentences += [f"the kernel's log: {line}" for line in lines[:_MOST_LINES]]
-        if not lines:
-            sentences.append(
-                "the kernel's log has no kill for lack of memory and no fault since then"
-            )
-        return tuple(sentences)
 
 
 def counted(before: MemoryEvents, after: MemoryEvents) -> str:
@@ -271,24 +227,6 @@ def counted(before: MemoryEvents, after: MemoryEvents) -> str:
     if after.unlimited and after.host_kills is not None:
         return "the kernel has killed nothing for lack of memory (oom_kill in /proc/vmstat)"
     return "the kernel does not show here whether it killed for lack of memory"
-
-
-def kernel_log() -> str | None:
-    """The kernel's log by /dev/kmsg, else by `dmesg`, which may have the right; None if none may."""
-    try:
-        return records(KMSG)
-    except OSError:
-        pass
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        ran = subprocess.run(
-            ["dmesg"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        )
-        return ran.stdout.decode(errors="replace") or None
-    return None
 
 
 def records(path: Path) -> str:
@@ -311,19 +249,3 @@ def records(path: Path) -> str:
     finally:
         os.close(descriptor)
     return b"".join(chunks).decode(errors="replace")
-
-
-def lines_since(log: str, since_s: float) -> Iterator[str]:
-    """The lines of `log` about a kill for lack of memory or a fault, not older than `since_s`.
-
-    A line without a time is left out: it may be of any process.
-    """
-    for line in log.splitlines():
-        if _KILL.search(line) is None and _FAULT.search(line) is None:
-            continue
-        record = _RECORD.match(line)
-        if record is None:
-            continue
-        at_s = int(record["us"]) / 1e6 if record["us"] else float(record["s"])
-        if at_s >= since_s:
-            yield record["text"].strip()

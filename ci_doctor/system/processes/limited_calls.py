@@ -6,6 +6,7 @@ share the interpreter's lock with the work, and what it starts would look like a
 The copy is there before the job's first process, and is killed as a whole.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -51,31 +52,29 @@ class BegunCall(Generic[T]):
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
-        self._results: list[T] = []
-        self._errors: list[BaseException] = []
+        self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
         # A daemon: the process does not wait for it at its end.
-        self._thread = threading.Thread(target=self._call, daemon=True, name="ci-doctor-call")
+        thread = threading.Thread(target=self._call, daemon=True, name="ci-doctor-call")
         try:
-            self._thread.start()
+            thread.start()
         except RuntimeError:  # no thread is left on this machine
             self._call()
 
     def result(self, limit_s: float | None = None) -> T:
         """What the function returns. Raises what it raises, and TimedOut after `limit_s` seconds."""
-        if self._thread.ident is not None:
-            self._thread.join(limit_s)
-        if self._errors:
-            raise self._errors[0]
-        if not self._results:
-            raise TimedOut(f"no answer within {limit_s or 0:g} s")
-        return self._results[0]
+        try:
+            return self._future.result(limit_s)
+        except TimeoutError:
+            if self._future.done():  # the function itself
+                raise
+            raise TimedOut(f"no answer within {limit_s or 0:g} s") from None
 
     def _call(self) -> None:
         try:
-            self._results.append(self._function())
+            self._future.set_result(self._function())
         # It is raised again in the thread that asks for the result.
         except BaseException as error:  # noqa: BLE001
-            self._errors.append(error)
+            self._future.set_exception(error)
 
 
 def bounded(function: Callable[[], T], limit_s: float) -> T:

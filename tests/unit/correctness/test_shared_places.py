@@ -432,10 +432,16 @@ def test_a_file_that_another_program_has_opened_is_watched_again(folder: Path) -
         watch = SharedWatch({"B1": OWN})
         watch.watch("B1", {str(path): "A1"})
         assert not watch.unseen
-        shell = await asyncio.create_subprocess_exec("sh", "-c", f"(cat {path} >/dev/null) &")
+        told, tell = os.pipe()
+        # It reads once its parent has ended: before, it is a process of the start.
+        orphan = f"exec 3<&0; (read _ <&3; exec cat {path} >/dev/null) &"
+        shell = await asyncio.create_subprocess_exec("sh", "-c", orphan, stdin=told)
         await shell.wait()
+        os.write(tell, b"\n")
         while not watch.unseen:  # noqa: ASYNC110 - until the orphan was let go on
             await asyncio.sleep(0.001)
+        os.close(told)
+        os.close(tell)
         await _until_leased(watch)
         await _read_by_own(watch, path)
         await watch.settle()

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.database import ALL_BRANCHES, ATTEMPT, COMMITS, JOB, TEST, HistoryWindow
+from ci_doctor.history.database import (
+    ATTEMPT,
+    COMMITS,
+    JOB,
+    TEST,
+    HistoryWindow,
+    Question,
+)
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
 from ci_doctor.history.one_test import attempts_of, began_facts, named_test
@@ -107,7 +114,7 @@ def test_no_claim_contradicts_the_attempts(drawn: Drawn, deleted_at: int, broken
         history(Path(folder, "history"), jobs_of(drawn, deleted_at, broken_at)) as connection,
     ):
         rows = stored(connection)
-        facts = flaky_facts(connection, WINDOW)
+        facts = flaky_facts(Question(connection, WINDOW))
         claimed = {each.name: each for each in facts.flaky}
         proven = {name: check_flaky(attempts, claimed.get(name)) for name, attempts in rows.items()}
         assert facts.attempts == sum(
@@ -127,7 +134,7 @@ def check_began(connection: sa.Connection, rows: dict[str, list[Stored]]) -> Non
     for name, attempts in rows.items():
         test = named_test(connection, name)
         try:
-            began = began_facts(test, attempts_of(connection, test.number, WINDOW, ALL_BRANCHES))
+            began = began_facts(test, attempts_of(Question(connection, WINDOW), test.number))
         except UsageError:
             continue
         counted = [each for each in attempts if each[1] in (P, F, E)]
@@ -152,7 +159,7 @@ def check_began(connection: sa.Connection, rows: dict[str, list[Stored]]) -> Non
 def check_suggested(
     connection: sa.Connection, rows: dict[str, list[Stored]], flaky: Sequence[FlakyTestFacts]
 ) -> None:
-    facts = suggested(connection, flaky, WINDOW, days=14)
+    facts = suggested(Question(connection, WINDOW), flaky, days=14)
     names = [each.test for each in facts.entries] + [each.test for each in facts.unsuggested]
     proven = [f"tests.test_a::{each.name}" for each in flaky if each.mixed_commits >= 2]
     assert sorted(names) == sorted(proven), "each is suggested or has its reason"

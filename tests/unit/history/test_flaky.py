@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.database import HistoryWindow, writing
+from ci_doctor.history.database import HistoryWindow, Question, writing
 from ci_doctor.history.evidence import EvidenceFile
 from ci_doctor.history.flaky import flaky_facts, strip_facts
 from ci_doctor.history.outcomes import report_outcome
@@ -25,7 +25,7 @@ def test_a_test_that_passed_and_failed_on_one_commit_is_proven_flaky(tmp_path: P
     runs = [run([("x", F), ("x", P), *GREEN], at=1, commit="a")]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(connection, WHOLE).flaky
+        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
 
     assert (flaky.name, flaky.is_proven, flaky.mixed_commits) == ("x", True, 1)
     assert (flaky.failed, flaky.passed) == (1, 1)
@@ -36,7 +36,7 @@ def test_a_break_and_its_repair_are_no_flake(tmp_path: Path) -> None:
     runs = [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        assert flaky_facts(connection, WHOLE).flaky == ()
+        assert flaky_facts(Question(connection, WHOLE)).flaky == ()
 
 
 def test_a_test_that_changes_often_is_listed_unproven(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_test_that_changes_often_is_listed_unproven(tmp_path: Path) -> None:
     runs = [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(connection, WHOLE).flaky
+        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
 
     assert (flaky.is_proven, flaky.transitions) == (False, 4)
 
@@ -62,7 +62,7 @@ def test_a_broken_machine_makes_no_test_flaky(tmp_path: Path) -> None:
     runs = broken_hour(commit_passes_elsewhere=True)
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(connection, WHOLE)
+        facts = flaky_facts(Question(connection, WHOLE))
 
     assert facts.flaky == ()
     (column,) = facts.columns
@@ -73,7 +73,7 @@ def test_a_commit_that_fails_everywhere_is_not_excused(tmp_path: Path) -> None:
     runs = broken_hour(commit_passes_elsewhere=False)
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (column,) = flaky_facts(connection, WHOLE).columns
+        (column,) = flaky_facts(Question(connection, WHOLE)).columns
 
     assert not column.is_infra
 
@@ -89,10 +89,10 @@ def test_a_window_and_a_branch_leave_the_rest_out(tmp_path: Path) -> None:
     )
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(connection, window)
+        facts = flaky_facts(Question(connection, window))
         unknown = HistoryWindow(since_ms=0, until_ms=1, branch="nobody")
         with pytest.raises(UsageError, match="`nobody`"):
-            flaky_facts(connection, unknown)
+            flaky_facts(Question(connection, unknown))
 
     assert [test.name for test in facts.flaky] == ["new"]
 
@@ -105,7 +105,7 @@ def test_a_change_that_breaks_one_step_is_not_excused_by_the_other_steps(tmp_pat
     runs.append(run(others, at=31, commit="bad", agent="cpu-1"))
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (column,) = flaky_facts(connection, WHOLE).columns
+        (column,) = flaky_facts(Question(connection, WHOLE)).columns
 
     assert not column.is_infra
 
@@ -118,7 +118,7 @@ def test_a_broken_machine_of_another_branch_takes_no_failures_from_this_one(tmp_
     window = HistoryWindow(since_ms=0, until_ms=WHOLE.until_ms, branch="release")
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(connection, window).flaky
+        (flaky,) = flaky_facts(Question(connection, window)).flaky
 
     assert (flaky.name, flaky.failed, flaky.passed, flaky.infra) == ("t0", 1, 1, 0)
 
@@ -134,7 +134,7 @@ def test_the_failures_of_broken_machines_are_no_changes_of_a_test(tmp_path: Path
         runs.append(run(results, at=at, commit=f"c{at}"))
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(connection, WHOLE)
+        facts = flaky_facts(Question(connection, WHOLE))
 
     assert [column.is_infra for column in facts.columns] == [True, True]
     # One break and its repair.
@@ -148,7 +148,7 @@ def test_a_test_that_fails_in_one_step_of_a_matrix_is_not_proven_flaky(tmp_path:
     ]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        assert flaky_facts(connection, WHOLE).flaky == ()
+        assert flaky_facts(Question(connection, WHOLE)).flaky == ()
 
 
 def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
@@ -161,7 +161,7 @@ def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
     ]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(connection, WHOLE).flaky
+        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
 
     assert (flaky.is_proven, flaky.mixed_commits) == (True, 1)
 
@@ -173,7 +173,7 @@ def test_a_test_that_always_fails_in_one_step_does_not_change_its_result(tmp_pat
         runs.append(run([("test_x", P)], at=2 * at + 1, commit=f"c{at}", step="gpu"))
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(connection, WHOLE)
+        facts = flaky_facts(Question(connection, WHOLE))
 
     assert facts.flaky == ()
 
@@ -186,7 +186,7 @@ def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
     ]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(connection, WHOLE)
+        facts = strip_facts(Question(connection, WHOLE))
 
     assert {row.name: row.cells for row in facts.history_strip} == {"x": "09.3", "y": "0i.."}
     assert len(facts.begins) == 4
@@ -198,7 +198,7 @@ def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
     runs = [run([("x", P)], at=0), run([("x", F)], at=24 * 60)]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(connection, WHOLE)
+        facts = strip_facts(Question(connection, WHOLE))
 
     assert len(facts.begins) <= 100
     (row,) = facts.history_strip
@@ -209,7 +209,7 @@ def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> N
     outcomes = [(f"t{number}", F) for number in range(201)]
 
     with history(tmp_path / "h.sqlite", [run(outcomes, at=1)]) as connection:
-        facts = strip_facts(connection, WHOLE)
+        facts = strip_facts(Question(connection, WHOLE))
 
     summary = report_outcome(facts, tmp_path).summary
     assert "201 of 201 tests failed" in summary
@@ -220,7 +220,7 @@ def test_a_test_that_never_passed_stands_below_those_that_did(tmp_path: Path) ->
     runs = [run([("broken", F), ("flaky", P)], at=0), run([("broken", F), ("flaky", F)], at=1)]
 
     with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(connection, WHOLE)
+        facts = strip_facts(Question(connection, WHOLE))
 
     assert [row.name for row in facts.history_strip] == ["flaky", "broken"]
 

@@ -11,7 +11,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.ingest import (
     LIMITS,
-    BuildFiles,
+    FilesToRead,
     NamedBuild,
     agent_of_job,
     build_files,
@@ -33,7 +33,7 @@ class MadeUpBuilds:
     def put(self, job: str, path: str, build: str | None = None, size: int = 2) -> None:
         stand_in_agent.put_artifact(self.log, job, path, b"x" * size, build=build, retried=True)
 
-    def download(self, *builds: NamedBuild, limits: DownloadLimits = LIMITS) -> BuildFiles:
+    def download(self, *builds: NamedBuild, limits: DownloadLimits = LIMITS) -> FilesToRead:
         environ = {
             **os.environ,
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.database import ALL_BRANCHES, TEST
+from ci_doctor.history.database import TEST, Question
 from ci_doctor.history.evidence import AttemptOutcome, stored_text
 from ci_doctor.history.one_test import attempts_of, began_facts, named_test
 from ci_doctor.model.facts.history import BeganFacts
@@ -17,7 +17,7 @@ def began(tmp_path: Path, outcomes: list[AttemptOutcome]) -> BeganFacts:
     runs = [run([("x", each)], at=at, commit=f"c{at:02}") for at, each in enumerate(outcomes)]
     with history(tmp_path / "h.sqlite", runs) as connection:
         test = named_test(connection, "x")
-        attempts = attempts_of(connection, test.number, WHOLE, ALL_BRANCHES)
+        attempts = attempts_of(Question(connection, WHOLE), test.number)
     return began_facts(test, attempts)
 
 
@@ -62,10 +62,10 @@ def test_a_failure_on_a_broken_machine_is_one_of_infrastructure(tmp_path: Path) 
 
     with history(tmp_path / "h.sqlite", runs) as connection:
         test = connection.scalar(sa.select(TEST.c.id).where(TEST.c.name == "t0"))
-        attempts = attempts_of(connection, test or 0, WHOLE, ALL_BRANCHES)
+        attempts = attempts_of(Question(connection, WHOLE), test or 0)
 
-    assert [each.outcome for each in attempts if each.agent == "gpu-7"] == [I]
-    assert [each.outcome for each in attempts if each.agent == "gpu-1"] == [P] * 30
+    assert [each.outcome for each in attempts if each.agent == "gpu-7"] == ["infra"]
+    assert [each.outcome for each in attempts if each.agent == "gpu-1"] == ["passed"] * 30
 
 
 RUNS = [run([("test_reuse[8]", P), ("test_reuse[16]", P), ("test_100%", P)], at=1)]

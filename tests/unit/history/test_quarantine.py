@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import ConfigError
-from ci_doctor.history.database import HistoryWindow
+from ci_doctor.history.database import HistoryWindow, Question
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
 from ci_doctor.history.quarantine import quarantine_facts, suggested
-from ci_doctor.history.statistics import rate_facts
+from ci_doctor.history.statistics import wilson
 from ci_doctor.model.facts.history import FlakyTestFacts, QuarantineFacts
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine, read_quarantine
 from tests.support.histories import BEGIN_MS, HOUR_MS, F, P, history, run
@@ -22,7 +22,7 @@ def flaky(name: str, commits: int) -> FlakyTestFacts:
         passed=9,
         failed=1,
         infra=0,
-        failure_rate=rate_facts(1, 10),
+        failure_rate=wilson(1, 10),
         mixed_commits=commits,
         transitions=2,
         is_proven=True,
@@ -56,8 +56,8 @@ def test_what_is_suggested_holds_once_somebody_owns_it(tmp_path: Path) -> None:
 def suggestions(tmp_path: Path, jobs: list[EvidenceFile], at: int) -> QuarantineFacts:
     window = HistoryWindow(since_ms=BEGIN_MS, until_ms=BEGIN_MS + at * HOUR_MS)
     with history(tmp_path / "history", jobs) as connection:
-        flaky = flaky_facts(connection, window).flaky
-        return suggested(connection, flaky, window, days=14)
+        flaky = flaky_facts(Question(connection, window)).flaky
+        return suggested(Question(connection, window), flaky, days=14)
 
 
 def flake(commits: int, *, every: int = 5, at: int = 0) -> list[EvidenceFile]:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.history.statistics import RunCounts, change_point, wilson
+from ci_doctor.history.statistics import change_point, wilson
 
 
-def runs(failures: str) -> list[RunCounts]:
+def runs(failures: str) -> list[tuple[int, int]]:
     """`..x.`: a commit a character, of which an `x` failed."""
-    return [RunCounts(passed=int(each != "x"), failed=int(each == "x")) for each in failures]
+    return [(int(each != "x"), int(each == "x")) for each in failures]
 
 
 def test_a_clean_break_is_one_commit() -> None:
@@ -62,7 +62,7 @@ def test_the_interval_holds_the_change_as_often_as_it_says() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=40))
 def test_it_is_a_probability_for_any_runs(counts: list[tuple[int, int]]) -> None:
-    point = change_point([RunCounts(passed=passed, failed=failed) for passed, failed in counts])
+    point = change_point(counts)
 
     assert point is not None
     assert 0 <= point.probability <= 1

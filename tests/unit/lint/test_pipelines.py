@@ -7,7 +7,7 @@ import sys
 from importlib.resources import files
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.lint.pipelines.check import RULES, check_pipeline
@@ -125,7 +125,6 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
 @given(
     st.lists(PIECES, max_size=25), st.sampled_from([FILE, ".github/workflows/a.yml", "action.yml"])
 )

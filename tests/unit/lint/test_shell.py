@@ -9,7 +9,6 @@ from ci_doctor.lint.lint_rule import Violation
 from ci_doctor.lint.shell.check import check_shell
 from ci_doctor.lint.shell.shell_program import read_program
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.lint.shell.waiting_rules import CURL_WITHOUT_FAIL, CURL_WITHOUT_TIME_LIMIT
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from ci_doctor.model.finding import Severity
 from tests.support.growth import assert_linear
@@ -27,24 +26,6 @@ def repaired(text: str, violation: Violation) -> str:
     for edit in sorted(violation.edits, key=lambda each: -each.start):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
-
-
-TEXTS = [
-    pytest.param(example.text, id=f"{rule.id}-{index}")
-    for rule in (CURL_WITHOUT_FAIL, CURL_WITHOUT_TIME_LIMIT)
-    for index, (example,) in enumerate((*rule.bad, *rule.good))
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_repair_mends_what_it_repairs_and_breaks_no_syntax(text: str) -> None:
-    for violation in reading_of(text).violations:
-        if violation.edits:
-            after = reading_of(repaired(text, violation)).violations
-            places = [(each.rule.id, each.summary, each.excerpt) for each in after]
-
-            assert (violation.rule.id, violation.summary, violation.excerpt) not in places
-            assert "shell/syntax" not in [each.rule.id for each in after]
 
 
 def test_a_page_that_refuses_get_is_reported_but_not_repaired() -> None:
@@ -334,9 +315,8 @@ def use_of_target(text: str, *, errexit: bool = False, pipefail: bool = False) -
     return use_of(program, target)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+USES = {
+    StatusUse.READ: [
         "target || exit 1\na",
         "target && a\nb",
         "if target; then a; fi\nb",
@@ -353,14 +333,7 @@ def use_of_target(text: str, *, errexit: bool = False, pipefail: bool = False) -
         "if a; then\n  target\nfi",
         "target\nexit",
     ],
-)
-def test_a_status_that_something_reads(text: str) -> None:
-    assert use_of_target(text) is StatusUse.READ
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    StatusUse.IGNORED: [
         "target\na",
         "target &\na",
         "set -e\nset +e\ntarget\na",
@@ -381,14 +354,7 @@ def test_a_status_that_something_reads(text: str) -> None:
         "for i in 1 2; do\n  target\n  a\ndone\nb",
         "case $x in\n  a) target;;\nesac\nb",
     ],
-)
-def test_a_status_that_nobody_reads(text: str) -> None:
-    assert use_of_target(text) is StatusUse.IGNORED
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    StatusUse.ENDS: [
         "set -e\ntarget\na",
         "#!/bin/bash -ex\ntarget\na",
         "set -euo pipefail\ntarget\na",
@@ -403,33 +369,24 @@ def test_a_status_that_nobody_reads(text: str) -> None:
         "f() {\n  target\n  a\n}\nset -e\nf\nb",
         "if a; then\n  set -e\nfi\ntarget\nb",
     ],
-)
-def test_a_failure_that_ends_the_script(text: str) -> None:
-    assert use_of_target(text) is StatusUse.ENDS
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    StatusUse.UNKNOWN: [
         "f() {\n  target\n  a\n}",
         "f() {\n  target\n  a\n}\nset -e\nf\nset +e\nf\nb",
         "trap 'exit 1' ERR\ntarget\na",
     ],
-)
-def test_what_depends_on_others_is_unknown(text: str) -> None:
-    assert use_of_target(text) is StatusUse.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    StatusUse.RETURNED: [
         "f() {\n  target\n}\nf\na",
         "f() {\n  a\n  if b; then target; fi\n}\nf\na",
         "f() ( target )\nf\na",
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("use", "text"), [(use, text) for use, texts in USES.items() for text in texts]
 )
-def test_the_last_status_of_a_function_is_returned(text: str) -> None:
-    assert use_of_target(text) is StatusUse.RETURNED
+def test_what_happens_to_a_status(use: StatusUse, text: str) -> None:
+    assert use_of_target(text) is use
 
 
 def test_a_pipe_loses_a_status() -> None:

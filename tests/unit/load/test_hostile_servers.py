@@ -5,8 +5,6 @@ import asyncio
 import json
 import tracemalloc
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from itertools import pairwise
 from typing import Any
 
@@ -131,8 +129,7 @@ def test_what_means_the_same_is_the_same(other: bytes) -> None:
 
 @pytest.mark.parametrize("first", ["429 Too Many Requests", "503 Busy"])
 def test_a_server_that_asks_to_wait_is_asked_again_and_the_tries_are_told(first: str) -> None:
-    date = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
-    busy = [[http(b"busy", first, f"Retry-After: {value}\r\n")] for value in ("0", date)]
+    busy = [[http(b"busy", first, f"Retry-After: {value}\r\n")] for value in ("0", "soon")]
     reply = ask(*busy, [http(body())])
     assert (reply.tries, reply.status, reply.error) == (3, 200, None)
     assert reply.answer is not None

@@ -76,12 +76,9 @@ def install(folder: Path, metadata: str, version: str) -> None:
     )
 
 
-def find(folder: Path, *, needs_rerunfailures: bool = False) -> Path:
+def find(folder: Path) -> Path:
     """Our own interpreter, with `folder` before its packages."""
-    environ = {**os.environ, "PYTHONPATH": str(folder)}
-    return find_interpreter(
-        sys.executable, environ, folder, needs_rerunfailures=needs_rerunfailures
-    )
+    return find_interpreter(sys.executable, {**os.environ, "PYTHONPATH": str(folder)}, folder)
 
 
 @pytest.mark.parametrize("metadata", ["pytest-7.4.4.dist-info", "pytest.egg-info"])
@@ -101,11 +98,6 @@ def test_a_plugin_of_pytest_is_not_taken_for_pytest(tmp_path: Path) -> None:
     (tmp_path / "pytest_6-6.0.dist-info").mkdir()
     (tmp_path / "pytest_cov-4.0.dist-info").mkdir()
     assert find(tmp_path) == Path(sys.executable)
-
-
-def test_rerunfailures_is_needed_only_if_it_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "pytest_rerunfailures-99.1.dist-info").mkdir()
-    assert find(tmp_path, needs_rerunfailures=True) == find(tmp_path)
 
 
 def test_what_a_start_prints_is_no_answer(tmp_path: Path) -> None:
