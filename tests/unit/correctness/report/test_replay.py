@@ -133,7 +133,7 @@ def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> Non
         line("A1", "r0", X, 2),
         line("B1", "r0", Y),
         line("B1", "r0", None, 2),
-        '{"arm": "baseline", "start": 2, "pass": 1, "id": "r0", "sta',
+        '{"arm": "basel',
     )
 
     recorded = read_request(run, "r0")
