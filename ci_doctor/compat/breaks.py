@@ -18,14 +18,14 @@ class Judged(Struct, kw_only=True):
     """All that was looked at.
 
     resolved: places whose definition in the callee is known, by kind. unknown: places that concern
-    the callee and that nobody can judge, by reason. guarded: places that a handler or a condition
+    the callee and that nobody can judge. guarded: places that a handler or a condition
     about versions protects. open_imports: those of the unknown ones that run when a module of the
     caller is imported, and that nothing handles.
     """
 
     breaks: list[BreakFact] = field(default_factory=list)
     resolved: dict[str, int] = field(default_factory=dict)
-    unknown: dict[str, int] = field(default_factory=dict)
+    unknown: int = 0
     guarded: int = 0
     open_imports: list[DefinitionFact] = field(default_factory=list)
     files: int = 0
@@ -34,10 +34,6 @@ class Judged(Struct, kw_only=True):
     def count(self, kind: str) -> None:
         """One more place that is known."""
         self.resolved[kind] = self.resolved.get(kind, 0) + 1
-
-    def miss(self, why: str) -> None:
-        """One more place that nobody can judge."""
-        self.unknown[why] = self.unknown.get(why, 0) + 1
 
     @property
     def errors(self) -> int:
@@ -52,7 +48,7 @@ class Judged(Struct, kw_only=True):
     @property
     def share(self) -> float:
         """The share of the places that concern the callee that was judged, 0 to 1."""
-        places = self.total + sum(self.unknown.values())
+        places = self.total + self.unknown
         return self.total / places if places else 0.0
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ci_doctor.compat.classes import Ancestor, OpaqueBase, words
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.scopes import NameScope
-from ci_doctor.compat.world import ClassRef, FunctionRef, Ignorance, UnknownRef
+from ci_doctor.compat.world import UNKNOWN, ClassRef, FunctionRef, UnknownRef
 from ci_doctor.render.formatting import amount
 
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
@@ -186,22 +186,21 @@ class Constructors:
         """The parameters of a call of `cls`, or why nobody knows them."""
         order = self._evaluation.classes.bases.order(cls)
         if any(isinstance(each, OpaqueBase) and each.is_metaclass for each in order):
-            return UnknownRef(Ignorance.BASES, "metaclass")
+            return UNKNOWN
         found = self._through(cls, order)
         # A `__new__` beside an `__init__`: both see the arguments.
         bound = {
             name for each in order if isinstance(each, ClassRef) for name in each.scope.bindings
         }
         if isinstance(found, CallSignature) and {"__new__", "__init__"} <= bound:
-            return UnknownRef(Ignorance.GENERATED, "__new__")
+            return UNKNOWN
         return found
 
     def _through(self, cls: ClassRef, order: Sequence[Ancestor]) -> CallSignature | UnknownRef:
         for position, each in enumerate(order):
-            if isinstance(each, OpaqueBase):
-                return UnknownRef(Ignorance.BASES, each.name)
-            unknown = self._evaluation.classes.decorated(each)
-            found = unknown or self._of_class(each, order[position:], cls.scope.name)
+            if isinstance(each, OpaqueBase) or self._evaluation.classes.may_be_replaced(each):
+                return UNKNOWN
+            found = self._of_class(each, order[position:], cls.scope.name)
             if found is not None:
                 return found
         if not any(
@@ -211,7 +210,7 @@ class Constructors:
         ref = self._evaluation.classes.member(cls, "__new__")
         if isinstance(ref, FunctionRef):
             return of_function(FunctionRef(ref.scope, skip=1), name=cls.scope.name)
-        return UnknownRef(Ignorance.GENERATED, "__new__")
+        return UNKNOWN
 
     def _of_class(
         self, each: ClassRef, rest: Sequence[Ancestor], name: str
@@ -227,7 +226,7 @@ class Constructors:
             ref = self._evaluation.bound("__init__", each.scope)
             if isinstance(ref, FunctionRef):
                 return of_function(FunctionRef(ref.scope, skip=1), name=name)
-            return UnknownRef(Ignorance.SEVERAL)
+            return UNKNOWN
         if _has_generated_constructor(each):
             return self._dataclass(each, rest, name)
         return None
@@ -237,16 +236,13 @@ class Constructors:
     ) -> CallSignature | UnknownRef:
         fields: dict[str, inspect.Parameter] = {}
         for each in reversed(rest):
-            if isinstance(each, OpaqueBase):
-                return UnknownRef(Ignorance.BASES, each.name)
-            unknown = self._evaluation.classes.decorated(each)
-            if unknown is not None:
-                return unknown
+            if isinstance(each, OpaqueBase) or self._evaluation.classes.may_be_replaced(each):
+                return UNKNOWN
             decorator = _plain_dataclass(each)
             if decorator is not None:
                 fields |= _own_fields(each, decorator)
             elif _has_generated_constructor(each):
-                return UnknownRef(Ignorance.GENERATED, each.name)
+                return UNKNOWN
         return _generated(cls, name, list(fields.values()))
 
 

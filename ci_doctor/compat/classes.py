@@ -12,11 +12,11 @@ from msgspec import Struct
 from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
 from ci_doctor.compat.world import (
+    UNKNOWN,
     AbsentRef,
     Asks,
     ClassRef,
     FunctionRef,
-    Ignorance,
     InstanceRef,
     OutsideRef,
     Ref,
@@ -87,8 +87,7 @@ class Bases:
             return self._base(base.value, parent)
         if isinstance(ref, OutsideRef):
             return [] if ref.path in _TRANSPARENT else [OpaqueBase(ref.path)]
-        detail = ref.detail if isinstance(ref, UnknownRef) else ""
-        return [OpaqueBase(detail or ast.unparse(base))]
+        return [OpaqueBase(ast.unparse(base))]
 
 
 def _merged(orders: list[Sequence[Ancestor]]) -> tuple[Ancestor, ...] | None:
@@ -243,7 +242,6 @@ _ENUMS: Final = frozenset(
 _PLAIN_CLASS_DECORATORS: Final = frozenset(
     {"dataclass", "final", "runtime_checkable", "total_ordering", "unique", "deprecated"}
 )
-_UNKNOWN: Final = UnknownRef(Ignorance.EXPRESSION)
 _ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
 
 
@@ -259,35 +257,29 @@ class ClassMembers:
         """What a call of the class gives."""
         for ancestor in self.bases.order(cls):
             if isinstance(ancestor, OpaqueBase) and ancestor.is_metaclass:
-                return UnknownRef(Ignorance.BASES, ancestor.name)
+                return UNKNOWN
             if isinstance(ancestor, ClassRef) and "__new__" in ancestor.scope.bindings:
                 return InstanceRef(cls, is_exact=False)
-        unknown = self.decorated(cls)
-        return InstanceRef(cls) if unknown is None else unknown
+        return UNKNOWN if self.may_be_replaced(cls) else InstanceRef(cls)
 
-    def decorated(self, cls: ClassRef) -> UnknownRef | None:
-        """Why a decorator may have put something else in the place of the class; None if not."""
+    def may_be_replaced(self, cls: ClassRef) -> bool:
+        """Whether a decorator may have put something else in the place of the class."""
         node = cls.scope.node
         parent = cls.scope.parent
         if not isinstance(node, ast.ClassDef) or parent is None:
-            return None
-        for decorator, word in zip(node.decorator_list, words(node), strict=True):
-            if word in _PLAIN_CLASS_DECORATORS or makes_dataclass(
-                decorator, parent, self._evaluation
-            ):
-                continue
-            return UnknownRef(Ignorance.DECORATED, word)
-        return None
+            return False
+        return not all(
+            word in _PLAIN_CLASS_DECORATORS or makes_dataclass(decorator, parent, self._evaluation)
+            for decorator, word in zip(node.decorator_list, words(node), strict=True)
+        )
 
     def defined(self, binding: Binding, scope: NameScope) -> Ref:
         """What a `class` or a `def` binds, or a reason why its decorators make a function unknown."""
         node = binding.node
         if not isinstance(node, FunctionNode):
             return ClassRef(scope.children[id(node)])
-        if is_overload(node):
-            return UnknownRef(Ignorance.DECORATED, "overload")
-        if shape(node, scope, self._evaluation) is Shape.UNKNOWN:
-            return UnknownRef(Ignorance.DECORATED, ", ".join(words(node)))
+        if is_overload(node) or shape(node, scope, self._evaluation) is Shape.UNKNOWN:
+            return UNKNOWN
         return FunctionRef(scope.children[id(node)])
 
     def member(self, cls: ClassRef, name: str) -> Ref:
@@ -301,13 +293,13 @@ class ClassMembers:
         for ancestor in order:
             if isinstance(ancestor, OpaqueBase):
                 if not _builtin_without(ancestor.name, name):
-                    return UnknownRef(Ignorance.BASES, ancestor.name), None
+                    return UNKNOWN, None
                 continue
             ref = self._own(ancestor, name)
             if ref is not None:
                 return vague or ref, ancestor
             if ancestor.scope.is_dynamic:
-                vague = vague or UnknownRef(Ignorance.DYNAMIC, ancestor.name)
+                vague = vague or UNKNOWN
         first = next((each for each in order if isinstance(each, ClassRef)), None)
         if first is None:
             return vague or AbsentRef("", name), None
@@ -318,7 +310,7 @@ class ClassMembers:
         if not nodes:
             return None
         if all(isinstance(node, FunctionNode) and is_overload(node) for node in nodes):
-            return UnknownRef(Ignorance.DECORATED, "overload")
+            return UNKNOWN
         return self._evaluation.bound(name, cls.scope)
 
     def attribute(self, ref: ClassRef | InstanceRef | SuperRef, name: str) -> Ref:
@@ -332,28 +324,28 @@ class ClassMembers:
     def _class_attribute(self, cls: ClassRef, name: str) -> Ref:
         """What `Class.name` stands for."""
         if name == "__init__":
-            return _UNKNOWN
+            return UNKNOWN
         order = self.bases.order(cls)
         if any(isinstance(each, OpaqueBase) and each.is_metaclass for each in order):
-            return UnknownRef(Ignorance.BASES, "metaclass")
+            return UNKNOWN
         ref, owner = self.lookup(order, name)
         if isinstance(ref, AbsentRef):
             is_own = hasattr(type, name) or hasattr(object, name)
-            return _UNKNOWN if is_own else self._undeclared(ref, order)
+            return UNKNOWN if is_own else self._undeclared(ref, order)
         if isinstance(ref, FunctionRef) and owner is not None:
             return self._bound(ref, owner, on_class=True)
         if any(isinstance(each, OpaqueBase) and each.name in _ENUMS for each in order):
             return InstanceRef(cls)
-        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
+        return UNKNOWN if self._is_descriptor(ref) else ref
 
     def _undeclared(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         """`ref`, unless a decorator or a field of a class above makes the name."""
         classes = [each for each in order if isinstance(each, ClassRef)]
-        decorated = [unknown for each in classes if (unknown := self.decorated(each)) is not None]
-        if decorated:
-            return decorated[0]
         # A dataclass keeps fields without a default from its class; an instance has them.
-        return _UNKNOWN if any(ref.name in each.scope.attributes for each in classes) else ref
+        is_made = any(
+            self.may_be_replaced(each) or ref.name in each.scope.attributes for each in classes
+        )
+        return UNKNOWN if is_made else ref
 
     def _instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
         """What `instance.name` stands for."""
@@ -375,7 +367,7 @@ class ClassMembers:
             return self._bound(ref, owner, on_class=False)
         if isinstance(ref, AbsentRef):
             return self._absent_of_instance(ref, order)
-        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
+        return UNKNOWN if self._is_descriptor(ref) else ref
 
     def _is_descriptor(self, ref: Ref) -> bool:
         """Whether an attribute of a class gives something else than itself (`__get__`)."""
@@ -385,17 +377,17 @@ class ClassMembers:
 
     def _absent_of_instance(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         if hasattr(object, ref.name):
-            return _UNKNOWN
+            return UNKNOWN
         for hook in _ATTRIBUTE_HOOKS:
             if not isinstance(self.lookup(order, hook)[0], AbsentRef):
-                return UnknownRef(Ignorance.DYNAMIC, hook)
+                return UNKNOWN
         return self._undeclared(ref, order)
 
     def _super_attribute(self, ref: SuperRef, name: str) -> Ref:
         """What `super().name` stands for in a method of the class."""
         order = self.bases.order(ref.cls)[1:]
         if not order:
-            return _UNKNOWN
+            return UNKNOWN
         member, owner = self.lookup(order, name)
         if isinstance(member, FunctionRef) and owner is not None:
             return self._bound(member, owner, on_class=ref.is_class)
@@ -413,9 +405,9 @@ class ClassMembers:
             case Shape.CLASS:
                 return FunctionRef(ref.scope, skip=1, owner=owner.scope)
             case Shape.PROPERTY:
-                return _UNKNOWN if on_class else self._property(node, ref)
+                return UNKNOWN if on_class else self._property(node, ref)
             case Shape.UNKNOWN:
-                return UnknownRef(Ignorance.DECORATED, ", ".join(words(node)))
+                return UNKNOWN
             case Shape.PLAIN:
                 return FunctionRef(ref.scope, skip=0 if on_class else 1, owner=owner.scope)
 
@@ -423,7 +415,7 @@ class ClassMembers:
         if node.returns is not None:
             return self._evaluation.annotation(node.returns, ref.scope.parent or ref.scope)
         values = [value for value, _ in ref.scope.returns if value is not None]
-        return self._evaluation.value(values[0], ref.scope) if len(values) == 1 else _UNKNOWN
+        return self._evaluation.value(values[0], ref.scope) if len(values) == 1 else UNKNOWN
 
     def first_parameter(self, binding: Binding, scope: NameScope) -> Ref | None:
         """`self` or `cls`, if the parameter is the first one of a method; else None."""

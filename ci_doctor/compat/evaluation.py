@@ -16,13 +16,13 @@ from ci_doctor.compat.modules import ModuleMembers
 from ci_doctor.compat.scopes import Binding, BindingKind, NameScope
 from ci_doctor.compat.world import (
     NOTHING,
+    UNKNOWN,
     AbsentRef,
     AwaitableRef,
     ClassRef,
     ConstantRef,
     Environment,
     FunctionRef,
-    Ignorance,
     InstanceRef,
     Life,
     ModuleRef,
@@ -41,7 +41,6 @@ from ci_doctor.compat.world import (
 _THROUGH: Final = frozenset(
     {"Optional", "Annotated", "Final", "ClassVar", "Required", "NotRequired"}
 )
-_UNKNOWN: Final = UnknownRef(Ignorance.EXPRESSION)
 _PARSERS: Final = frozenset(
     {
         "packaging.version.Version",
@@ -123,7 +122,7 @@ class Evaluation:
         if not names and key in self._values:
             return self._values[key]
         # An expression that needs itself, as in a loop, is unknown while it is looked at.
-        ref: Ref = _UNKNOWN
+        ref: Ref = UNKNOWN
         self._values[key] = ref
         if self._depth <= _DEEPEST:
             self._depth += 1
@@ -293,7 +292,7 @@ class Evaluation:
             case ast.Attribute():
                 # A test in the function looks at the type of the owner.
                 if scope.narrowed and ast.unparse(node.value) in scope.narrowed:
-                    return UnknownRef(Ignorance.NARROWED, ast.unparse(node.value))
+                    return UNKNOWN
                 return self.attribute(self.value(node.value, scope), node.attr)
             case ast.Subscript():
                 ref = self.value(node.value, scope, names)
@@ -302,7 +301,7 @@ class Evaluation:
                 return self._call(node, scope, names)
             case ast.Await():
                 ref = self.value(node.value, scope)
-                return ref.result if isinstance(ref, AwaitableRef) else _UNKNOWN
+                return ref.result if isinstance(ref, AwaitableRef) else UNKNOWN
             case ast.IfExp():
                 decided = self.decide(node.test, scope, names)
                 if decided is not None:
@@ -322,7 +321,7 @@ class Evaluation:
 
     def _truth(self, node: ast.expr, scope: NameScope, names: Environment) -> Ref:
         decided = self.decide(node, scope, names)
-        return _UNKNOWN if decided is None else ConstantRef(decided)
+        return UNKNOWN if decided is None else ConstantRef(decided)
 
     def _any(self, node: ast.expr, scope: NameScope, names: Environment) -> Any:
         """The value of an expression, which may be a table. Raises UndecidedError."""
@@ -420,7 +419,7 @@ class Evaluation:
             return star
         if hasattr(builtins, name):
             return OutsideRef(f"builtins.{name}")
-        return UnknownRef(Ignorance.EXPRESSION, name)
+        return UNKNOWN
 
     def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
         """What a name stands for in this very scope; None if no line there binds it."""
@@ -429,7 +428,7 @@ class Evaluation:
             return None
         # A function below may declare it global or nonlocal, and give it any value.
         if name in scope.outer or (not scope.is_class and self._is_outer(name, scope)):
-            return UnknownRef(Ignorance.SEVERAL, name)
+            return UNKNOWN
         in_order = scope.parent is None or scope.is_class
         refs: list[Ref] = []
         gone: Ref | None = None
@@ -453,26 +452,26 @@ class Evaluation:
         table = ref.value
         for change in scope.root().changed.get(name, ()):
             if change is None or not isinstance(table, dict):
-                return _UNKNOWN
+                return UNKNOWN
             added = self.value(change, scope)
             if isinstance(added, ConstantRef) and isinstance(added.value, str):
                 table = {**table, added.value: _UNSTATED}
             elif isinstance(added, TableRef) and isinstance(added.value, dict):
                 table = {**table, **added.value}
             else:
-                return _UNKNOWN
-        return TableRef(ref.why, value=table)
+                return UNKNOWN
+        return TableRef(value=table)
 
     def binding(self, binding: Binding, scope: NameScope) -> Ref:
         """What one statement binds."""
         key = (id(binding), id(scope))
         if key not in self._bindings:
-            self._bindings[key] = _UNKNOWN
+            self._bindings[key] = UNKNOWN
             self._bindings[key] = self._bind(binding, scope)
         return self._bindings[key]
 
     def _bind(self, binding: Binding, scope: NameScope) -> Ref:
-        ref: Ref = _UNKNOWN
+        ref: Ref = UNKNOWN
         match binding.kind:
             case BindingKind.IMPORT:
                 ref = self.modules.imported(binding.target, binding.name)
@@ -486,7 +485,7 @@ class Evaluation:
                 ref = self.classes.first_parameter(binding, scope) or self._assigned(binding, scope)
             case BindingKind.WITH if binding.value is not None:
                 enter = self.attribute(self.value(binding.value, scope), "__enter__")
-                ref = self.returned(enter) if isinstance(enter, FunctionRef) else _UNKNOWN
+                ref = self.returned(enter) if isinstance(enter, FunctionRef) else UNKNOWN
         return ref
 
     def _is_outer(self, name: str, scope: NameScope) -> bool:
@@ -496,7 +495,7 @@ class Evaluation:
         )
 
     def _assigned(self, binding: Binding, scope: NameScope) -> Ref:
-        ref = _UNKNOWN if binding.value is None else self.value(binding.value, scope)
+        ref = UNKNOWN if binding.value is None else self.value(binding.value, scope)
         vague = isinstance(ref, UnknownRef | OutsideRef | UnionRef) and not isinstance(
             ref, TableRef
         )
@@ -505,7 +504,7 @@ class Evaluation:
             return self.annotation(binding.annotation, scope)
         return ref
 
-    def attribute(self, ref: Ref, name: str) -> Ref:  # noqa: C901, PLR0911 - a case per form
+    def attribute(self, ref: Ref, name: str) -> Ref:  # noqa: PLR0911 - a case per form
         """What an attribute stands for."""
         match ref:
             case ModuleRef():
@@ -522,10 +521,8 @@ class Evaluation:
                 return ConstantRef(getattr(ref.value, name))
             case UnionRef():
                 return joined([self.attribute(each, name) for each in ref.options])
-            case UnknownRef():
-                return UnknownRef(ref.why, ref.detail)
             case _:
-                return UnknownRef(Ignorance.EXPRESSION, name)
+                return UNKNOWN
 
     def annotation(self, node: ast.expr, scope: NameScope) -> Ref:  # noqa: PLR0911 - a case per form
         """What a value with that annotation stands for.
@@ -545,23 +542,21 @@ class Evaluation:
                 # `Optional[X]` and its like stand for what is in their brackets.
                 if form == "Union" or form in _THROUGH:
                     return self._union(parts if form == "Union" else parts[:1], scope)
-                return _UNKNOWN if form in {"type", "Type"} else self.annotation(node.value, scope)
+                return UNKNOWN if form in {"type", "Type"} else self.annotation(node.value, scope)
             case ast.Name() | ast.Attribute():
                 ref = self._reference(node, scope)
                 if isinstance(ref, ClassRef):
                     return InstanceRef(ref, is_exact=False)
-                if isinstance(ref, OutsideRef):
-                    return UnknownRef(Ignorance.OUTSIDE, ref.path.partition(".")[0])
-                return ref if isinstance(ref, UnknownRef) else _UNKNOWN
+                return ref if isinstance(ref, UnknownRef) else UNKNOWN
             case _:
                 pass
-        return _UNKNOWN
+        return UNKNOWN
 
     def _union(self, options: Sequence[ast.expr], scope: NameScope) -> Ref:
         real = [
             each for each in options if not (isinstance(each, ast.Constant) and each.value is None)
         ]
-        return self.annotation(real[0], scope) if len(real) == 1 else _UNKNOWN
+        return self.annotation(real[0], scope) if len(real) == 1 else UNKNOWN
 
     def _reference(self, node: ast.expr, scope: NameScope) -> Ref:
         # What is imported under TYPE_CHECKING counts here.
@@ -569,7 +564,7 @@ class Evaluation:
             return self.lookup(node.id, scope, typing=True)
         if isinstance(node, ast.Attribute):
             return self.attribute(self._reference(node.value, scope), node.attr)
-        return _UNKNOWN
+        return UNKNOWN
 
     def _call(self, node: ast.Call, scope: NameScope, names: Environment) -> Ref:
         func = node.func
@@ -592,11 +587,11 @@ class Evaluation:
                 return self._outside(ref.path, node, scope, names)
             case InstanceRef():
                 called = self.attribute(ref, "__call__")
-                return self.returned(called) if isinstance(called, FunctionRef) else _UNKNOWN
+                return self.returned(called) if isinstance(called, FunctionRef) else UNKNOWN
             case UnknownRef() if not isinstance(ref, TableRef):
                 return ref
             case _:
-                return _UNKNOWN
+                return UNKNOWN
 
     def returned(self, ref: FunctionRef) -> Ref:
         """What a call of the function gives back."""
@@ -604,10 +599,10 @@ class Evaluation:
         if isinstance(node, ast.Lambda):
             return self.value(node.body, ref.scope)
         if isinstance(node, ast.Module | ast.ClassDef) or ref.scope.is_generator:
-            return _UNKNOWN
+            return UNKNOWN
         # A call of a context manager's function does not give what the body returns.
         if MANAGERS & set(words(node)):
-            return _UNKNOWN
+            return UNKNOWN
         result = self._result_of_body(ref, node.returns)
         return AwaitableRef(result) if isinstance(node, ast.AsyncFunctionDef) else result
 
@@ -624,7 +619,7 @@ class Evaluation:
             for value, guards in ref.scope.returns
             if value is not None and self.conditions.runs(guards, ref.scope)
         ]
-        return joined(values) if values else _UNKNOWN
+        return joined(values) if values else UNKNOWN
 
     def _outside(  # noqa: PLR0911 - a case per function
         self, path: str, node: ast.Call, scope: NameScope, names: Environment
@@ -644,8 +639,8 @@ class Evaluation:
             case [first, *_] if path in _CASTS:
                 return self.annotation(first, scope)
             case [ast.Constant(value=name), *_] if path == "importlib.import_module":
-                return ModuleRef(str(name)) if self.world.file(str(name)) else _UNKNOWN
-        return UnknownRef(Ignorance.OUTSIDE, top)
+                return ModuleRef(str(name)) if self.world.file(str(name)) else UNKNOWN
+        return UNKNOWN
 
     def _applied(
         self, name: str, arguments: list[ast.expr], scope: NameScope, names: Environment
@@ -663,7 +658,7 @@ class Evaluation:
         while function is not None and not (function.parent and function.parent.is_class):
             function = function.parent
         if function is None or function.parent is None or node.args:
-            return _UNKNOWN
+            return UNKNOWN
         return SuperRef(ClassRef(function.parent), is_class=self.classes.is_class_level(function))
 
 
@@ -678,7 +673,7 @@ def _constant(value: Any) -> Ref:
     """A value that the source states. Raises UndecidedError for one that it does not."""
     if value is _UNSTATED:
         raise UndecidedError
-    return ConstantRef(value) if _is_plain(value) else TableRef(Ignorance.EXPRESSION, value=value)
+    return ConstantRef(value) if _is_plain(value) else TableRef(value=value)
 
 
 def _is_plain(value: Any) -> bool:

@@ -22,12 +22,12 @@ from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
 from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseSite
 from ci_doctor.compat.world import (
+    UNKNOWN,
     AbsentRef,
     Caught,
     ClassRef,
     CodeTree,
     FunctionRef,
-    Ignorance,
     InstanceRef,
     Life,
     ModuleRef,
@@ -60,7 +60,7 @@ class SiteJudge:
                 self._site(module, site)
             except RecursionError:
                 # Names that lead to names, deeper than Python itself goes.
-                self.judged.miss(Ignorance.EXPRESSION)
+                self.judged.unknown += 1
 
     def _site(self, module: ReadModule, site: UseSite) -> None:
         life = self._evaluation.conditions.runs(site.guards, site.scope)
@@ -82,7 +82,7 @@ class SiteJudge:
         if binding.level or not self._world.is_callee(binding.target):
             return
         if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
-            self.judged.miss(Ignorance.PATCHED)
+            self.judged.unknown += 1
         elif isinstance(ref, AbsentRef):
             broken = break_at(
                 rules.MODULE_GONE if ref.is_module else rules.NAME_GONE,
@@ -93,7 +93,7 @@ class SiteJudge:
             error = "ModuleNotFoundError" if ref.is_module else "ImportError"
             self._keep(broken, site, life, error)
         elif isinstance(ref, UnknownRef) and not ref.is_there:
-            self.judged.miss(ref.why)
+            self.judged.unknown += 1
             # Such an import, if it runs when its module is imported and nothing handles it.
             caught = self._evaluation.conditions.caught(site.guards, "ImportError")
             if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
@@ -106,12 +106,12 @@ class SiteJudge:
     ) -> None:
         owner = self._evaluation.value(node.value, site.scope)
         if isinstance(owner, UnknownRef) and self._concerns(node.value, site.scope):
-            self.judged.miss(owner.why)
+            self.judged.unknown += 1
         if not self._is_callee(owner):
             return
         match self._evaluation.value(node, site.scope):
-            case UnknownRef(is_there=False) as ref:
-                self.judged.miss(ref.why)
+            case UnknownRef(is_there=False):
+                self.judged.unknown += 1
             case AbsentRef() as ref:
                 self._gone(module, site, life, owner, ref)
             case _:
@@ -124,10 +124,10 @@ class SiteJudge:
         is_own = ref.scope is not None and not self._world.is_callee(ref.scope.module)
         # A class of the caller's own, below one of the callee.
         if is_own and self._doubts.is_named_in_caller(ref.name):
-            self.judged.miss(Ignorance.SEVERAL)
+            self.judged.unknown += 1
             return
         if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
-            self.judged.miss(Ignorance.PATCHED)
+            self.judged.unknown += 1
             return
         broken = break_at(
             rules.ATTRIBUTE_GONE,
@@ -145,7 +145,7 @@ class SiteJudge:
             return
         if isinstance(signature, UnknownRef):
             if self._concerns(node.func, site.scope):
-                self.judged.miss(signature.why)
+                self.judged.unknown += 1
             return
         if not self._world.is_callee(signature.module):
             return
@@ -154,7 +154,7 @@ class SiteJudge:
             self.judged.count("calls")
             return
         if self._doubts.may_take(ref, node):
-            self.judged.miss(Ignorance.SEVERAL)
+            self.judged.unknown += 1
             return
         self.judged.count("calls")
         broken = break_at(
@@ -180,7 +180,7 @@ class SiteJudge:
             case UnknownRef():
                 return ref
             case UnionRef():
-                return UnknownRef(Ignorance.SEVERAL)
+                return UNKNOWN
             case _:
                 return None
 

@@ -12,10 +12,11 @@ from ci_doctor.compat.conditions import Conditions
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
+    THERE,
+    UNKNOWN,
     AbsentRef,
     Asks,
     ConstantRef,
-    Ignorance,
     Life,
     ModuleRef,
     OutsideRef,
@@ -178,10 +179,8 @@ class ModuleMembers:
             above = ".".join(parts[: length - 1])
             if self._world.file(part) is not None:
                 continue
-            if self._world.may_be_built(part):
-                return UnknownRef(Ignorance.BUILD, part)
-            if self._is_compiled_or_dynamic(above):
-                return UnknownRef(Ignorance.NO_SOURCE, part)
+            if self._world.may_be_built(part) or self._is_compiled_or_dynamic(above):
+                return UNKNOWN
             return AbsentRef(above, part, is_module=True)
         return ModuleRef(name)
 
@@ -189,7 +188,7 @@ class ModuleMembers:
         """What `from target import name` binds."""
         name = self.absolute(binding, scope)
         if name is None:
-            return UnknownRef(Ignorance.EXPRESSION)
+            return UNKNOWN
         if self._world.side(name) is None:
             return OutsideRef(f"{name}.{binding.name}")
         state = self.module(name)
@@ -215,14 +214,14 @@ class ModuleMembers:
     def _own_fault(self, ref: Ref, scope: NameScope) -> Ref:
         """What is missing inside a callee is the callee's own affair, and no proof for the caller."""
         if isinstance(ref, AbsentRef) and self._world.is_callee(scope.module):
-            return UnknownRef(Ignorance.LAZY, ref.name)
+            return UNKNOWN
         return ref
 
     def member(self, module: str, name: str) -> Ref:
         """What a name of a module stands for."""
         key = (module, name)
         if key in self._looking:
-            return UnknownRef(Ignorance.LAZY, module)
+            return UNKNOWN
         if key not in self._known:
             self._looking.add(key)
             try:
@@ -254,7 +253,7 @@ class ModuleMembers:
         if self._world.file(f"{module}.{name}") is not None or self._stub_lacks(module, name):
             return None
         # A star of what nobody can read may bring it; the types of the module say whether.
-        return _there(module) if self._is_stubbed(module, name) else star
+        return THERE if self._is_stubbed(module, name) else star
 
     def _certain(self, ref: Ref, name: str, read: ReadModule) -> Ref:
         """`ref`, marked as being there if a statement surely binds the name, whatever it gives it."""
@@ -270,16 +269,16 @@ class ModuleMembers:
 
     def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:
         if name in _OWN_NAMES or self._is_stubbed(module, name):
-            return _there(module)
+            return THERE
         if self._world.may_be_built(f"{module}.{name}"):
-            return UnknownRef(Ignorance.BUILD, f"{module}.{name}")
+            return UNKNOWN
         if read is None:
             return self._without_source(module, name)
         if "__getattr__" in read.scope.bindings or read.scope.is_dynamic:
             return self._lazy(module, name, read)
         if self._any_binding(read.scope, name):
             # In a branch that does not run here.
-            return UnknownRef(Ignorance.CONDITION, name)
+            return UNKNOWN
         return AbsentRef(module, name)
 
     def _without_source(self, module: str, name: str) -> Ref:
@@ -287,7 +286,7 @@ class ModuleMembers:
         if file is not None and file.compiled is None and file.is_package:
             return AbsentRef(module, name)  # a namespace package holds modules and nothing else
         is_there = self._world.is_in_compiled(module, name)
-        return UnknownRef(Ignorance.NO_SOURCE, module, is_there=is_there)
+        return THERE if is_there else UNKNOWN
 
     def _lazy(self, module: str, name: str, read: ReadModule) -> Ref:
         """A name that the module makes at run time: where it says it is from, or whether it makes it."""
@@ -297,11 +296,11 @@ class ModuleMembers:
         # A table of lazy names is text.
         is_quoted = any(f'"{name}"' in line or f"'{name}'" in line for line in read.lines)
         if isinstance(ref, UnknownRef) and not ref.is_there:
-            return UnknownRef(ref.why, ref.detail, is_there=is_quoted)
+            return THERE if is_quoted else UNKNOWN
         if ref is not None and not isinstance(ref, AbsentRef):
             return ref
         if name in (exported_names(read) or ()):
-            return _there(module)
+            return THERE
         return self._made(module, name, read, is_quoted=is_quoted)
 
     def _made(self, module: str, name: str, read: ReadModule, *, is_quoted: bool) -> Ref:
@@ -314,7 +313,7 @@ class ModuleMembers:
         if answer is Answer.RAISES:
             return AbsentRef(module, name)
         is_there = answer is Answer.GIVES or (is_quoted and answer is not Answer.REFUSES)
-        return UnknownRef(Ignorance.LAZY, module, is_there=is_there)
+        return THERE if is_there else UNKNOWN
 
     def _stub_lacks(self, module: str, name: str) -> bool:
         """Whether the module has types that name all it has, and not this name."""
@@ -348,7 +347,7 @@ class ModuleMembers:
         for binding in scope.stars:
             target = self.absolute(binding, scope)
             if target is None or self._world.side(target) is None:
-                vague = UnknownRef(Ignorance.OUTSIDE, target or "")
+                vague = UNKNOWN
                 continue
             if not self._world.may_export(target, name):
                 continue
@@ -364,7 +363,7 @@ class ModuleMembers:
         read = self._world.module(target)
         if read is None:
             is_there = self._is_stubbed(target, name)
-            return UnknownRef(Ignorance.NO_SOURCE, target, is_there=is_there)
+            return THERE if is_there else UNKNOWN
         exported = exported_names(read)
         if exported is None:
             if name.startswith("_"):
@@ -403,11 +402,6 @@ def _is_of_version(module: str, name: str) -> bool:
     if name == "__version__":
         return last in {"", "version", "_version", "__about__", "about"}
     return last in {"version", "_version"} and name in {"version", "short_version", "full_version"}
-
-
-def _there(module: str) -> UnknownRef:
-    """A name of the module that exists, whatever it is."""
-    return UnknownRef(Ignorance.LAZY, module, is_there=True)
 
 
 def exported_names(read: ReadModule) -> frozenset[str] | None:

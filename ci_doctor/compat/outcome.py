@@ -89,7 +89,7 @@ def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged
             callees=tuple(facts[1:]),
             files=judged.files,
             resolved=judged.resolved,
-            unknown=dict(sorted(judged.unknown.items())),
+            unknown=judged.unknown,
             guarded=judged.guarded,
             share=judged.share,
             open_imports=tuple(judged.open_imports),
@@ -142,9 +142,5 @@ def _tables(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> li
     for kind, count in sorted(judged.resolved.items()):
         rows.append(row(f"{kind} judged", count))
     rows.append(row("protected by a handler or an undecided version guard", judged.guarded))
-    tables = [Table(title="What was judged", rows=tuple(rows))]
-    if judged.unknown:
-        by_count = sorted(judged.unknown.items(), key=lambda each: (-each[1], each[0]))
-        unknown = tuple(row(reason, count) for reason, count in by_count)
-        tables.append(Table(title="Not judged, by reason", rows=unknown, is_aside=True))
-    return tables
+    rows.append(row("not judged: the source does not decide them", judged.unknown))
+    return [Table(title="What was judged", rows=tuple(rows))]

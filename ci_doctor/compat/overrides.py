@@ -20,7 +20,6 @@ from ci_doctor.compat.world import (
     Caught,
     ClassRef,
     FunctionRef,
-    Ignorance,
     InstanceRef,
     Life,
     Ref,
@@ -243,7 +242,7 @@ class OverrideJudge:
             node.name, lambda text: _may_misfit(text, node.name, own), most=_MOST_FILES
         )
         if modules is None:
-            self._judged.miss(Ignorance.COMMON)
+            self._judged.unknown += 1
             return
         self._judged.count("overrides")
         calls = [(at, call) for at in modules for call in self._calls(at, above, node.name)]

@@ -5,7 +5,7 @@ import ast
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -21,25 +21,6 @@ from ci_doctor.compat.scopes import (
     module_index,
 )
 from ci_doctor.model.facts.compat import DefinitionFact
-
-
-class Ignorance(StrEnum):
-    """Why nobody knows what an expression stands for."""
-
-    OUTSIDE = "a package that was not given"
-    NO_SOURCE = "a module without Python source"
-    LAZY = "a module that makes its names at run time"
-    DECORATED = "a decorator whose effect is not known"
-    BASES = "a class with a base that is not known"
-    DYNAMIC = "a class or a module that code changes at run time"
-    EXPRESSION = "a value that the source does not decide"
-    SEVERAL = "a name with several possible values"
-    NARROWED = "a value whose type a test looks at"
-    CONDITION = "a condition that is not decided"
-    PATCHED = "a name that code assigns from elsewhere"
-    BUILD = "a module that a build may make"
-    COMMON = "an override of a method whose name is everywhere in the callee"
-    GENERATED = "a constructor that a library makes"
 
 
 class ModuleRef(Struct, frozen=True):
@@ -132,11 +113,13 @@ class AbsentRef(Struct, frozen=True):
 
 
 class UnknownRef(Struct, frozen=True):
-    """Nobody knows. `detail` is a name: of a decorator, a base, a package. `is_there`: the name itself exists."""
+    """Nobody knows. `is_there`: the name itself exists."""
 
-    why: Ignorance
-    detail: str = ""
     is_there: bool = False
+
+
+UNKNOWN: Final = UnknownRef()
+THERE: Final = UnknownRef(is_there=True)
 
 
 class TableRef(UnknownRef, frozen=True, eq=False):
@@ -176,9 +159,9 @@ def joined(refs: list[Ref]) -> Ref:
                 kept.append(option)
     values = [ref for ref in kept if not (isinstance(ref, ConstantRef) and ref.value is None)]
     if len(values) < 2:
-        return (values or kept or [UnknownRef(Ignorance.EXPRESSION)])[0]
+        return (values or kept or [UNKNOWN])[0]
     if any(isinstance(ref, UnknownRef | OutsideRef | AbsentRef) for ref in values):
-        return UnknownRef(Ignorance.SEVERAL)
+        return UNKNOWN
     return UnionRef(tuple(values))
 
 

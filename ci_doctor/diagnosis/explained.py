@@ -200,25 +200,11 @@ def rules_outcome(own: tuple[Path, ...]) -> Outcome:
     )
 
 
-class Overlap(Struct, frozen=True, kw_only=True):
-    """The rule `other` matches the `example` of `rule`; counts: a log's line is named by `other`."""
+def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[tuple[str, LogRule, bool]]:
+    """Each example of `rule` that another rule matches, that one, and whether it names such a line.
 
-    rule: LogRule
-    example: str
-    other: LogRule
-    counts: bool
-
-    @property
-    def takes(self) -> bool:
-        """Whether such a line gets another class than that of `rule`, and nobody has allowed it."""
-        if not self.counts or self.other.id in self.rule.yields_to:
-            return False
-        classes = {self.rule.class_, self.other.class_}
-        return self.other.role is Role.NOISE or (len(classes) > 1 and None not in classes)
-
-
-def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
-    """Every overlap of `rule`, which is one of `rules`; none if it names no line or another one."""
+    None if the rule, which is one of `rules`, names no line or another one.
+    """
     if rule.role not in NAMEABLE or rule.next_line is not None:
         return
     for example in rule.match:
@@ -226,8 +212,7 @@ def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
         for other, _ in rules.matching(candidates, clean_line(example.encode()).texts):
             if other.id != rule.id:
                 # Of equal ones the order of files would decide: that is no decision.
-                counts = strongest([other, rule]) != 1
-                yield Overlap(rule=rule, example=example, other=other, counts=counts)
+                yield example, other, strongest([other, rule]) != 1
 
 
 _TABLE = "rule"
@@ -258,11 +243,10 @@ def check_outcome(path: Path) -> Outcome:
     # The other rules that match an example; none if a rule cannot be used.
     rows = []
     for rule in () if rules is None else rules.own:
-        for each in overlaps(rules or load_rules(), rule):
-            counts = each.other.id if each.counts else rule.id
-            class_ = "" if each.other.class_ is None else each.other.class_.value
-            weight = str(each.other.points)
-            rows.append(row(rule.id, each.other.id, weight, class_, counts, each.example))
+        for example, other, other_counts in overlaps(rules or load_rules(), rule):
+            counts = other.id if other_counts else rule.id
+            class_ = "" if other.class_ is None else other.class_.value
+            rows.append(row(rule.id, other.id, str(other.points), class_, counts, example))
     columns = ("also matches", "weight", "class", "what counts", "example")
     title = "Other rules that match the examples"
     return Outcome(
@@ -305,15 +289,17 @@ def _checked(text: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
 def _outweighed(rules: RuleSet, text: str) -> Iterator[RuleProblemFacts]:
     """A note for each rule that counts on an example of another rule, which is this file's."""
     for index, rule in enumerate(rules.own):
-        heavier = {each.other.id: each for each in overlaps(rules, rule) if each.counts}
-        for each in heavier.values():
-            if each.other.id in rule.yields_to:
+        heavier = {
+            other.id: (example, other) for example, other, counts in overlaps(rules, rule) if counts
+        }
+        for example, other in heavier.values():
+            if other.id in rule.yields_to:
                 continue
             yield RuleProblemFacts(
                 rule=rule.id,
                 line=line_of(text, (_TABLE, index, "id")),
-                problem=f"match example {each.example!r}: {each.other.id} matches it too and counts "
-                f"(weight {each.other.points}, not {rule.points}): raise `weight`, or list it in "
+                problem=f"match example {example!r}: {other.id} matches it too and counts "
+                f"(weight {other.points}, not {rule.points}): raise `weight`, or list it in "
                 "`instead_of`, or in `yields_to` with a reason",
                 is_mistake=False,
             )

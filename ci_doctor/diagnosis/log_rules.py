@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, cast
 
 import msgspec
 import tomli  # compiled: three times as fast as tomllib, which would be half of a short diagnosis
@@ -143,23 +143,9 @@ LAST_OUTPUT = LogRule(
 _SHORT_TEXT = 400
 
 
-class Match(Protocol):
-    """What both regex engines give back."""
-
-    def groupdict(self) -> dict[str, str | None]:
-        """The named groups."""
-
-
-def fields_of(match: Match) -> dict[str, str]:
+def fields_of(match: re.Match[str]) -> dict[str, str]:
     """The named groups that hold something."""
     return {name: value for name, value in match.groupdict().items() if value}
-
-
-class Pattern(Protocol):
-    """A compiled regex of either engine."""
-
-    def search(self, text: str, /) -> Match | None:
-        """The first match in `text`."""
 
 
 class BoundedRegex:
@@ -173,21 +159,21 @@ class BoundedRegex:
         self._regex = regex
         self._is_foreign = is_foreign
 
-    def search(self, text: str, /) -> Match | None:
+    def search(self, text: str, /) -> re.Match[str] | None:
         """The first match in `text`."""
         is_bounded = self._is_foreign or len(text) > _SHORT_TEXT
         return (self._of_re2 if is_bounded else self._of_re).search(text)
 
     @cached_property
-    def _of_re(self) -> Pattern:
+    def _of_re(self) -> re.Pattern[str]:
         return re.compile(self._regex)
 
     @cached_property
-    def _of_re2(self) -> Pattern:
+    def _of_re2(self) -> re.Pattern[str]:
         import re2
 
-        compiled: Pattern = re2.compile(self._regex)
-        return compiled
+        # Its patterns and matches have the same methods.
+        return cast("re.Pattern[str]", re2.compile(self._regex))
 
 
 # A literal in one of these would call a rule on a good part of all lines.
@@ -235,7 +221,7 @@ class RuleSet:
     def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
         self.rules = (*house, *own)
         self._first_own = len(house)
-        self._patterns: dict[str, Pattern] = {}
+        self._patterns: dict[str, BoundedRegex] = {}
 
     @property
     def own(self) -> tuple[LogRule, ...]:
@@ -264,7 +250,7 @@ class RuleSet:
         """Where the rule stands among all."""
         return self._order[rule.id]
 
-    def pattern(self, rule: LogRule, regex: str) -> Pattern:
+    def pattern(self, rule: LogRule, regex: str) -> BoundedRegex:
         """A regex of `rule`, compiled when it is needed first."""
         # Most logs hold the literals of a few rules; compiling all would double the start.
         if regex not in self._patterns:
@@ -426,7 +412,7 @@ def _literal_problems(rule: LogRule, literal: str) -> Iterator[str]:
         )
 
 
-def _example_problems(rule: LogRule, pattern: Pattern) -> Iterator[str]:
+def _example_problems(rule: LogRule, pattern: BoundedRegex) -> Iterator[str]:
     for example in rule.match:
         if not _holds_literal(rule, example):
             yield f"match example {example!r}: it holds none of the literals, add one that it holds"
@@ -441,7 +427,7 @@ def _holds_literal(rule: LogRule, example: str) -> bool:
     return any(literal in f"{example}\n" for literal in rule.literals)
 
 
-def _matches(pattern: Pattern, example: str) -> bool:
+def _matches(pattern: BoundedRegex, example: str) -> bool:
     return any(pattern.search(text) for text in clean_line(example.encode()).texts)
 
 

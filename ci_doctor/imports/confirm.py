@@ -261,8 +261,7 @@ def _wins(race: Race, rule: PreloadRule, held: HeldRun, recorded: RecordedRun) -
 class Investigation(Struct, frozen=True, kw_only=True):
     """All that was gathered.
 
-    races: the worst first. runs: those with a delay, in their order. spared: hazards that an immune
-    interpreter does not have. interpreters: for each executable, whether it is exposed to the race
+    races: the worst first. runs: those with a delay, in their order. interpreters: for each executable, whether it is exposed to the race
     of self-replacing modules; None if it did not answer. isolated: why the command's own Python does
     not record. confirming: runs with a delay were requested. is_whole: False if a process requested
     more modules than are compared, so that there may be more hazards. rules: what is known of each
@@ -272,7 +271,6 @@ class Investigation(Struct, frozen=True, kw_only=True):
     recorded: RecordedRun
     races: tuple[Race, ...] = ()
     runs: tuple[HeldRun, ...] = ()
-    spared: tuple[Hazard, ...] = ()
     interpreters: Mapping[str, bool | None] = {}
     isolated: str | None = None
     confirming: bool = False

@@ -106,8 +106,8 @@ _BOUND: Final = (
 )
 
 
-class ProcessHazards(Struct, frozen=True, kw_only=True):
-    """The hazards of a process.
+class FoundHazards(Struct, frozen=True, kw_only=True):
+    """The hazards of a process, or of all.
 
     is_whole: False if the comparison stopped at a bound, so that there may be more.
     """
@@ -116,7 +116,7 @@ class ProcessHazards(Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
-def find_hazards(process: RecordedProcess) -> ProcessHazards:
+def find_hazards(process: RecordedProcess) -> FoundHazards:
     """The hazards of `process`, the worst first.
 
     Of a module that replaces itself there is one hazard for each two places; of a group of modules
@@ -125,7 +125,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     history = History(process)
     # One importing thread races with nobody. Most processes end here.
     if len(history.entries) < 2:
-        return ProcessHazards()
+        return FoundHazards()
     graph = Graph(history)
     wanted = graph.grouped | graph.union(replaced_modules(history))
     builder = ForestBuilder(history, graph, wanted, _VISITS)
@@ -152,7 +152,7 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     is_whole = not (builder.is_cut or found.replacing.is_exhausted or found.crossing.is_exhausted)
     if not is_whole:
         hazards = [replace(each, detail=f"{each.detail}; {_BOUND}") for each in hazards]
-    return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
+    return FoundHazards(hazards=tuple(hazards), is_whole=is_whole)
 
 
 def _forests(history: History, builder: ForestBuilder) -> Iterator[Forest]:
@@ -199,30 +199,19 @@ def _reported_once(hazard: Hazard, graph: Graph) -> Hashable:
     return next((graph.reach[name] for name in hazard.pair if name in graph.reach), hazard.pair)
 
 
-class RunHazards(Struct, frozen=True, kw_only=True):
-    """The hazards of all processes; `spared` are those that an immune interpreter does not have.
+def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) -> FoundHazards:
+    """The hazards of all processes together, without those that an immune interpreter does not have.
 
-    is_whole: False if the comparison of a process stopped at a bound.
+    `interpreters` as `check_interpreters` returns it.
     """
-
-    hazards: tuple[Hazard, ...]
-    spared: tuple[Hazard, ...]
-    is_whole: bool
-
-
-def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) -> RunHazards:
-    """The hazards of all processes together; `interpreters` as `check_interpreters` returns it."""
     hazards: list[Hazard] = []
-    spared: list[Hazard] = []
     is_whole = True
     for process in recorded.processes:
         # Not None: an interpreter that could not be checked may be exposed.
         is_immune = interpreters.get(process.executable) is False
         in_process = find_hazards(process)
         is_whole = is_whole and in_process.is_whole
-        for hazard in in_process.hazards:
-            if is_immune and kind_of(hazard).has_fix:
-                spared.append(hazard)
-            else:
-                hazards.append(hazard)
-    return RunHazards(hazards=tuple(hazards), spared=tuple(spared), is_whole=is_whole)
+        hazards += [
+            each for each in in_process.hazards if not (is_immune and kind_of(each).has_fix)
+        ]
+    return FoundHazards(hazards=tuple(hazards), is_whole=is_whole)

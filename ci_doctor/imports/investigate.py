@@ -26,7 +26,7 @@ from ci_doctor.imports.recording import RecordingPlan, Streams, check_interprete
 from ci_doctor.imports.remedy import rule_of
 from ci_doctor.imports.report import interrupted, race_outcome
 from ci_doctor.imports.trace import RecordedProcess, RecordedRun
-from ci_doctor.model.facts.import_race import Hazard, RuleStanding, Standing
+from ci_doctor.model.facts.import_race import RuleStanding, Standing
 from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
@@ -89,7 +89,7 @@ def investigate(
         confirm(unproven[: request.candidates], runs.make, say, repeats=request.repeats)
     for race in judged:
         race.judge(confirming=request.confirming, command_failed=recorded.command_failed)
-    rules = _rule_standings(judged, hazards.spared, recorded.processes)
+    rules = _rule_standings(judged, recorded.processes)
     if request.confirming:
         for each in judged:
             if interruption.received is None:
@@ -100,7 +100,6 @@ def investigate(
         races=judged,
         rules=rules,
         runs=tuple(runs.made),
-        spared=hazards.spared,
         is_whole=hazards.is_whole,
         interpreters=interpreters,
         isolated=f"{option} ({ISOLATING[option]})" if option else None,
@@ -109,12 +108,11 @@ def investigate(
 
 
 def _rule_standings(
-    judged: Sequence[Race], spared: Sequence[Hazard], processes: Sequence[RecordedProcess]
+    judged: Sequence[Race], processes: Sequence[RecordedProcess]
 ) -> dict[str, RuleStanding]:
     """Which of the rules for the hazards can fire."""
-    hazards = [hazard for race in judged for hazard in race.hazards]
     standings: dict[str, RuleStanding] = {}
-    for hazard in (*hazards, *spared):
+    for hazard in (hazard for race in judged for hazard in race.hazards):
         rule = rule_of(hazard)
         if rule is not None:
             fires = can_fire(hazard, processes)

@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports import rules
 from ci_doctor.imports.crossings import Hold
 from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.recording import FOLDER, recording
@@ -107,10 +106,6 @@ def _findings(result: ImportProbeFacts) -> list[Finding]:
             severity=Severity.ERROR,
         )
         return [finding]
-    if result.exposed is False and result.immune and result.replaced:
-        names = ", ".join(result.replaced)
-        summary = f"{names} would be exposed in an interpreter without the fix (gh-143650)"
-        return [rules.INTERPRETER_IMMUNE.finding(summary)]
     return []
 
 

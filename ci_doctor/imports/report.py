@@ -17,7 +17,6 @@ from ci_doctor.imports.hazards import harms, kind_of
 from ci_doctor.imports.remedy import remedy
 from ci_doctor.imports.trace import Deadlock, Missing, RecordedProcess, RecordedRun, Wait
 from ci_doctor.model.facts.import_race import (
-    AdvisedHazard,
     AnalysisFacts,
     Hazard,
     Import,
@@ -35,7 +34,7 @@ from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Outcome
 from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount, duration
+from ci_doctor.render.formatting import amount
 
 
 def conclude(investigation: Investigation) -> tuple[Verdict, str]:
@@ -137,12 +136,6 @@ def _safe(investigation: Investigation) -> str:
         return f"no import race: {safe} seemed possible, and {runs} did not make {what} fire"
     processes = len(investigation.recorded.processes)
     where = "1 process" if processes == 1 else f"{processes} processes"
-    spared = len(investigation.spared)
-    if spared:
-        return (
-            f"no import race in {where}: "
-            f"the interpreter is immune to the {spared} that others would have"
-        )
     return f"no import race in {where}"
 
 
@@ -177,12 +170,6 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
             )
             for race in investigation.races
             for hazard in race.hazards
-        ),
-        immune_to=tuple(
-            AdvisedHazard(
-                **msgspec.structs.asdict(hazard), remedy=remedy(hazard, investigation.rules)
-            )
-            for hazard in investigation.spared
         ),
         counts=RaceCounts(
             fired=investigation.count(Standing.FIRED),
@@ -507,7 +494,6 @@ _SEVERITIES: Final = {
     Standing.POSSIBLE: Severity.WARNING,
     Standing.OPEN: Severity.WARNING,
     Standing.HARMLESS: Severity.WARNING,
-    Standing.SAFE: Severity.NOTE,
 }
 
 _STANDINGS: Final = {
@@ -521,7 +507,9 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
     """All of them; `excerpts` has the last lines that runs with a delay wrote to stderr."""
     run = investigation.recorded
     for race in investigation.races:
-        yield _of_hazard(race, investigation, excerpts)
+        # Of what no delay made happen, the summary and the facts tell.
+        if race.standing is not Standing.SAFE:
+            yield _of_hazard(race, investigation, excerpts)
     # With a hazard the result is not a pass anyway; without one, the child may be what raced.
     severity = Severity.NOTE if investigation.races else Severity.WARNING
     escapes = [(each.why, each.argv) for process in run.processes for each in process.escapes]
@@ -531,17 +519,6 @@ def findings(investigation: Investigation, excerpts: dict[int, str]) -> Iterator
             evidence=commands[:_COMMANDS_SHOWN],
             remedy=rules.NOT_FOLLOWED.remedy,
             severity=severity,
-        )
-    if investigation.spared:
-        names = {hazard.modules[0] for hazard in investigation.spared}
-        immune = [
-            python for python, exposed in investigation.interpreters.items() if exposed is False
-        ]
-        yield rules.INTERPRETER_IMMUNE.finding(
-            f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
-            "which this interpreter survives",
-            evidence=tuple(Evidence(file=shown(python)) for python in immune),
-            remedy=remedy(investigation.spared[0], investigation.rules).text,
         )
     unjudged = [(why, process.argv) for process in run.processes for why in process.unjudged]
     for why, commands in _by_reason(unjudged):
@@ -589,17 +566,13 @@ def _of_recording(investigation: Investigation) -> Iterator[Finding]:
 def _of_hazard(race: Race, investigation: Investigation, excerpts: dict[int, str]) -> Finding:
     hazard = race.worst
     rule = kind_of(hazard).rule
-    advice: str | None = remedy(hazard, investigation.rules).text
     # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
-    if race.standing is Standing.SAFE:
-        rule = rules.NOT_CONFIRMED
-        advice = None
-    elif race.standing is Standing.OPEN and race.delays:
+    if race.standing is Standing.OPEN and race.delays:
         rule = rules.NOT_SETTLED
     return rule.finding(
         f"{what(hazard)}, {threads(hazard)}: {_standing(race)}",
         evidence=tuple(_evidence(race, investigation, excerpts)),
-        remedy=advice,
+        remedy=remedy(hazard, investigation.rules).text,
         severity=_SEVERITIES[race.standing],
     )
 
@@ -610,12 +583,6 @@ def _standing(race: Race) -> str:
         # A delay adds no order that cannot come about by itself: what fires with it can fire
         # without it.
         words = f"it fired in a run with a delay ({race.hold.describe()})"
-    if race.standing is Standing.SAFE:
-        longest = duration(max(run.hold.limit_s for run in race.runs))
-        words = f"no other thread came within {longest} of a delay, so something orders the two"
-        # To have met without harm is the stronger evidence, in whichever run it was.
-        if any(run.met for run in race.runs):
-            words = "a delay brought the two together, and nothing happened"
     if race.standing is Standing.OPEN and not race.runs:
         words = "no run was made for it"
         if not race.delays:

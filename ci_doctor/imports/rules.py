@@ -42,27 +42,11 @@ NOT_JUDGED: Final = Rule(
     remedy="Record the program with ordinary threads (gunicorn `-k gthread`, no monkey patching). "
     "Import what greenlets need before the first of them starts.",
 )
-INTERPRETER_IMMUNE: Final = Rule(
-    id="import-race/interpreter-immune",
-    severity=Severity.NOTE,
-    meaning="Two threads import a module that replaces itself, but this interpreter looks at "
-    "`sys.modules` again after the wait and hands out the right module. ci-doctor checks that by "
-    "a race of its own.",
-    remedy="Nothing for this interpreter. An interpreter without the fix (gh-143650) is still "
-    "exposed.",
-)
 COMMAND_FAILED: Final = Rule(
     id="import-race/command-failed",
     severity=Severity.WARNING,
     meaning="The command itself failed, so it may have ended before some of its imports.",
     remedy="Repair the command, or give one that succeeds, and record again.",
-)
-NOT_CONFIRMED: Final = Rule(
-    id="import-race/not-confirmed",
-    severity=Severity.NOTE,
-    meaning="A hazard exists, but no delay made it fire. Either something orders the two imports "
-    "that the recorder does not know, or the race does no harm.",
-    remedy="Nothing, if you know what orders the two imports.",
 )
 NOT_SETTLED: Final = Rule(
     id="import-race/not-settled",
@@ -79,8 +63,6 @@ RULES: Final = (
     NOT_FOLLOWED,
     NOT_RECORDED,
     NOT_JUDGED,
-    INTERPRETER_IMMUNE,
     COMMAND_FAILED,
-    NOT_CONFIRMED,
     NOT_SETTLED,
 )

@@ -54,7 +54,7 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     """What one package calls of others.
 
     resolved: places whose definition is known, by kind (`calls`, `imports`, `attributes`,
-    `overrides`). unknown: places that nobody can judge, by reason. guarded: places that a handler
+    `overrides`). unknown: places that nobody can judge. guarded: places that a handler
     or an undecided condition about versions protects. files: files of the caller that name a callee.
     share: of the places that concern the callee, 0 to 1, how many were judged. open_imports: imports
     that run with their module, that nothing handles, and that nobody can judge; a pass has none.
@@ -64,7 +64,7 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     callees: tuple[CodeTreeFact, ...]
     files: int
     resolved: dict[str, int]
-    unknown: dict[str, int]
+    unknown: int
     guarded: int
     share: float
     open_imports: tuple[DefinitionFact, ...]

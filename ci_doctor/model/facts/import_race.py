@@ -111,15 +111,10 @@ class Remedy(Struct, frozen=True, kw_only=True):
     rule_standing: RuleStanding | None = None
 
 
-class AdvisedHazard(Hazard, frozen=True, kw_only=True):
-    """A hazard and what ends it."""
-
-    remedy: Remedy
-
-
-class ReportedHazard(AdvisedHazard, frozen=True, kw_only=True):
+class ReportedHazard(Hazard, frozen=True, kw_only=True):
     """A hazard, what ends it, and what is known of it. hold: the delay that made it fire."""
 
+    remedy: Remedy
     standing: Standing
     hold: str | None
 
@@ -186,13 +181,9 @@ class AnalysisFacts(Struct, frozen=True, kw_only=True):
 
 
 class ImportRaceFacts(Facts, frozen=True, kw_only=True):
-    """What was recorded, and what can race.
-
-    `immune_to` are hazards that an immune interpreter does not have.
-    """
+    """What was recorded, and what can race. An immune interpreter lacks the hazards of self-replacing modules."""
 
     hazards: tuple[ReportedHazard, ...]
-    immune_to: tuple[AdvisedHazard, ...]
     counts: RaceCounts
     interpreters: dict[str, Literal["exposed", "immune", "unknown"]]
     processes: tuple[RecordedProcessFacts, ...]

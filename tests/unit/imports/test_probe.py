@@ -41,7 +41,7 @@ def a_result(**fields: Any) -> ImportProbeFacts:
             a_result(immune=True),
             Verdict.PASS,
             "looks again after waiting",
-            ["import-race/interpreter-immune"],
+            [],
         ),
         (
             a_result(exposed=None, error="ModuleNotFoundError: lazy"),

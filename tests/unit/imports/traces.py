@@ -6,6 +6,7 @@ from ci_doctor.imports.trace import RecordedProcess, read_trace
 from ci_doctor.model.facts.import_race import Hazard
 
 MS = 1_000_000
+STATUSES = ("failed", "missing", "found")
 
 
 class Trace:
@@ -94,6 +95,30 @@ class Trace:
         process = read_trace(self.text())
         assert process is not None
         return process
+
+
+def played(text: str) -> Trace:
+    """A trace by its events: `thread; 1 load lazy replaced; 0 after 1; 0 ask lazy Thing`."""
+    trace = Trace()
+    for step in text.split("; "):
+        match step.split():
+            case [n, "load" | "end" as event, *words]:
+                status = next((each for each in words if each in STATUSES), "loaded")
+                name = words[:1] if event == "load" else []
+                getattr(trace, event)(int(n), *name, status=status, replaced="replaced" in words)
+            case [n, "ask", name, *names]:
+                trace.ask(int(n), name, *names)
+            case [n, "import_module", name]:
+                trace.ask(int(n), name, how="importlib")
+            case [n, "begin", name]:
+                trace.begin(int(n), name)
+            case [n, "after", other]:
+                trace.after(int(n), int(other))
+            case [n, "reload", name]:
+                trace.event("reload", int(n), name, "app.py", 30, "__main__")
+            case _:
+                trace.background()
+    return trace
 
 
 def only_hazard(trace: Trace) -> Hazard:
