@@ -35,9 +35,16 @@ from ci_doctor.correctness.localise.trials import (
     words,
 )
 from ci_doctor.correctness.planning import PreparedExperiment
-from ci_doctor.correctness.results import LOCALISE, SAMPLES, Experiment, StartResult
+from ci_doctor.correctness.results import (
+    LOCALISE,
+    SAMPLES,
+    Experiment,
+    NearAnswers,
+    StartResult,
+    Tally,
+    level_digests,
+)
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Caches, Comparison, ExperimentPlan
-from ci_doctor.correctness.tally import NearAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.load.requests import Request

@@ -140,30 +140,24 @@ def suspicious_answers(
     `requests` are those that were sent, if that is known; `prompts` counts different ones.
     """
     for start in starts:
-        looks = start.looks
-        if looks.is_one_answer(prompts):
+        if start.looks.is_one_answer(prompts):
             yield _finding(
                 rules.ONE_ANSWER,
-                f"{start.name} gave one and the same answer to all {looks.answered} "
+                f"{start.name} gave one and the same answer to all {start.looks.answered} "
                 f"requests, of {prompts} different prompts",
             )
             break
-    for start in starts:
-        looks = start.looks
-        if looks.blank:
-            words = f"{looks.blank} of {looks.answered} answers of {start.name} hold no word"
-            yield _finding(rules.BLANK_ANSWERS, words)
-            break
+    if blank := next((each for each in starts if each.looks.blank), None):
+        looks = blank.looks
+        words = f"{looks.blank} of {looks.answered} answers of {blank.name} hold no word"
+        yield _finding(rules.BLANK_ANSWERS, words)
     yield from _other_models(starts, requests)
-    for start in starts:
-        looks = start.looks
-        if looks.cut:
-            yield _finding(
-                rules.CUT_ANSWERS,
-                f"the length ended {looks.cut} of {looks.longer} answers of {start.name} at their "
-                "first token, though the requests ask for more",
-            )
-            break
+    if cut := next((each for each in starts if each.looks.cut), None):
+        yield _finding(
+            rules.CUT_ANSWERS,
+            f"the length ended {cut.looks.cut} of {cut.looks.longer} answers of {cut.name} at "
+            "their first token, though the requests ask for more",
+        )
 
 
 def _finding(rule: Rule, summary: str) -> Finding:
