@@ -2,6 +2,7 @@
 """`ci-doctor diagnose`, and `ci-doctor diagnose rules`."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from ci_doctor.commands.options import (
     output_options,
     pass_session,
 )
+from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
+    from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
+    from ci_doctor.model.cause import Cause
 
 
 def own_rule_files(config_path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -38,6 +42,32 @@ def rule_files(loaded: "Config", environ: Mapping[str, str]) -> tuple[Path, ...]
         loaded, "diagnose", DiagnoseSettings, environ=environ, flags={}
     )
     return tuple(path_in(loaded, origins["rules"], name) for name in settings.rules)
+
+
+def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> int:
+    """Print each cause as it appears, with `--json` as a line of JSON; then the report on stderr."""
+    from ci_doctor.diagnosis.follow import follow_logs
+    from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
+    from ci_doctor.session.delivery import write_data
+    from ci_doctor.session.printing import harmless
+    from ci_doctor.system.processes.interruption import Interruption
+
+    redactor = session.redactor
+    as_json = session.as_json
+    # Its stdout holds a line a cause, and no report behind them.
+    session.as_json = False
+
+    def show(cause: "Cause") -> None:
+        safe = redactor.value(cause)
+        if as_json:
+            write_data(sys.stdout, named_cause_json(safe))
+        else:
+            write_data(sys.stdout, harmless(named_cause_text(safe), sys.stdout))
+
+    interruption = Interruption()
+    with interruption.handling():
+        outcome = follow_logs(request.logs, request.rules, interruption, show)
+        return session.finish(outcome)
 
 
 @command(
@@ -100,6 +130,7 @@ class _Diagnose(DocumentedCommand):
     examples={
         "ci-doctor diagnose logs/": "Read all logs of a job together.",
         "ci-doctor diagnose 'logs/**/*.log' --baseline last-green.log": "Leave out what a good run says, too.",
+        "ci-doctor diagnose --follow server.log": "Name causes while the server runs.",
         "ci-doctor diagnose make.log --status 2": "Say how the command ended that wrote the log.",
     },
     exits={
@@ -127,6 +158,7 @@ class _Diagnose(DocumentedCommand):
     metavar="N",
     help="Exit status of the command that wrote the logs; -9 for SIGKILL. With 0 no cause is named.",
 )
+@option("--follow", group="Logs", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
 @option(
     "--exit-code-by-class",
     "by_class",
@@ -144,6 +176,7 @@ def diagnose(
     logs: tuple[str, ...],
     baseline: tuple[str, ...],
     status: int | None,
+    follow: bool,
     by_class: bool,
     config_path: Path | None,
 ) -> int:
@@ -152,6 +185,12 @@ def diagnose(
     Give all logs of the job, because the time-out may stand in one and the traceback in another. A
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
+    given = {
+        "--exit-code-by-class": by_class,
+        "--baseline": bool(baseline),
+        "--status": status is not None,
+    }
+    _check(given, follow=follow)
     session.claim()
 
     from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
@@ -160,6 +199,8 @@ def diagnose(
     request = DiagnoseRequest(
         logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ), status=status
     )
+    if follow:
+        return follow_until_interrupted(session, request)
     from ci_doctor.commands.run_record import with_history
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.diagnosis.diagnosis import run
@@ -174,3 +215,13 @@ def diagnose(
         load_configuration(session, config_path, unjudged_as=unjudged_as)
     outcome = with_history(session, loaded, outcome_of(diagnosis))
     return session.finish(outcome, on_stdout=True)
+
+
+def _check(given: Mapping[str, bool], *, follow: bool) -> None:
+    """Raises UsageError for options that exclude each other; `given`: which of them are there."""
+    for name, is_given in given.items():
+        if follow and is_given:
+            raise UsageError(
+                f"--follow and {name} exclude each other",
+                hint=f"`ci-doctor diagnose LOG {name}` reads the log once it has ended",
+            )

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 import msgspec
+from msgspec import structs
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause
@@ -12,7 +13,38 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Report
 from ci_doctor.render.formatting import numbered, percent
 from ci_doctor.render.layout import StyledTerminal, clip, table_lines, widest, wrap
-from ci_doctor.render.safe_text import one_line
+from ci_doctor.render.safe_text import one_line, printable
+
+_WIDTH = 80
+_MESSAGE_CELLS = 240
+
+
+def named_cause_json(cause: Cause) -> str:
+    """`cause` as one line of JSON with a newline."""
+    try:
+        encoded = msgspec.json.encode(cause)
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8
+        file = cause.place.file.encode(errors="replace").decode()
+        place = structs.replace(cause.place, file=file)
+        encoded = msgspec.json.encode(structs.replace(cause, place=place))
+    return encoded.decode() + "\n"
+
+
+def named_cause_text(cause: Cause) -> str:
+    """Place, class and message of `cause`, and what to do; nothing in it acts on a terminal."""
+    place = _safe(cause.place.where)
+    lines = [f"{place}  {cause.title}"]
+    message = clip(_safe(cause.place.message), _MESSAGE_CELLS)
+    lines += wrap(message, _WIDTH, first="  ", rest="  ", breakable=True)
+    lines += wrap(_safe(cause.remedy), _WIDTH, first="  try: ", rest="       ")
+    if cause.next_command:
+        lines.append(f"  {_safe(cause.next_command)}")
+    return "\n".join(lines) + "\n\n"
+
+
+def _safe(text: str) -> str:
+    return one_line(printable(text))
+
 
 _AFTER = 3  # lines of the excerpt below the cause
 _CAUSE_ROWS = 3

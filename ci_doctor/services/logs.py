@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.growing import POLL_S, GrowingFile
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.private_keys import keyless
 
@@ -85,15 +85,19 @@ class LogWatch:
         self._loop = asyncio.get_running_loop()
         self._file = GrowingFile(path, by_name=False)
         self._unfinished = b""
+        self._next_turn: asyncio.Handle | None = None
         self._closed = False
-        self._next_turn: asyncio.Handle = self._loop.call_soon(self._turn)
+        self._watch = FileWatch(path, self._turn_soon)
+        self._turn_soon()
 
     def close(self) -> None:
         """Deliver what is still unread, at most the last 1 MiB, and stop; may be called again."""
         if self._closed:
             return
         self._closed = True
-        self._next_turn.cancel()
+        self._watch.close()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         try:
             # Bounded, because a survivor may write on for ever.
             for _ in range(2 * _NEWEST_BYTES // TURN_BYTES):
@@ -103,10 +107,14 @@ class LogWatch:
         finally:
             self._file.close()
 
+    def _turn_soon(self) -> None:
+        if self._next_turn is None and not self._closed:
+            self._next_turn = self._loop.call_soon(self._turn)
+
     def _turn(self) -> None:
-        pause_s = 0.0 if self._read(_BEHIND_BYTES) else POLL_S
-        if not self._closed:  # by `on_lines`
-            self._next_turn = self._loop.call_later(pause_s, self._turn)
+        self._next_turn = None
+        if self._read(_BEHIND_BYTES):
+            self._turn_soon()
 
     def _read(self, most_behind: int) -> bool:
         """Read a piece; False if there is nothing more."""

@@ -2,6 +2,7 @@
 """Reads a file that names a process: one to wait for, or one that a service left in the background."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
@@ -9,7 +10,7 @@ from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance
 from ci_doctor.system import clock
-from ci_doctor.system.files.growing import POLL_S
+from ci_doctor.system.files.growing import FileWatch
 from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -61,12 +62,19 @@ async def await_pidfile(path: Path, limit_s: float) -> int | str:
     The file is read at least once.
     """
     time_limit = BusyTimeout(limit_s)
-    while True:
-        content = read_pidfile(path)
-        left_s = time_limit.left_s()
-        if isinstance(content, int) or left_s <= 0:
-            return content
-        await asyncio.sleep(min(POLL_S, left_s))
+    changed = asyncio.Event()
+    watch = FileWatch(path, changed.set)
+    try:
+        while True:
+            changed.clear()
+            content = read_pidfile(path)
+            left_s = time_limit.left_s()
+            if isinstance(content, int) or left_s <= 0:
+                return content
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), left_s)
+    finally:
+        watch.close()
 
 
 # A daemon writes its pidfile within milliseconds of its start.

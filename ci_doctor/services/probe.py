@@ -2,7 +2,9 @@
 """Acts on sockets, files and processes: probes a service again and again until it is ready."""
 
 import asyncio
+import contextlib
 import errno
+import math
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
 from ci_doctor.services.logs import TURN_BYTES, LogSearch
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
-from ci_doctor.system.files.growing import POLL_S, GrowingFile
+from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import end_awaited
 from ci_doctor.system.processes.process import describe_exit, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
@@ -57,6 +59,7 @@ def more_telling(best: ProbeAnswer | None, answer: ProbeAnswer) -> ProbeAnswer:
 
 
 _FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.05  # what becomes ready is noticed within 100 ms, with time for the attempt
 _REFUSED = "connection refused"
 
 
@@ -107,14 +110,14 @@ async def wait_until_ready(
     try:
         while True:
             answer = await prober.ask(time_limit.attempt_s(probe.attempt_s))
-            pause_s = prober.pause_s
+            to_hold_s = math.inf
             if answer is None:
                 now = clock.now()
                 held_since = now if held_since is None else held_since
                 held_s = now - held_since
                 if held_s >= probe.ready_for_s:
                     return None
-                pause_s = min(pause_s, probe.ready_for_s - held_s)
+                to_hold_s = probe.ready_for_s - held_s
                 text = (
                     f"it has been ready for {held_s:.1f} s, and must be for {probe.ready_for_s:g} s"
                 )
@@ -127,7 +130,7 @@ async def wait_until_ready(
             if left_s <= 0:
                 return best.text
             on_answer(answer.text)
-            await asyncio.sleep(min(left_s, pause_s))
+            await prober.rest(min(left_s, to_hold_s))
     finally:
         prober.close()
 
@@ -146,11 +149,15 @@ def _prober(probe: ReadinessProbe, context: ProbeContext) -> "_Prober":
 class _Prober:
     """One kind of probe, while a service is probed; `pause_s` is the time to its next attempt."""
 
-    pause_s = POLL_S
+    pause_s = _LONGEST_PAUSE_S
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
         """None if it holds now, else what is wrong; takes `limit_s` seconds at most."""
         raise NotImplementedError
+
+    async def rest(self, longest_s: float) -> None:
+        """Return when another attempt is due, after `longest_s` seconds at the latest."""
+        await asyncio.sleep(min(longest_s, self.pause_s))
 
     def close(self) -> None:
         """Give everything back."""
@@ -170,7 +177,7 @@ class _NetworkProber(_Prober):
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
         # A server needs minutes to start: thirty requests a second would only slow it down.
-        self.pause_s = min(self.pause_s * 1.5, POLL_S)
+        self.pause_s = min(self.pause_s * 1.5, _LONGEST_PAUSE_S)
         answer = await self._attempt_within(limit_s)
         if answer is None:
             return None
@@ -222,19 +229,38 @@ _OUTPUT_BYTES = 16 * 1024
 _LONGEST_SHOWN = 160
 # After SIGKILL; a command that waits inside the kernel must not hold up the news of a death.
 _KILL_S = 0.2
+# The kernel reports a change at once; this is for what it cannot report, as on a network file system.
+_LONGEST_REST_S = 0.5
 # Errors of execve(2) that another attempt will not mend. Others pass, such as too many processes.
 _CANNOT_EVER_RUN = frozenset(
     {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR}
 )
 
 
-class _LogProber(_Prober):
+class _WatchedProber(_Prober):
+    """Rests until a file has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._changed = asyncio.Event()
+        self._watch = FileWatch(path, self._changed.set)
+
+    async def rest(self, longest_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(longest_s, _LONGEST_REST_S)):
+                await self._changed.wait()
+
+    def close(self) -> None:
+        self._watch.close()
+
+
+class _LogProber(_WatchedProber):
     """Holds once the log has matched, and from then on."""
 
     def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
         if context.log is None:
             message = f"ready: {probe.describe()} needs a log to look in"
             raise UsageError(message, hint="name it with --log FILE")
+        super().__init__(context.log)
         self._path = context.log
         self._pattern = probe.pattern
         self._file = GrowingFile(context.log)
@@ -242,10 +268,16 @@ class _LogProber(_Prober):
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:
         deadline = clock.now() + limit_s
+        # From now on a change counts: before the file is read, so that none is missed.
+        self._changed.clear()
         while self._read_on():
             # A long log must not delay the news of a death.
             await asyncio.sleep(0)
-            if self._search.matched or clock.now() > deadline:
+            if self._search.matched:
+                break
+            if clock.now() > deadline:
+                # There is more to read, and no change of the file will report it.
+                self._changed.set()
                 break
         if self._search.matched:
             return None
@@ -257,6 +289,7 @@ class _LogProber(_Prober):
         return ProbeAnswer(text=f"no line of {self._path} matches /{self._pattern}/; {state}")
 
     def close(self) -> None:
+        super().close()
         self._file.close()
 
     def _read_on(self) -> bool:
@@ -270,13 +303,15 @@ class _LogProber(_Prober):
         return len(piece) == TURN_BYTES
 
 
-class _FileProber(_Prober):
+class _FileProber(_WatchedProber):
     """Holds while the file exists."""
 
     def __init__(self, probe: ReadinessProbe) -> None:
         self._path = probe.file or Path()
+        super().__init__(self._path)
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:  # noqa: ARG002 - takes no time
+        self._changed.clear()
         try:
             os.stat(self._path)  # noqa: PTH116 - exists() would hide why it cannot be read
         except OSError as error:
@@ -329,7 +364,7 @@ class _ExecProber(_Prober):
             # At most half the time goes into probing: a command may be an interpreter that costs as
             # much CPU as the start of the service.
             took_s = clock.now() - began
-            self.pause_s = max(POLL_S, min(took_s, _LONGEST_EXEC_PAUSE_S))
+            self.pause_s = max(_LONGEST_PAUSE_S, min(took_s, _LONGEST_EXEC_PAUSE_S))
         if not in_time:
             return ProbeAnswer(
                 text=f"did not end within {limit_s:.3g} s",

@@ -3,11 +3,12 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import ROOT, doctor
+from tests.support.cli import ROOT, begin, doctor
 
 pytestmark = pytest.mark.integration
 EXAMPLE = ROOT / "examples" / "diagnose"
@@ -78,6 +79,22 @@ def test_nothing_readable_is_void(tmp_path: Path) -> None:
     )
 
     assert (ran.code, json.loads(ran.out)["verdict"]) == (86, "void")
+
+
+def test_a_growing_log_names_its_cause_as_it_appears(job: Path) -> None:
+    log = job / "later.log"
+
+    with begin("diagnose", "--follow", "--json", "later.log", cwd=job) as process:
+        log.write_text("start\nlicence server lic-7 does not answer\n")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, talk = process.communicate(timeout=60)
+
+    cause = json.loads(line)
+    assert (cause["rule"], cause["place"]["line"]) == ("team/licence-server", 2)
+    assert (process.returncode, rest) == (130, b"")
+    assert b"1 cause named in 1 log" in talk
 
 
 ORIGIN_PROBLEMS = ROOT / "tests" / "support" / "origin_problems"

@@ -40,6 +40,12 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     exit_status: int | None = None
 
 
+class FollowFacts(Facts, frozen=True, kw_only=True):
+    """The causes that were named while logs were followed, in the order of their appearance."""
+
+    causes: tuple[Cause, ...]
+
+
 class LogRuleFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """A rule about log lines."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.logs import LogSearch, LogWatch, open_log
 from ci_doctor.system.files.bounded_log import LogBound
-from ci_doctor.system.files.growing import POLL_S
+from ci_doctor.system.files.growing import FileWatch
 
 
 def test_each_start_has_a_log_of_its_own(tmp_path: Path) -> None:
@@ -96,6 +96,19 @@ def watched(path: Path, test: Callable[[Reader, LogWatch], Coroutine[None, None,
 def append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
+
+
+async def until_notified(path: Path, change: Callable[[], None]) -> None:
+    """Make `change`; when this returns, every watch of `path` that was made before has been told of it."""
+    changed = asyncio.Event()
+    marker = FileWatch(path, changed.set)
+    try:
+        change()
+        await asyncio.wait_for(changed.wait(), LIMIT_S)
+    finally:
+        marker.close()
+    for _ in range(2):  # the turn of the loop that told us, and the one in which the others read
+        await asyncio.sleep(0)
 
 
 def test_lines_are_handed_out_as_they_are_written(tmp_path: Path) -> None:
@@ -213,8 +226,7 @@ def test_a_log_that_becomes_shorter_is_read_on_from_its_new_end(tmp_path: Path) 
 
     async def test(reader: Reader, _: LogWatch) -> None:
         await reader.until_line("a long first line")
-        os.truncate(log, 0)
-        await asyncio.sleep(2 * POLL_S)  # the loop gives the watch its turn first
+        await until_notified(log, lambda: os.truncate(log, 0))
         append(log, b"again\n")
         await reader.until_line("again")
 
