@@ -114,8 +114,8 @@ def played(text: str) -> Trace:
                 getattr(trace, event)(int(n), word if event == "begin" else int(word))
             case [n, "reload", name]:
                 trace.event("reload", int(n), name, "app.py", 30, "__main__")
-            case [_, *module]:
-                trace.background(*module)
+            case words:
+                trace.background(*words[1:])
     return trace
 
 
