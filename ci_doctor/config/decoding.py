@@ -72,9 +72,8 @@ def decode_section(
 
 def variable_name(section: str, name: str) -> str:
     """The environment variable of a key: `CI_DOCTOR_CORRECTNESS_RETRIES`."""
-    path = f"CI_DOCTOR_{section}_{name}"
     # A dash cannot stand in the name of a shell's variable.
-    return path.replace("-", "_").upper()
+    return f"CI_DOCTOR_{section}_{name}".replace("-", "_").upper()
 
 
 def convert(values: Any, into: type[S], where: PlaceOf) -> S:
@@ -175,12 +174,9 @@ def _readable(error: msgspec.ValidationError, into: StructType, where: PlaceOf) 
 
 def _keys_of(path: str) -> Keys:
     """The keys in `.services[0].port`."""
-    keys: list[str | int] = []
-    for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path):
-        # One of the two is empty; an index as a number, as `toml_lines` counts.
-        key = name or int(index)
-        keys.append(key)
-    return tuple(keys)
+    # One of the two is empty; an index as a number, as `line_of` counts.
+    found = re.findall(r"\.([\w-]+)|\[(\d+)\]", path)
+    return tuple(name or int(index) for name, index in found)
 
 
 def _fields_at(into: StructType, keys: Keys) -> list[str]:
@@ -189,8 +185,7 @@ def _fields_at(into: StructType, keys: Keys) -> list[str]:
         if isinstance(key, str):
             into = _struct_at(into, key) or into
     # Encoded names: those are the keys that a file has, with dashes if the struct renames.
-    fields = msgspec.structs.fields(into)
-    return [field.encode_name for field in fields]
+    return [field.encode_name for field in msgspec.structs.fields(into)]
 
 
 def _struct_at(into: StructType, name: str) -> StructType | None:
@@ -206,14 +201,12 @@ def _struct_at(into: StructType, name: str) -> StructType | None:
 
 def _types_of(into: StructType) -> dict[str, Any]:
     """The declared types of a struct's fields, by name and in its order."""
-    fields = msgspec.structs.fields(into)
-    return {field.name: field.type for field in fields}
+    return {field.name: field.type for field in msgspec.structs.fields(into)}
 
 
 def _lower_first(message: str) -> str:
     """A sentence of msgspec as the end of one of ours."""
-    first = message[:1].lower()
-    return first + message[1:]
+    return message[:1].lower() + message[1:]
 
 
 # What a pipeline does with these two would be wrong for a verdict that must stop it.
@@ -271,9 +264,6 @@ def _shared(name: str, failure: str, fate: str, code: int, origins: Origins) -> 
 
 def _can_serve(code: int) -> bool:
     """Whether a verdict may have this code: no other meaning is known to the agent or a shell."""
-    if code in {ExitCode.USAGE, ExitCode.BUG}:
-        return False
     # What a command may end with by itself; 255 is what `exit -1` becomes.
-    if code == 255:
-        return True
-    return 1 <= code <= 124
+    is_free = code == 255 or 1 <= code <= 124
+    return is_free and code not in {ExitCode.USAGE, ExitCode.BUG}

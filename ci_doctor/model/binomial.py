@@ -33,11 +33,10 @@ def lower_limit(events: int, trials: int, error: float) -> float:
 
 def _at_most(events: int, trials: int, rate: float) -> float:
     """The probability of `events` or fewer in `trials`, each with probability `rate`."""
-    terms = []
-    for count in range(events + 1):
-        ways = math.comb(trials, count)
-        terms.append(ways * rate**count * (1 - rate) ** (trials - count))
-    return math.fsum(terms)
+    return math.fsum(
+        math.comb(trials, count) * rate**count * (1 - rate) ** (trials - count)
+        for count in range(events + 1)
+    )
 
 
 def upper_tail(hits: int, trials: int, rate: float) -> float:

@@ -40,12 +40,9 @@ def _seconds(value: str | float) -> float | None:
     match = re.fullmatch(_PARTS, text, re.ASCII | re.IGNORECASE)
     if not text or match is None:
         return None
-    parts = []
-    for number, unit in zip(match.groups(), _UNITS.values(), strict=True):
-        if number is not None:
-            parts.append(float(number) * unit)
+    parts = zip(match.groups(), _UNITS.values(), strict=True)
     # Rounded once at the end, not at each addition.
-    return math.fsum(parts)
+    return math.fsum(float(number) * unit for number, unit in parts if number is not None)
 
 
 _SIZE_UNITS = {

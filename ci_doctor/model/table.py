@@ -61,14 +61,10 @@ def share(value: float | None) -> Cell:
 
 def row(label: str, *values: Cell | Scalar) -> Row:
     """A row; plain values become cells without a unit."""
-    cells = []
-    for value in values:
-        cell = value if isinstance(value, Cell) else Cell(value=value)
-        cells.append(cell)
+    cells = (each if isinstance(each, Cell) else Cell(value=each) for each in values)
     return Row(label=label, cells=tuple(cells))
 
 
 def text_table(title: str, lines: tuple[str, ...]) -> Table:
     """A table of lines of text."""
-    rows = [Row(label=line) for line in lines]
-    return Table(title=title, rows=tuple(rows))
+    return Table(title=title, rows=tuple(Row(label=line) for line in lines))

@@ -22,10 +22,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     near = nearest(word, names)
     if near is not None:
         return f"did you mean `{near}`?"
-    if not names:
-        return None
-    listed = ", ".join(names)
-    return f"known names: {listed}"
+    return f"known names: {', '.join(names)}" if names else None
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -37,17 +34,14 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     typed = _bare(word)
     if len(typed) < _SHORTEST or typed.isdigit():
         return None
-    best: tuple[int, str] | None = None
-    # Sorted: of two names that are equally near, it is always the same one.
-    for name in sorted(names):
+    near = []
+    for name in names:
         known = _bare(name)
         distance = letters_apart(typed, known)
-        is_near = distance <= max(len(typed), len(known)) // 3 or known.startswith(typed)
-        if is_near and (best is None or distance < best[0]):
-            best = (distance, name)
-    if best is None:
-        return None
-    return best[1]
+        if distance <= max(len(typed), len(known)) // 3 or known.startswith(typed):
+            near.append((distance, name))
+    # With the name: of two that are equally near, it is always the same one.
+    return min(near)[1] if near else None
 
 
 def _bare(word: str) -> str:

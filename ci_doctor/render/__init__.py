@@ -38,18 +38,14 @@ class Renderer(NamedTuple):
 
     def is_for(self, report: "Report") -> bool:
         """Whether `report` has what this form is there to show."""
-        if self.shows is not None and not self.shows(report):
-            return False
-        if not self.needs:
-            return True
-        return any(report.facts.get(name) for name in self.needs)
+        if self.shows is not None:
+            return self.shows(report)
+        return not self.needs or any(report.facts.get(name) for name in self.needs)
 
 
 def has_attempts(report: "Report") -> bool:
     """Whether `report` holds more executions than its final results."""
-    if len(report.attempts) > 1:
-        return True
-    return any(case.attempts for case in report.cases)
+    return len(report.attempts) > 1 or any(case.attempts for case in report.cases)
 
 
 REPORT_FILE = "report.json"  # what the other forms are made from again
@@ -93,5 +89,4 @@ def renderer(name: str) -> Renderer:
 
 def report_files() -> tuple[str, ...]:
     """The names of all files that renderers write into a report's directory."""
-    names = [each.file for each in RENDERERS if each.file is not None]
-    return tuple(names)
+    return tuple(each.file for each in RENDERERS if each.file is not None)

@@ -70,14 +70,12 @@ def start_of(group: LogSection, dialect: Dialect, epoch_s: float) -> str:
     title = header(group.title)
     match dialect:
         case Dialect.BUILDKITE:
-            mark = "+++" if group.is_open else "---"
-            return f"{mark} {title}\n"
+            return f"{'+++' if group.is_open else '---'} {title}\n"
         case Dialect.GITHUB:
             return "" if group.is_open else f"::group::{_github_data(title)}\n"
         case Dialect.GITLAB:
             option = "" if group.is_open else "[collapsed=true]"
-            name = _gitlab_name(group)
-            return f"\x1b[0Ksection_start:{int(epoch_s)}:{name}{option}\r\x1b[0K{title}\n"
+            return f"{_section('start', group, epoch_s)}{option}\r\x1b[0K{title}\n"
         case _ as never:
             assert_never(never)
 
@@ -90,10 +88,15 @@ def end_of(group: LogSection, dialect: Dialect, epoch_s: float) -> str:
         case Dialect.GITHUB:
             return "" if group.is_open else "::endgroup::\n"
         case Dialect.GITLAB:
-            name = _gitlab_name(group)
-            return f"\x1b[0Ksection_end:{int(epoch_s)}:{name}\r\x1b[0K\n"
+            return f"{_section('end', group, epoch_s)}\r\x1b[0K\n"
         case _ as never:
             assert_never(never)
+
+
+def _section(end: str, group: LogSection, epoch_s: float) -> str:
+    """GitLab pairs the two ends of a section by a name of letters, digits and `_`."""
+    name = _NO_NAME.sub("_", f"ci_doctor_{group.key}")[:100]
+    return f"\x1b[0Ksection_{end}:{int(epoch_s)}:{name}"
 
 
 def output_of_another(title: str, dialect: Dialect) -> str:
@@ -159,12 +162,6 @@ def header(title: str) -> str:
     # Cut first: the rest of a title of a megabyte is never shown.
     short = title[: 4 * _TITLE_CELLS]
     return clip(one_line(printable(short)), _TITLE_CELLS)
-
-
-def _gitlab_name(group: LogSection) -> str:
-    """What GitLab pairs the two ends of a section by: letters, digits and `_`."""
-    name = _NO_NAME.sub("_", f"ci_doctor_{group.key}")
-    return name[:100]
 
 
 def _github_data(text: str) -> str:

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.table import Cell, Unit
@@ -95,17 +95,12 @@ def figure(cell: Cell) -> str:
 
 
 def _with_unit(value: float, unit: Unit | None) -> str:
-    match unit:
-        case Unit.SECONDS:
-            return duration(value)
-        case Unit.BYTES:
-            return size(int(value))
-        case Unit.SHARE:
-            return percent(value)
-        case None:
-            return number(value)
-        case _ as never:
-            assert_never(never)
+    forms = {
+        Unit.SECONDS: duration,
+        Unit.BYTES: lambda count: size(int(count)),
+        Unit.SHARE: percent,
+    }
+    return number(value) if unit is None else forms[unit](value)
 
 
 def amount(count: int, noun: str) -> str:

@@ -26,62 +26,78 @@ BROKEN = a_step("tests", a_job(verdict="failed", cause=TESTS.fingerprint))
 ABSENT = a_step("absent", a_job(verdict="missing", cause=None))
 
 
-def test_a_cause_of_the_change_comes_before_a_dearer_one_that_another_run_helps() -> None:
-    facts = BuildFacts(build_steps=(FULL, BROKEN), causes=(DISK, TESTS), missing=("absent",))
-
-    assert first_action(facts) == (
-        "Start with “an assertion of a test failed”, which ended 1 attempt of 1 step."
-        " Another run does not help."
-    )
+GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs=1)
 
 
-def test_a_failure_without_a_cause_leads_to_its_log() -> None:
-    step = a_step("odd", a_job(verdict="failed"))
-
-    assert first_action(BuildFacts(build_steps=(step,))) == (
-        "Start with the log of odd: it ended as failed, and no cause is known."
-    )
-
-
-def test_a_group_without_a_cause_is_not_said_to_fail_again() -> None:
-    cause = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs=1)
-    step = a_step("odd", a_job(verdict="failed", cause="x"))
-
-    assert first_action(BuildFacts(build_steps=(step,), causes=(cause,))) == (
-        "Start with “no cause known”, which ended 1 attempt of 1 step. Read the log of one of them."
-    )
-
-
-def test_a_missing_report_comes_before_failures_that_another_run_helps() -> None:
-    facts = BuildFacts(
-        build_steps=(FULL, ABSENT), causes=(DISK,), missing=("absent", "b", "c", "d")
-    )
-
-    assert first_action(facts) == (
-        "Find out why 4 reports did not arrive, of absent, b and 2 more: nothing is known about them."
-    )
-
-
-def test_causes_outside_the_change_are_run_again() -> None:
-    facts = BuildFacts(build_steps=(FULL,), causes=(DISK,))
-
-    assert first_action(facts) == (
-        "Run the 1 failed step again: “a disk is full”, which ended 3 attempts of 1 step, outside the change."
-    )
-
-
-def test_a_cause_that_a_retry_overcame_is_not_the_first_thing() -> None:
-    first = a_job(verdict="infra", cause=DISK.fingerprint, retry=RetryWorth.HELPED)
-    facts = BuildFacts(build_steps=(a_step("full", first, a_job(attempt=1)),), causes=(DISK,))
-
-    assert first_action(facts) == "Nothing is left to do."
-
-
-def test_a_retry_that_hid_a_failure_is_looked_at_though_all_passed() -> None:
-    first = a_job(verdict="failed", retry=RetryWorth.HID_A_FAILURE)
-    facts = BuildFacts(build_steps=(a_step("odd", first, a_job(attempt=1)),))
-
-    assert first_action(facts).startswith("Look at odd: the retry passed")
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        pytest.param(
+            BuildFacts(build_steps=(FULL, BROKEN), causes=(DISK, TESTS), missing=("absent",)),
+            "Start with “an assertion of a test failed”, which ended 1 attempt of 1 step."
+            " Another run does not help.",
+            id="a-cause-of-the-change-before-a-dearer-one",
+        ),
+        pytest.param(
+            BuildFacts(build_steps=(a_step("odd", a_job(verdict="failed")),)),
+            "Start with the log of odd: it ended as failed, and no cause is known.",
+            id="a-failure-without-a-cause",
+        ),
+        pytest.param(
+            BuildFacts(
+                build_steps=(a_step("odd", a_job(verdict="failed", cause="x")),), causes=(GROUP,)
+            ),
+            "Start with “no cause known”, which ended 1 attempt of 1 step. Read the log of one of them.",
+            id="a-group-without-a-cause",
+        ),
+        pytest.param(
+            BuildFacts(
+                build_steps=(FULL, ABSENT), causes=(DISK,), missing=("absent", "b", "c", "d")
+            ),
+            "Find out why 4 reports did not arrive, of absent, b and 2 more: nothing is known about them.",
+            id="a-missing-report-before-failures-that-another-run-helps",
+        ),
+        pytest.param(
+            BuildFacts(build_steps=(FULL,), causes=(DISK,)),
+            "Run the 1 failed step again: “a disk is full”, which ended 3 attempts of 1 step, outside the change.",
+            id="causes-outside-the-change",
+        ),
+        pytest.param(
+            BuildFacts(
+                build_steps=(
+                    a_step(
+                        "full",
+                        a_job(verdict="infra", cause=DISK.fingerprint, retry=RetryWorth.HELPED),
+                        a_job(attempt=1),
+                    ),
+                ),
+                causes=(DISK,),
+            ),
+            "Nothing is left to do.",
+            id="a-cause-that-a-retry-overcame",
+        ),
+        pytest.param(
+            BuildFacts(
+                build_steps=(
+                    a_step(
+                        "odd",
+                        a_job(verdict="failed", retry=RetryWorth.HID_A_FAILURE),
+                        a_job(attempt=1),
+                    ),
+                )
+            ),
+            "Look at odd: the retry passed, and nothing says that the failure lay outside the change.",
+            id="a-retry-that-hid-a-failure",
+        ),
+        pytest.param(
+            BuildFacts(build_steps=(a_step("s"),), duplicates=("s", "t")),
+            "Look at s and t: two reports claim the same attempt.",
+            id="duplicates",
+        ),
+    ],
+)
+def test_what_a_reader_does_first(facts: BuildFacts, sentence: str) -> None:
+    assert first_action(facts) == sentence
 
 
 def test_a_regression_comes_before_a_failure_that_costs_more_and_stands_before_it() -> None:
@@ -120,12 +136,6 @@ def test_a_step_that_failed_softly_is_not_what_to_start_with() -> None:
     assert first_action(replace(facts, build_steps=(soft,))) == (
         "Nothing stops the build. Look at docs, which may fail (`soft_fail`)."
     )
-
-
-def test_duplicates_are_looked_at_though_all_passed() -> None:
-    facts = BuildFacts(build_steps=(a_step("s"),), duplicates=("s", "t"))
-
-    assert first_action(facts) == "Look at s and t: two reports claim the same attempt."
 
 
 def test_nothing_is_said_to_be_done_without_a_step() -> None:

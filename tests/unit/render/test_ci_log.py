@@ -47,31 +47,8 @@ FORGED = [
     "\x1b[0Ksection_start:1560896352:name[collapsed=true]\r\x1b[0Ktitle",
     "in the middle section_end:1:name\r\x1b[0K",
 ]
-MARKS = (
-    "--- ",
-    "+++ ",
-    "^^^ +++",
-    "~~~",
-    "::",
-    "##[",
-    "]",
-    "#",
-    "section_start:1:a",
-    "section_end:1:a",
-)
-BETWEEN = (
-    "\n",
-    "\r",
-    " ",
-    "\t",
-    "\u2028",
-    "\x1b[0K",
-    "\x1b[1m",
-    "x",
-    "error",
-    "group",
-    "stop-commands",
-)
+MARKS = ("--- ", "+++ ", "^^^ +++", "~~~", "::", "##[", "]", "#", "section_start:1:a", "section_end:1:a")  # fmt: skip
+BETWEEN = ("\n", "\r", " ", "\t", "\u2028", "\x1b[0K", "\x1b[1m", "x", "error", "group", "stop-commands")  # fmt: skip
 PIECES = st.sampled_from(MARKS + BETWEEN)
 
 
@@ -198,8 +175,8 @@ def test_no_text_acts_once_it_is_defused(text: str, dialect: Dialect) -> None:
     assert defused(once, dialect) == once
 
 
-def test_a_megabyte_of_blanks_is_defused_in_linear_time() -> None:
-    for text in (" " * 1_000_000, "\n" * 1_000_000, "\x1b[1m" * 250_000, "#" * 1_000_000):
+def test_many_blanks_are_defused_in_linear_time() -> None:
+    for text in (" " * 200_000, "\n" * 200_000, "\x1b[1m" * 50_000, "#" * 200_000):
         for dialect in Dialect:
             assert defused(text, dialect) == text
 

@@ -18,105 +18,67 @@ from tests.support.diagnoses import HOSTILE
 from tests.support.git_repository import make_repository
 from tests.support.lint_runs import lint_report
 
-TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-LOCATION = {
-    "type": "object",
-    "required": ["physicalLocation"],
-    "properties": {
-        "id": {"type": "integer", "minimum": -1},
-        "message": TEXT,
-        "physicalLocation": {
-            "type": "object",
-            "required": ["artifactLocation"],
-            "properties": {
-                "artifactLocation": {
-                    "type": "object",
-                    "properties": {"uri": {"type": "string", "pattern": r"^[\x21-\x7e]+$"}},
-                    "additionalProperties": False,
-                },
-                "region": {
-                    "type": "object",
-                    "required": ["startLine"],
-                    "properties": {
-                        "startLine": {"type": "integer", "minimum": 1},
-                        "startColumn": {"type": "integer", "minimum": 1},
-                    },
-                    "additionalProperties": False,
-                },
-            },
-            "additionalProperties": False,
-        },
-    },
-    "additionalProperties": False,
-}
+
+def an_object(*required: str, **properties: Any) -> dict[str, Any]:
+    """The schema of an object with these properties alone."""
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def a_list(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
+
+
+STRING = {"type": "string"}
+COUNT = {"type": "integer", "minimum": 1}
+TEXT = an_object("text", text=STRING)
+LOCATIONS = a_list(
+    an_object(
+        "physicalLocation",
+        id={"type": "integer", "minimum": -1},
+        message=TEXT,
+        physicalLocation=an_object(
+            "artifactLocation",
+            artifactLocation=an_object(uri={"type": "string", "pattern": r"^[\x21-\x7e]+$"}),
+            region=an_object("startLine", startLine=COUNT, startColumn=COUNT),
+        ),
+    )
+)
+RESULT = an_object(
+    "message",
+    ruleId=STRING,
+    ruleIndex={"type": "integer"},
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=TEXT,
+    locations=LOCATIONS,
+    relatedLocations=LOCATIONS,
+    partialFingerprints={"type": "object", "additionalProperties": STRING},
+)
+DRIVER = an_object(
+    "name",
+    name={"const": "ci-doctor"},
+    version=STRING,
+    rules=a_list({"type": "object", "required": ["id"]}, uniqueItems=True),
+)
+RUN = an_object(
+    "tool",
+    tool=an_object("driver", driver=DRIVER),
+    invocations=a_list({"type": "object", "required": ["executionSuccessful"]}),
+    results=a_list(RESULT),
+    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+)
 # What sections 3.13, 3.14, 3.20 and 3.27 of the standard require of the parts that we write.
-STANDARD = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "properties": {
-        "$schema": {"type": "string"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["tool"],
-                "properties": {
-                    "tool": {
-                        "type": "object",
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "type": "object",
-                                "required": ["name"],
-                                "properties": {
-                                    "name": {"const": "ci-doctor"},
-                                    "version": {"type": "string"},
-                                    "rules": {
-                                        "type": "array",
-                                        "items": {"type": "object", "required": ["id"]},
-                                        "uniqueItems": True,
-                                    },
-                                },
-                                "additionalProperties": False,
-                            }
-                        },
-                    },
-                    "invocations": {
-                        "type": "array",
-                        "items": {"type": "object", "required": ["executionSuccessful"]},
-                    },
-                    "results": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["message"],
-                            "properties": {
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer"},
-                                "level": LEVEL,
-                                "message": TEXT,
-                                "locations": {"type": "array", "items": LOCATION},
-                                "relatedLocations": {"type": "array", "items": LOCATION},
-                                "partialFingerprints": {
-                                    "type": "object",
-                                    "additionalProperties": {"type": "string"},
-                                },
-                                "rank": {"type": "number", "minimum": -1, "maximum": 100},
-                            },
-                            "additionalProperties": False,
-                        },
-                    },
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                },
-                "additionalProperties": False,
-            },
-        },
-    },
-    "additionalProperties": False,
-}
+STANDARD = an_object(
+    "version",
+    "runs",
+    **{"$schema": STRING},
+    version={"const": "2.1.0"},
+    runs=a_list(RUN, minItems=1),
+)
 VALIDATOR = jsonschema.validators.validator_for(STANDARD)(STANDARD)
 
 
