@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci_doctor.caches.effect import FamilyEffect, Use, cost_of, judge
 from ci_doctor.caches.facts import FactReader
-from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.families import Family, relocate
 from ci_doctor.caches.judge import Decision, Relocate, Tiers, Usable, usable
 from ci_doctor.caches.targets import read_tiers
 from ci_doctor.identity.identity import Identity

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ci_doctor.caches.family import JOB
+from ci_doctor.caches.families import JOB
 from ci_doctor.machine.gpus import PROC, GpuView, gpu_view
 from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import Interpreter, read_venv_keys

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ci_doctor.caches.family import Family
+from ci_doctor.caches.families import Family
 from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.model.facts.cache import SavedFrom
 from ci_doctor.model.quantities import moment_text

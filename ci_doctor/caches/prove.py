@@ -7,24 +7,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.caches.compiled import (
+from ci_doctor.caches.effect import (
+    FamilyEffect,
     LogWords,
+    RestoreEffect,
     ScannedFile,
+    Use,
     compile_seconds,
     compiled_files,
+    cost_of,
+    judge,
     keeps_read_times,
     opened_quietly,
     scan,
     was_walked,
 )
-from ci_doctor.caches.effect import (
-    FamilyEffect,
-    RestoreEffect,
-    Use,
-    cost_of,
-    judge,
-)
-from ci_doctor.caches.family import Family
+from ci_doctor.caches.families import Family
 from ci_doctor.caches.receipt import InstalledFile, Receipt, read_receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget, identity_of
 from ci_doctor.identity.identity import differences

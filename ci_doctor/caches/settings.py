@@ -3,7 +3,7 @@
 
 from msgspec import Struct
 
-from ci_doctor.caches.family import OwnFamily
+from ci_doctor.caches.families import OwnFamily
 from ci_doctor.store.trust import TrustPolicy
 
 DEFAULT_BUDGET = "60s"

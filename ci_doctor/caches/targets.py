@@ -13,8 +13,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.caches.facts import ABSENT, FactReader, UnknownFactError, package_time
-from ci_doctor.caches.families import FAMILIES, all_families, directory_of
-from ci_doctor.caches.family import Family, OwnFamily, own_family
+from ci_doctor.caches.families import (
+    FAMILIES,
+    Family,
+    OwnFamily,
+    all_families,
+    directory_of,
+    own_family,
+)
 from ci_doctor.caches.judge import Tiers
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity

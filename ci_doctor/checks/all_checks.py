@@ -17,7 +17,6 @@ from ci_doctor.model.words import nearest
 TOPICS = (
     "gpu.driver",
     "gpu.devices",
-    "gpu.memory",
     "gpu.xids",
     "gpu.cuda",
     "disks",
@@ -28,7 +27,6 @@ TOPICS = (
     "python.interpreters",
     "python.paths",
     "python.packages",
-    "python.files",
     "starts",
     "own",
 )

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on GPUs, in processes of the job's interpreter: whether its torch can compute on each of them, and what `CUBLAS_WORKSPACE_CONFIG` changes."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -48,8 +49,6 @@ GPU_UNUSABLE: Final = Rule(
     "`torch.cuda.get_arch_list()`. A GPU that has failed needs a reset or another agent.",
 )
 
-T = TypeVar("T")
-
 PROGRAMS: Final = Path(__file__).parent / "gpu_programs"
 # A cold import of torch from a network file system takes tens of seconds.
 TORCH_LIMIT_S: Final = 90.0
@@ -58,19 +57,6 @@ _VARIABLES: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
 # Stages of programs/launch.py at which the interpreter was not made for this proof. The GPU may be
 # fine then, and so may the job.
 _NOT_FOR_GPUS: Final = {"torch", "build", "process"}
-
-
-class TorchAnswer(Struct, frozen=True, kw_only=True):
-    """What programs/launch.py prints; its docstring says which `stage` can fail.
-
-    The further stage `process` is ours: the program ended, or was ended, without an answer.
-    """
-
-    torch: str | None = None
-    cuda: str | None = None
-    values: dict[str, Any] | None = None
-    failed: str | None = None
-    stage: str | None = None
 
 
 class TorchDevice(Struct, frozen=True, kw_only=True):
@@ -86,17 +72,38 @@ class TorchDevice(Struct, frozen=True, kw_only=True):
         return f"GPU {self.index} ({self.name})"
 
 
-class _Devices(Struct, frozen=True, kw_only=True):
-    devices: tuple[TorchDevice, ...]
+class ProductCase(Struct, frozen=True, kw_only=True):
+    """One product: a digest of all repetitions, and how many of them differ from one another."""
+
+    digest: str
+    differing: int
 
 
-class TorchReading(Struct, frozen=True, kw_only=True):
-    """The interpreter to measure with, and its GPUs, or why it can use none (`failed`, `stage`)."""
+class ProductStart(Struct, frozen=True, kw_only=True):
+    """What gpu_programs/products.py measures in one start."""
 
-    python: Path
-    torch: str | None
-    cuda: str | None
+    cases: dict[str, ProductCase]
+    inputs: str
+    skipped: dict[str, str] = {}
+
+    @property
+    def digest(self) -> str:
+        """One for all products."""
+        return " ".join(f"{name}={case.digest}" for name, case in sorted(self.cases.items()))
+
+
+class TorchAnswer(Struct, frozen=True, kw_only=True):
+    """What gpu_programs/launch.py prints; its docstring says which `stage` can fail.
+
+    The further stage `process` is ours: the program ended, or was ended, without an answer. `python`
+    is the interpreter. `devices` and `products` are what the programs of these names measure.
+    """
+
+    python: Path = Path()
+    torch: str | None = None
+    cuda: str | None = None
     devices: tuple[TorchDevice, ...] = ()
+    products: ProductStart | None = None
     failed: str | None = None
     stage: str | None = None
 
@@ -123,7 +130,7 @@ def devices(context: CheckContext) -> Findings:
     return (yield from judge_devices(context.shared(read_torch), context.environ.get(VISIBLE)))
 
 
-def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
+def judge_devices(reading: TorchAnswer, visible: str | None) -> Findings:
     """What is to be said of the devices that torch has, if CUDA_VISIBLE_DEVICES is `visible`."""
     version = f"torch {reading.torch} of {reading.python}"
     if reading.failed is not None and reading.stage in _NOT_FOR_GPUS:
@@ -152,46 +159,31 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
     )
 
 
-def read_torch(context: CheckContext) -> TorchReading:
+def read_torch(context: CheckContext) -> TorchAnswer:
     """The first interpreter of the job whose torch answers, or else the one that came furthest.
 
     Raises UndeterminedError if the job has no interpreter.
     """
-    readings = []
+    answers = []
     for target in context.targets:
         answer = ask_torch(context, target.python, "devices", {}, limit_s=TORCH_LIMIT_S)
-        reading = _reading(target.python, answer)
-        if reading.failed is None:
-            return reading
-        readings.append(reading)
-    if not readings:
+        if answer.failed is None:
+            return answer
+        answers.append(answer)
+    if not answers:
         raise UndeterminedError("no Python interpreter was chosen or found")
-    with_torch = [reading for reading in readings if reading.torch is not None]
-    return (with_torch or readings)[0]
+    with_torch = [answer for answer in answers if answer.torch is not None]
+    return (with_torch or answers)[0]
 
 
-def _reading(python: Path, answer: TorchAnswer) -> TorchReading:
-    reading = TorchReading(
-        python=python,
-        torch=answer.torch,
-        cuda=answer.cuda,
-        failed=answer.failed,
-        stage=answer.stage,
-    )
-    if answer.values is None:
-        return reading
-    counted = values_of(answer, _Devices, "the devices").devices
-    return replace(reading, devices=counted, failed=None, stage=None)
-
-
-def working_torch(context: CheckContext) -> TorchReading:
+def working_torch(context: CheckContext) -> TorchAnswer:
     """As `read_torch`. Raises UndeterminedError if no GPU can be used."""
-    reading = context.shared(read_torch)
-    if reading.failed is not None:
-        raise UndeterminedError(f"{reading.python}: {reading.failed}")
-    if not reading.working:
-        raise UndeterminedError(f"{reading.python}: torch can compute on no GPU")
-    return reading
+    answer = context.shared(read_torch)
+    if answer.failed is not None:
+        raise UndeterminedError(f"{answer.python}: {answer.failed}")
+    if not answer.working:
+        raise UndeterminedError(f"{answer.python}: torch can compute on no GPU")
+    return answer
 
 
 def ask_torch(
@@ -214,35 +206,15 @@ def ask_torch(
         environ={**(context.environ if environ is None else environ), **_VARIABLES},
         timeout_s=limit_s,
     )
-    answer = _last_answer(ran.stdout)
-    if answer is not None:
-        return answer
-    if ran.exit_code is None:
-        return TorchAnswer(failed=f"no answer within {limit_s:g} s", stage="process")
-    ending = f"signal {-ran.exit_code}" if ran.exit_code < 0 else f"exit code {ran.exit_code}"
-    return TorchAnswer(failed=f"it ended by {ending}: {ran.last_words[:200]}", stage="process")
-
-
-def _last_answer(stdout: str) -> TorchAnswer | None:
-    """The last line: a module may print while it is imported."""
-    lines = stdout.strip().splitlines()
-    if not lines:
-        return None
-    try:
-        return msgspec.json.decode(lines[-1], type=decodable(TorchAnswer))
-    except msgspec.DecodeError:
-        return None
-
-
-def values_of(answer: TorchAnswer, kind: type[T], purpose: str) -> T:
-    """The measured values. Raises UndeterminedError with `purpose` if there are none."""
-    if answer.values is None:
-        reason = answer.failed or "no values"
-        raise UndeterminedError(f"{purpose}: {reason}")
-    try:
-        return msgspec.convert(answer.values, decodable(kind))
-    except msgspec.ValidationError as error:
-        raise UndeterminedError(f"{purpose}: the answer cannot be read: {error}") from error
+    # The last line: a module may print while it is imported.
+    lines = ran.stdout.strip().splitlines() or [""]
+    with contextlib.suppress(msgspec.DecodeError):
+        return replace(msgspec.json.decode(lines[-1], type=decodable(TorchAnswer)), python=python)
+    failed = f"no answer within {limit_s:g} s"
+    if ran.exit_code is not None:
+        ending = f"signal {-ran.exit_code}" if ran.exit_code < 0 else f"exit code {ran.exit_code}"
+        failed = f"it ended by {ending}: {ran.last_words[:200]}"
+    return TorchAnswer(python=python, failed=failed, stage="process")
 
 
 # Acts on GPUs: computes matrix products in many starts, with `CUBLAS_WORKSPACE_CONFIG` and without.
@@ -301,45 +273,18 @@ LEAST_STARTS: Final = 3
 VARIABLE: Final = "CUBLAS_WORKSPACE_CONFIG"
 VALUE: Final = ":4096:8"
 _EXPORT: Final = ShellCommand(f"export {VARIABLE}={VALUE}")
-_STEPS: Final = 60
 
 
-class ProductCase(Struct, frozen=True, kw_only=True):
-    """One product: a digest of all repetitions, and how many of them differ from one another."""
-
-    digest: str
-    differing: int
-
-
-class ProductStart(Struct, frozen=True, kw_only=True):
-    """What programs/products.py prints for one start."""
-
-    cases: dict[str, ProductCase]
-    inputs: str
-    skipped: dict[str, str] = {}
-
-    @property
-    def digest(self) -> str:
-        """One for all products."""
-        return " ".join(f"{name}={case.digest}" for name, case in sorted(self.cases.items()))
-
-
-class Arms(Struct, frozen=True, kw_only=True):
+class Arms(Struct, kw_only=True):
     """The starts without the variable, and with it."""
 
-    without: tuple[ProductStart, ...] = ()
-    with_it: tuple[ProductStart, ...] = ()
-
-    def also(self, start: ProductStart, *, is_set: bool) -> "Arms":
-        """These starts and `start`, which had the variable if `is_set`."""
-        if is_set:
-            return replace(self, with_it=(*self.with_it, start))
-        return replace(self, without=(*self.without, start))
+    without: list[ProductStart] = []
+    with_it: list[ProductStart] = []
 
     @property
-    def both(self) -> tuple[ProductStart, ...]:
+    def both(self) -> list[ProductStart]:
         """All starts."""
-        return (*self.without, *self.with_it)
+        return [*self.without, *self.with_it]
 
 
 class Effect(Enum):
@@ -415,25 +360,21 @@ def _measure(context: CheckContext, device: TorchDevice, deadline: float) -> Che
         for is_set in (False, True) if pair % 2 == 0 else (True, False):
             if clock.now() >= deadline or len(failures) >= _MOST_FAILURES:
                 return report(device.label, arms, looks=STARTS, failures=tuple(failures))
-            try:
-                environ = {
-                    name: value for name, value in context.environ.items() if name != VARIABLE
-                }
-                if is_set:
-                    environ[VARIABLE] = VALUE
-                answer = ask_torch(
-                    context,
-                    working_torch(context).python,
-                    "products",
-                    {"device": device.index},
-                    limit_s=_START_LIMIT_S,
-                    environ=environ,
-                )
-                start = values_of(answer, ProductStart, "a start")
-            except UndeterminedError as error:
-                failures.append(str(error))
-                continue
-            arms = arms.also(start, is_set=is_set)
+            environ = {name: value for name, value in context.environ.items() if name != VARIABLE}
+            if is_set:
+                environ[VARIABLE] = VALUE
+            answer = ask_torch(
+                context,
+                working_torch(context).python,
+                "products",
+                {"device": device.index},
+                limit_s=_START_LIMIT_S,
+                environ=environ,
+            )
+            if answer.products is None:
+                failures.append(f"a start: {answer.failed or 'no values'}")
+            else:
+                (arms.with_it if is_set else arms.without).append(answer.products)
         if is_decided(arms, STARTS):
             break
     return report(device.label, arms, looks=STARTS, failures=tuple(failures))
@@ -577,14 +518,10 @@ def _counts(arms: Arms, comparison: WorkspaceComparison) -> str:
 def _risk(arms: Arms, comparison: WorkspaceComparison, looks: int) -> str:
     """How far chance can have made this."""
     if comparison.effect is Effect.NONE_SEEN:
-        missed = highest_missed_rate(len(arms.without))
-        # Of a few starts it is more than the 5 % that the rate was sought for.
-        risk = max(0.05, round(_missed(arms, missed), 3))
         return (
             f"{len(arms.without)} equal starts without the variable miss a second result that "
-            f"appears in {percent(round(missed, 3))} of starts with a probability of "
-            f"{percent(risk)}, and one that appears in 10 % with "
-            f"{percent(round(_missed(arms, 0.1), 3))}"
+            f"appears in 30 % of starts with a probability of {percent(round(_missed(arms, 0.3), 3))}, "
+            f"and one that appears in 10 % with {percent(round(_missed(arms, 0.1), 3))}"
         )
     if comparison.p <= ALPHA / looks:
         return (
@@ -620,22 +557,3 @@ def equal_starts_probability(starts: int, rate: float) -> float:
     All are of the first kind, or all of the second.
     """
     return (1 - rate) ** starts + rate**starts
-
-
-def highest_missed_rate(starts: int, risk: float = 0.05) -> float:
-    """The highest rate (0 to 0.5) of a second kind that so many equal starts miss with this risk.
-
-    The exact form of the rule of three, which takes 3 / starts for a risk of 0.05. It is 0.5, and
-    nothing is excluded, for a few starts.
-    """
-    low, high = 0.0, 0.5
-    if equal_starts_probability(starts, high) >= risk:
-        return high
-    # The probability falls from 1 as the rate grows to one half.
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if equal_starts_probability(starts, middle) >= risk:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -89,15 +89,6 @@ CGROUP_MEMORY_LOW: Final = Rule(
     "kernel kills a process of it at the limit, however much the machine has.",
     remedy="Raise the memory limit of the step or container, or end what runs in it already.",
 )
-CGROUP_MEMORY_THROTTLED: Final = Rule(
-    id="doctor/cgroup-memory-throttled",
-    severity=Severity.WARNING,
-    meaning="The cgroup of this job is at its `memory.high`: the kernel slows each allocation down, "
-    "and nothing dies.",
-    remedy="Raise `memory.high` of the cgroup, or end what runs in it already.",
-)
-# At this share of `memory.high` the kernel has begun to slow allocations down, or is about to.
-_AT_HIGH = 0.98
 
 
 @check("machine/cgroup-memory", title="memory limits of the container or cgroup", needed_for=ALL)
@@ -106,15 +97,6 @@ def cgroup_memory(context: CheckContext) -> Findings:
         levels = list(memory_levels(read_cgroups("memory", context.root)))
     except UnknownCgroupError as error:
         raise UndeterminedError(str(error)) from error
-    for level in levels:
-        if level.high is not None and level.used >= level.high * _AT_HIGH:
-            yield problem(
-                CGROUP_MEMORY_THROTTLED,
-                f"{size(level.used)} are in use, and memory.high is {size(level.high)}",
-                evidence=(
-                    Evidence(file=str(level.directory / "memory.high"), excerpt=str(level.high)),
-                ),
-            )
     limited = [(level.left, level) for level in levels if level.left is not None]
     if not limited:
         return "no cgroup limits the memory of this job"

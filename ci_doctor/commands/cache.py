@@ -234,7 +234,7 @@ def saved(
 ) -> "SaveCacheFacts":
     """What was saved; a problem with the store is a part of the facts. Raises UsageError."""
     from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.save import SaveWork, run_save
+    from ci_doctor.caches.restore import SaveWork, run_save
     from ci_doctor.commands.cache_setting import logs_of, origin_of, signer_of
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.config.decoding import seconds_above_zero
@@ -288,9 +288,9 @@ def status(
 ) -> int:
     """Show where the caches lie, which were restored from where, and what a restore would do."""
     session.claim()
-    from ci_doctor.caches.look import status_row
     from ci_doctor.caches.outcomes import status_outcome
     from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.trusted_store import status_row
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import CacheStatusFacts
 
@@ -414,8 +414,8 @@ def explain(
 ) -> int:
     """Print the identity of each cache, fact by fact, and where the nearest saved one differs."""
     session.claim()
-    from ci_doctor.caches.look import explain as explain_cache
     from ci_doctor.caches.outcomes import explain_outcome
+    from ci_doctor.caches.trusted_store import explain as explain_cache
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import ExplainCacheFacts
 

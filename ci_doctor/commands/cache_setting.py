@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.caches.compiled import LogWords, read_lines
+from ci_doctor.caches.effect import LogWords, read_lines
 from ci_doctor.caches.leader import bounded
 from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, identify, targets_of

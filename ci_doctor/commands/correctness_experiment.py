@@ -33,7 +33,7 @@ from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
-    from ci_doctor.caches.family import Family
+    from ci_doctor.caches.families import Family
     from ci_doctor.caches.receipt import Receipt
 
 
@@ -42,7 +42,7 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 
     With `fresh`, a restored cache is not used, which is a finding. Nothing of it raises.
     """
-    from ci_doctor.caches.family import relocate
+    from ci_doctor.caches.families import relocate
     from ci_doctor.caches.outcomes import IGNORED, NOT_COPIED
 
     restored = list(_restored())

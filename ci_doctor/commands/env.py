@@ -81,9 +81,9 @@ def snapshot(
     from msgspec.structs import replace
 
     from ci_doctor.commands.run_record import snapshot_request
-    from ci_doctor.drift.outcome import snapshot_outcome
+    from ci_doctor.drift.compare import snapshot_outcome
     from ci_doctor.drift.reading import take_snapshot
-    from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, encoded, write_snapshot
+    from ci_doctor.drift.snapshot import SNAPSHOT_FILE, encoded, write_snapshot
     from ci_doctor.session.delivery import write_data
 
     if output is None and directory is not None:
@@ -156,9 +156,8 @@ def diff(
     """
     session.claim()
 
-    from ci_doctor.drift.compare import ALL_AREAS, compare
-    from ci_doctor.drift.outcome import diff_outcome, verdict_on_request
-    from ci_doctor.drift.snapshot_file import read_snapshot
+    from ci_doctor.drift.compare import ALL_AREAS, compare, diff_outcome, verdict_on_request
+    from ci_doctor.drift.snapshot import read_snapshot
     from ci_doctor.model.facts.drift import ChangeArea
     from ci_doctor.session.exit_policy import ExitPolicy
 

@@ -241,7 +241,7 @@ def status(
     config_path: Path | None,
 ) -> int:
     """Print installed shims, whether they are unchanged, and what else runs at every start."""
-    from ci_doctor.preload.status import status as status_of
+    from ci_doctor.preload.verify import status as status_of
 
     session.claim()
     outcome = status_of(interpreters_of(settings_of(session, config_path, pythons, venvs)))

@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
+from ci_doctor.correctness.results import Tally, level_digests
 from ci_doctor.correctness.settings import Arm, ExperimentPlan, Proof
-from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,
     ControlTry,
@@ -319,6 +319,10 @@ def _judged(control: ControlRequest, answer: Sample, tally: Tally) -> ControlTry
         given = itertools.chain.from_iterable(each.values() for each in digests.values())
     return ControlTry(request=control.original, telling=control.telling, same=changed in given)
 
+
+# --- the proof of an arm: that its path ran in a start ---
+# Counters must have risen by the requests, lines must have been logged since the first one. Without such
+# a proof, a candidate whose cache is switched off passes everything.
 
 # The samples of /metrics; None if it could not be read.
 Metrics = Sequence[MetricSample] | None

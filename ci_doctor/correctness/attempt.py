@@ -21,9 +21,8 @@ from ci_doctor.correctness.asking import (
 )
 from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.environment.cache_table import TABLE, shared_downloads
 from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded

@@ -27,10 +27,16 @@ from ci_doctor.correctness.devices import at_once, without_gpu_memory
 from ci_doctor.correctness.evidence.resume import StartWriter, free_number
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, unusable
+from ci_doctor.correctness.results import (
+    Experiment,
+    ExperimentEnding,
+    SameAnswers,
+    StartResult,
+    Tally,
+    unusable,
+)
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
-from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory

@@ -39,7 +39,7 @@ from ci_doctor.correctness.report.findings import (
     unended_flaw,
     with_cause,
 )
-from ci_doctor.correctness.report.levels import level_facts, level_findings, level_tables
+from ci_doctor.correctness.report.picture import level_facts, level_findings, level_tables
 from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, unusable
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.verdict.canary import canary_detected

@@ -511,11 +511,6 @@ class SharedWatch:
         if self._looking is not None:
             await asyncio.gather(self._looking, return_exceptions=True)
 
-    async def end(self) -> None:
-        """Give the files back; every process of the starts has ended."""
-        await self.settle()
-        self.give_back()
-
     def give_back(self) -> None:
         """Close what is leased. A signal may still come: alone it would end this process."""
         if self._looking is not None:

@@ -9,10 +9,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from ci_doctor.drift.compare import compare
-from ci_doctor.drift.outcome import SHOWN, change_rows, one_sided_row, sentence
-from ci_doctor.drift.snapshot import Snapshot
-from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, read_snapshot
+from ci_doctor.drift.compare import SHOWN, change_rows, compare, one_sided_row, sentence
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
 from ci_doctor.model.outcome import Report

@@ -19,7 +19,6 @@ from ci_doctor.machine.cgroups import (
 from ci_doctor.machine.gpus import video_bios_versions
 from ci_doctor.machine.host import (
     chosen_word,
-    container_image,
     effective_locale,
     fields_of,
     kernel_parameter_file,
@@ -100,7 +99,7 @@ def read_machine(
     """
     return (
         _hardware(environ, root / "proc", gpu_limit_s)
-        .also(_toolkit_and_image(environ, root))
+        .also(_toolkit(environ, root))
         .also(_control_group(root))
         .also(_system(environ, root))
         .also(_kernel(root))
@@ -147,21 +146,13 @@ def gpu_facts(machine: Identity, proc: Path) -> Identity:
     return Identity.of(facts, unknown, machine.noted)
 
 
-def _toolkit_and_image(environ: Mapping[str, str], root: Path) -> Identity:
-    """`cuda.toolkit`, the version that a build would use, and `image`, what a container was made of."""
-    facts: dict[str, str] = {}
-    unknown: dict[str, str] = {}
+def _toolkit(environ: Mapping[str, str], root: Path) -> Identity:
+    """`cuda.toolkit`, the version that a build would use."""
     toolkit = read_toolkit(environ, root=root)
     if toolkit is not None and toolkit.version is None:
-        unknown["cuda.toolkit"] = f"{toolkit.home} holds no file that names its version"
-    else:
-        facts["cuda.toolkit"] = (toolkit.version if toolkit else None) or "none"
-    image = container_image(environ, root)
-    if image.unknown is not None:
-        unknown["image"] = image.unknown
-    else:
-        facts["image"] = image.name or "none"
-    return Identity.of(facts, unknown)
+        reason = f"{toolkit.home} holds no file that names its version"
+        return Identity.of({}, {"cuda.toolkit": reason})
+    return Identity.of({"cuda.toolkit": (toolkit.version if toolkit else None) or "none"})
 
 
 def _control_group(root: Path) -> Identity:

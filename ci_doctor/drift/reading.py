@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.machine import read_machine
 from ci_doctor.drift.packages import content_hash, databases, read_packages, read_system_packages
-from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot, by_folder
-from ci_doctor.drift.snapshot_file import stamps_of
+from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot, by_folder, stamps_of
 from ci_doctor.drift.variables import kept_variables, placed
 from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.model.about import About

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
-from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, are_current, encoded
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import Attachment, ErrorKind, Outcome

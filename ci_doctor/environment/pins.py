@@ -71,7 +71,7 @@ def is_pep440(version: str) -> bool:
 
 
 def _invalid(project: Project, described: Described) -> Finding | None:
-    """A version that no build accepts, or one that comes from files."""
+    """A version that no build accepts."""
     if not is_pep440(described.version):
         return rules.INVALID_PIN.finding(
             (
@@ -79,11 +79,6 @@ def _invalid(project: Project, described: Described) -> Finding | None:
                 "which is not a valid PEP 440 version"
             ),
             remedy=rules.INVALID_PIN.remedy,
-        )
-    if described.repository is None:
-        return rules.NOT_FROM_GIT.finding(
-            f"{project.directory} is not a git repository: "
-            f"version {described.version} of {project.label} comes from its files"
         )
     return None
 

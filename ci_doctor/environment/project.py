@@ -8,17 +8,13 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
 from ci_doctor.environment.tags import Described
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import NextStep, Rule
-
-if TYPE_CHECKING:
-    from packaging.specifiers import Specifier
-
 
 # The version of a setup.py, from its syntax tree: the script never runs.
 
@@ -405,50 +401,6 @@ def _read_text(path: Path) -> str:
         ) from error
 
 
-def is_forced_below(requires: Iterable[str], package: str, version: str) -> bool:
-    """Whether `requires` allow only versions of `package` (its canonical name) below `version`.
-
-    A requirement whose marker does not hold here, or that cannot be parsed, does not count.
-    """
-    named = [text for text in requires if package in packages([text])]
-    if not named:
-        return False
-    # Late: most projects name no such requirement, and packaging takes a while to import.
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    for text in named:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            continue
-        if any(_is_below(each, version) for each in requirement.specifier):
-            return True
-    return False
-
-
-def _is_below(specifier: "Specifier", version: str) -> bool:
-    """Whether every version that `specifier` allows is below `version` (PEP 440)."""
-    from packaging.version import InvalidVersion, Version
-
-    limit = Version(version)
-    try:
-        named = Version(specifier.version.removesuffix(".*"))
-    except InvalidVersion:  # `===` takes any text
-        return False
-    match specifier.operator:
-        case "<":
-            return named <= limit
-        case "<=" | "==" | "===":
-            return named < limit
-        case "~=":
-            # `~= 7.1` is `>= 7.1, == 7.*`.
-            return named.release[: max(len(named.release) - 1, 1)] < limit.release
-        case _:
-            return False
-
-
 # One distribution, what computes its version, and the variables that pin it.
 
 # The library's order of prefixes (vcs_versioning.overrides.EnvReader). Older setuptools-scm reads
@@ -491,8 +443,7 @@ class Project(Struct, frozen=True, kw_only=True):
     `options` are the tool's, `unreadable` those that only running
     setup.py could show. `reads_pyproject`: the setuptools-scm table of `pyproject` applies beneath
     `options` (a call of get_version() reads no file). `reads_generic`: only the variable without a
-    distribution's name reaches the tool. `abbreviates`: the build's setuptools-scm is so old that it
-    shortens the commit as git does, and not to nine digits.
+    distribution's name reaches the tool.
     """
 
     directory: Path
@@ -506,7 +457,6 @@ class Project(Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     reads_pyproject: bool = False
     reads_generic: bool = False
-    abbreviates: bool = False
 
     @property
     def label(self) -> str:

@@ -144,12 +144,6 @@ NO_USABLE_TAG: Final = Rule(
     ),
     remedy="Tag a release, or check out a commit with one behind it.",
 )
-NOT_FROM_GIT: Final = Rule(
-    id="version/not-from-git",
-    severity=Severity.NOTE,
-    meaning="The project is not a git repository; its version comes from files in it.",
-    remedy="Nothing, for an unpacked sdist.",
-)
 NO_REPOSITORY: Final = Rule(
     id="version/no-repository",
     severity=Severity.ERROR,
@@ -274,7 +268,6 @@ RULES: Final[tuple[Rule, ...]] = (
     SHALLOW_CLONE,
     MISSING_TAGS,
     NO_USABLE_TAG,
-    NOT_FROM_GIT,
     NO_REPOSITORY,
     OTHER_OWNER,
     NOT_COMPUTABLE,

@@ -8,7 +8,6 @@ integration tests compare every answer with the library's own.
 """
 
 import contextlib
-import dataclasses
 import logging
 import os
 import shlex
@@ -96,7 +95,7 @@ def _describe_git(
         raise _no_repository(workdir.path, project)
     tag = _tag_of(version, tags, git, command)
     return Described(
-        version=_formatted(version, tag, git, project),
+        version=version.format(),
         repository=str(workdir.path),
         tag=tag,
         distance=version.distance,
@@ -107,22 +106,6 @@ def _describe_git(
         breaks_on=breaks_on,
         suspicious=_odd_reading(tag, tags, config) if tag else None,
     )
-
-
-def _formatted(version: ScmVersion, tag: str | None, git: Git, project: Project) -> str:
-    """The version as the build formats it.
-
-    setuptools-scm before 9 asks git for its own abbreviation of the commit, and takes seven digits
-    if there is no tag (setuptools_scm.git DEFAULT_DESCRIBE, GitWorkdir.node).
-    """
-    node = version.node
-    section = {**scm_table(project.pyproject), **project.options}
-    if not project.abbreviates or node is None or "git_describe_command" in section:
-        return version.format()
-    short = (git("rev-parse", "--short", "HEAD") or "").strip() if tag else node[1:8]
-    # The library would cut a longer one to nine digits.
-    marked = dataclasses.replace(version, node="g" + "x" * 9)
-    return marked.format().replace("g" + "x" * 9, f"g{short}")
 
 
 def _configuration(project: Project) -> Configuration:

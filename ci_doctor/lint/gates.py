@@ -410,10 +410,13 @@ def uncounted_request_error(program: PythonProgram) -> Iterator[Violation]:
     for node in program.nodes:
         if not isinstance(node, ast.Try) or is_try_again(program, node):
             continue
-        request = _request(program, node.body)
+        calls = (each for each in inside(node.body) if isinstance(each, ast.Call))
+        request = next((each for each in calls if _is_request(program, each)), None)
         if request is None:
             continue
-        kept = _keeps_answers(node.body) and _is_one_of_many(program, node)
+        many = ast.For | ast.AsyncFor | ast.AsyncFunctionDef
+        is_one_of_many = any(isinstance(above, many) for above in program.parents(node))
+        kept = is_one_of_many and _keeps_answers(node.body)
         for handler in node.handlers:
             if not _catches_requests(program, handler):
                 continue
@@ -470,13 +473,6 @@ def _is_constant(value: ast.expr | None) -> bool:
     return value is None or ast.unparse(value) in {"{}", "[]", "dict()", "list()"}
 
 
-def _request(program: PythonProgram, body: list[ast.stmt]) -> ast.Call | None:
-    for node in inside(body):
-        if isinstance(node, ast.Call) and _is_request(program, node):
-            return node
-    return None
-
-
 def _is_request(program: PythonProgram, call: ast.Call) -> bool:
     name = program.dotted(call.func)
     if name.startswith(_LIBRARIES) or name.endswith(_OPENAI):
@@ -493,11 +489,6 @@ def _keeps_answers(body: list[ast.stmt]) -> bool:
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             return True
     return False
-
-
-def _is_one_of_many(program: PythonProgram, node: ast.Try) -> bool:
-    loops = ast.For | ast.AsyncFor
-    return any(isinstance(above, loops | ast.AsyncFunctionDef) for above in program.parents(node))
 
 
 _REQUEST_ERRORS = (

@@ -33,7 +33,6 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
     directory: Path
     limit_file: Path
     limit: int | None
-    high: int | None
     used: int
 
     @property
@@ -104,7 +103,6 @@ def _read_v2(directory: Path) -> MemoryLevel | None:
         directory=directory,
         limit_file=limit_file,
         limit=limit_of(limit_file),
-        high=limit_of(directory / "memory.high"),
         used=max(0, current - inactive),
     )
 
@@ -119,7 +117,6 @@ def _read_v1(directory: Path) -> MemoryLevel | None:
         directory=directory,
         limit_file=limit_file,
         limit=limit_of(limit_file),
-        high=None,
         used=max(0, current - inactive),
     )
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
-from ci_doctor.machine.host import content_of, number_of
+from ci_doctor.machine.host import content_of
 from ci_doctor.machine.nvidia_smi import (
     DriverReport,
     Gpu,
@@ -122,19 +122,6 @@ class GpuView(Struct, frozen=True, kw_only=True):
     def visible(self, own: str | None = None) -> VisibleGpus:
         """What a program sees that has `own` in CUDA_VISIBLE_DEVICES; None for the job's value."""
         return visible_gpus(self.gpus, self.chosen if own is None else own, self.parts)
-
-
-class AmdGpu(Struct, frozen=True, kw_only=True):
-    """An AMD GPU's memory in bytes, as amdgpu's files give it; `used` is None if they do not say."""
-
-    card: str
-    total: int
-    used: int | None
-
-    @property
-    def free(self) -> int | None:
-        """What no program has."""
-        return None if self.used is None else max(0, self.total - self.used)
 
 
 class GpuMemory(Struct, frozen=True, kw_only=True):
@@ -401,17 +388,6 @@ def has_pci_gpu(sys: Path) -> bool | None:
         and content_of(place / "vendor").strip() == _NVIDIA
         for place in places
     )
-
-
-def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
-    """The GPUs of the driver amdgpu, by their cards (kernel documentation, `mem_info_vram_total`)."""
-    gpus = []
-    for total in sorted(sys.glob("class/drm/card*/device/mem_info_vram_total")):
-        size = number_of(total)
-        if size is not None:
-            used = number_of(total.with_name("mem_info_vram_used"))
-            gpus.append(AmdGpu(card=total.parent.parent.name, total=size, used=used))
-    return tuple(gpus)
 
 
 def other_accelerators(dev: Path) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the host: small files of the kernel, CPUs, resource limits, locale, container, release."""
+"""Reads the host: small files of the kernel, CPUs, resource limits, locale, release."""
 
 import os
 import resource
@@ -9,11 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 
 ROOT = Path("/")
-
-# Made by Docker and by Podman; a container of Kubernetes may have neither.
-_DOCKER = ".dockerenv"
-_PODMAN = "run/.containerenv"
-_KUBERNETES = "KUBERNETES_SERVICE_HOST"
 
 
 # By the names of limits.conf(5).
@@ -41,13 +36,6 @@ class ResourceLimit(Struct, frozen=True, kw_only=True):
     def shown(self) -> str:
         """`4096`, or `unlimited`."""
         return "unlimited" if self.is_unlimited else str(self.soft)
-
-
-class ContainerImage(Struct, frozen=True, kw_only=True):
-    """What a container was made of: `name`, or why it is unknown. Both None outside of one."""
-
-    name: str | None = None
-    unknown: str | None = None
 
 
 def content_of(path: Path) -> str:
@@ -143,21 +131,3 @@ def resource_limits() -> dict[str, ResourceLimit]:
 def effective_locale(environ: Mapping[str, str]) -> str:
     """The locale of characters: LC_ALL, else LC_CTYPE, else LANG; empty if none is set."""
     return environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
-
-
-def container_image(environ: Mapping[str, str], root: Path = ROOT) -> ContainerImage:
-    """The image of this container. Only Podman tells a container its name."""
-    podman = root / _PODMAN
-    if not podman.exists():
-        if (root / _DOCKER).exists() or environ.get(_KUBERNETES):
-            return ContainerImage(unknown="the container does not name its image")
-        return ContainerImage()
-    try:
-        fields = fields_of(podman, "=")
-    except OSError as error:
-        return ContainerImage(unknown=f"/{_PODMAN} cannot be read: {error.strerror}")
-    name = fields.get("image")
-    if not name:
-        return ContainerImage(unknown=f"/{_PODMAN} does not name it")
-    image_id = fields.get("imageid", "")[:12]
-    return ContainerImage(name=f"{name} ({image_id})" if image_id else name)

@@ -101,8 +101,40 @@ def words_of(written: str, values: Values) -> list[str]:
 
 
 def filled(word: str, values: Values) -> str:
-    """`word` with the values of its variables; those that nothing sets stay marked."""
-    return _Filling(values).text(word, frozenset())
+    """`word` with the values of its variables; those that nothing sets stay marked.
+
+    Up to so many characters: values that double would be endless.
+    """
+    left = _MOST_CHARACTERS
+
+    def text(word: str, within: frozenset[str]) -> str:
+        # `within`: the variables that it is itself a value of.
+        return _USE.sub(lambda match: one(match, within), word)
+
+    def one(match: re.Match[str], within: frozenset[str]) -> str:
+        nonlocal left
+        name = match["plain"] or match["name"] or match["special"]
+        if name in _ALL_ARGUMENTS:
+            return ""
+        value = None if name in within else values(name)
+        # `PORT=${PORT:-8000}` is about the variable that the job sets.
+        if value is None and match["how"]:
+            value = marked(match["default"])
+        elif value is None:
+            is_name = name[0].isalpha() or name[0] == "_"
+            return match[0] if is_name and not match["other"] else OPAQUE
+        left -= len(value) + 1
+        if left < 0 or len(within) > _DEEPEST:
+            return OPAQUE
+        filled_in = text(value, within | {name})
+        cut = (match["other"] or "").removeprefix("[@]")
+        ending = cut.lstrip("%")
+        # `${NAME%/}`; any other operator of the shell is not worked out.
+        if cut and (not cut.startswith("%") or _GLOB.search(ending)):
+            return OPAQUE
+        return filled_in.removesuffix(ending)
+
+    return text(word, frozenset())
 
 
 class Settings:
@@ -129,40 +161,6 @@ class Settings:
             return None
         place = bisect_right(values, line, key=lambda each: each[0])
         return values[max(0, place - 1)][1]
-
-
-class _Filling:
-    """Puts values in place of names, up to so many characters: values that double would be endless."""
-
-    def __init__(self, values: Values) -> None:
-        self._values = values
-        self._left = _MOST_CHARACTERS
-
-    def text(self, word: str, within: frozenset[str]) -> str:
-        """`word` with the values of its variables; `within` are those that it is itself a value of."""
-        return _USE.sub(lambda match: self._value(match, within), word)
-
-    def _value(self, match: re.Match[str], within: frozenset[str]) -> str:
-        name = match["plain"] or match["name"] or match["special"]
-        if name in _ALL_ARGUMENTS:
-            return ""
-        value = self._values(name)
-        # `PORT=${PORT:-8000}` is about the variable that the job sets.
-        if (value is None or name in within) and match["how"]:
-            value = marked(match["default"])
-        elif value is None or name in within:
-            is_name = name[0].isalpha() or name[0] == "_"
-            return match[0] if is_name and not match["other"] else OPAQUE
-        self._left -= len(value) + 1
-        if self._left < 0 or len(within) > _DEEPEST:
-            return OPAQUE
-        text = self.text(value, within | {name})
-        cut = (match["other"] or "").removeprefix("[@]")
-        ending = cut.lstrip("%")
-        # `${NAME%/}`; any other operator of the shell is not worked out.
-        if cut and (not cut.startswith("%") or _GLOB.search(ending)):
-            return OPAQUE
-        return text.removesuffix(ending)
 
 
 def unknown_variables(words: Sequence[str]) -> tuple[str, ...]:

@@ -118,19 +118,10 @@ class ManifestHeader(msgspec.Struct, frozen=True, kw_only=True):
     cold: ColdCost | None = None
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(ManifestHeader, frozen=True, kw_only=True):
     """A saved tree: the header's fields, the packs, the frames in them, and the files."""
 
     schema: int
-    family: str
-    hard: IdentityTier
-    path: IdentityTier
-    soft: IdentityTier
-    root: str
-    created_ms: int
-    expires_ms: int
-    origin: Origin
-    cold: ColdCost | None
     packs: tuple[PackReference, ...]
     frames: tuple[StoredFrame, ...]
     files: tuple[FileEntry, ...]

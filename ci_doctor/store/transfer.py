@@ -7,9 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from ci_doctor.store.objects import StoreError, StoreFailure
+
+if TYPE_CHECKING:
+    from blake3 import blake3
 
 # --- the time that is left for a transfer ---
 # One deadline is passed down to every step, so that ten slow steps do not take ten time-outs.
@@ -53,27 +56,17 @@ def digest(content: bytes | memoryview) -> str:
 
 def digest_of_file(file: IO[bytes]) -> str:
     """The digest (hex) of what is left of an open file. Raises OSError."""
-    running = RunningDigest()
+    running = running_digest()
     while part := file.read(_PART_BYTES):
         running.update(part)
     return running.hexdigest()
 
 
-class RunningDigest:
-    """The digest of content that comes in parts."""
+def running_digest() -> "blake3":
+    """The digest of content that comes in parts: `update()` adds one, `hexdigest()` is that of all."""
+    from blake3 import blake3
 
-    def __init__(self) -> None:
-        from blake3 import blake3
-
-        self._hash = blake3()
-
-    def update(self, part: bytes | memoryview) -> None:
-        """Add the next part."""
-        self._hash.update(part)
-
-    def hexdigest(self) -> str:
-        """The digest (hex) of all parts so far."""
-        return self._hash.hexdigest()
+    return blake3()
 
 
 # --- a few of them, which start nothing more once an error has been raised ---

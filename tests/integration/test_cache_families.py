@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families import FAMILIES
-from ci_doctor.caches.family import Family, relocate
+from ci_doctor.caches.families import FAMILIES, Family, relocate
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
 from ci_doctor.store.objects import StoreLimits

@@ -38,7 +38,7 @@ def test_a_healthy_machine_with_eight_gpus_is_fit_without_a_word(tmp_path: Path)
 
     assert ran.code == 0, ran
     assert set(statuses(ran).values()) == {"ok"}
-    assert len(statuses(ran)) == 10
+    assert len(statuses(ran)) == 9
 
 
 def test_a_busy_gpu_names_service_and_memory_and_ends_with_75(tmp_path: Path) -> None:

@@ -332,18 +332,6 @@ def test_plain_numbers_are_versions_where_a_project_counts_that_way(tmp_path: Pa
     assert compute(repository.root).findings == ()
 
 
-@pytest.mark.parametrize("requirement", ["setuptools-scm>=6,<8", "setuptools-scm==8.2.0"])
-def test_an_older_setuptools_scm_takes_gits_own_abbreviation(
-    tmp_path: Path, requirement: str
-) -> None:
-    toml = SCM.replace("setuptools-scm>=8", requirement)
-    repository = Repository(tmp_path / "r", toml).tag("v1.0").commit()
-    computed = compute(repository.root)
-    assert computed.version == f"1.1.dev1+g{repository.git('rev-parse', '--short', 'HEAD')}"
-    untagged = Repository(tmp_path / "u", toml)
-    assert compute(untagged.root).version == f"0.1.dev1+g{untagged.git('rev-parse', 'HEAD')[:7]}"
-
-
 def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     (repository.root / "pyproject.toml").write_text(SCM + "\n")
@@ -641,7 +629,7 @@ def test_without_git_the_files_of_the_project_speak(
     (tmp_path / "p" / name).write_text(content)
     computed = compute(tmp_path / "p")
     assert computed.version == "5.6"
-    assert rules(computed) == {"version/not-from-git": Severity.NOTE}
+    assert rules(computed) == {}
 
 
 def test_no_git_program_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@
 
 NAME is a module beside this file with a function `measure(torch, request)`. REQUEST is JSON. It runs
 in the job's interpreter, Python 3.8 or later, with that interpreter's torch and the standard library.
-The answer is `{"torch": VERSION, "cuda": VERSION, "values": {...}}`, or has `failed` (why) and `stage`
+The answer is `{"torch": VERSION, "cuda": VERSION, ...}` with the fields that `measure` returns, or has `failed` (why) and `stage`
 (`torch`: it cannot be imported; `build`: it is built without CUDA; `driver`: it can use no GPU;
 `memory`: a GPU has too little free; `measure`).
 """
@@ -77,7 +77,7 @@ def answer_of(module: "Any", request: "Any") -> "dict[str, Any]":
         return dict(answer, failed=words(error), stage="memory")
     except Exception as error:  # noqa: BLE001
         return dict(answer, failed=words(error), stage="measure")
-    return dict(answer, values=values)
+    return dict(answer, **values)
 
 
 def words(error: BaseException) -> str:

@@ -53,7 +53,7 @@ def measure(torch: "Any", request: "Any") -> "dict[str, Any]":
     if not cases:
         raise RuntimeError(f"no product could be computed: {min(skipped.values())}")
     inputs = hashlib.sha256(repr(sums).encode()).hexdigest()[:16]
-    return {"cases": cases, "skipped": skipped, "inputs": inputs}
+    return {"products": {"cases": cases, "skipped": skipped, "inputs": inputs}}
 
 
 def _outputs(torch: "Any", device: str, name: str, operands: "tuple[Any, Any, Any]") -> "list[Any]":

@@ -28,9 +28,8 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.correctness.evidence.resume import recordable
 from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import SamplePosition, is_valid, read_line
-from ci_doctor.correctness.results import StartResult, decoded, encoded, with_answers
+from ci_doctor.correctness.results import StartResult, decoded, encoded, outcome, with_answers
 from ci_doctor.correctness.settings import AnswerLevel, Arm, ExperimentPlan
-from ci_doctor.correctness.tally import outcome
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.looks import AnswerLooks
@@ -86,6 +85,8 @@ def origin_of_run(plan: ExperimentPlan, commit: str | None) -> tuple[str | None,
 
 
 # --- the file of one archived start ---
+# It is gzip of one line with all that a comparison needs, and of the samples as they were written, which
+# are read only to show an answer. By gzip's own checksum a file is known that was cut short or changed.
 
 # The outcomes of everything follow from the digests.
 _KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)

@@ -32,10 +32,16 @@ from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, differences
 from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
-from ci_doctor.correctness.report.levels import level_facts, level_tables
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.report.picture import level_facts, level_tables
+from ci_doctor.correctness.results import (
+    Experiment,
+    ExperimentEnding,
+    SameAnswers,
+    StartResult,
+    Tally,
+    level_digests,
+)
 from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
-from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.looks import neighbours

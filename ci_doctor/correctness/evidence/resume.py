@@ -36,6 +36,7 @@ from ci_doctor.correctness.evidence.samples import (
 from ci_doctor.correctness.results import (
     SAMPLES,
     StartResult,
+    Tally,
     decoded,
     encoded,
     relative,
@@ -44,7 +45,6 @@ from ci_doctor.correctness.results import (
     without_answers,
 )
 from ci_doctor.correctness.settings import Arm, ArmPlan
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output

@@ -140,30 +140,24 @@ def suspicious_answers(
     `requests` are those that were sent, if that is known; `prompts` counts different ones.
     """
     for start in starts:
-        looks = start.looks
-        if looks.is_one_answer(prompts):
+        if start.looks.is_one_answer(prompts):
             yield _finding(
                 rules.ONE_ANSWER,
-                f"{start.name} gave one and the same answer to all {looks.answered} "
+                f"{start.name} gave one and the same answer to all {start.looks.answered} "
                 f"requests, of {prompts} different prompts",
             )
             break
-    for start in starts:
-        looks = start.looks
-        if looks.blank:
-            words = f"{looks.blank} of {looks.answered} answers of {start.name} hold no word"
-            yield _finding(rules.BLANK_ANSWERS, words)
-            break
+    if blank := next((each for each in starts if each.looks.blank), None):
+        looks = blank.looks
+        words = f"{looks.blank} of {looks.answered} answers of {blank.name} hold no word"
+        yield _finding(rules.BLANK_ANSWERS, words)
     yield from _other_models(starts, requests)
-    for start in starts:
-        looks = start.looks
-        if looks.cut:
-            yield _finding(
-                rules.CUT_ANSWERS,
-                f"the length ended {looks.cut} of {looks.longer} answers of {start.name} at their "
-                "first token, though the requests ask for more",
-            )
-            break
+    if cut := next((each for each in starts if each.looks.cut), None):
+        yield _finding(
+            rules.CUT_ANSWERS,
+            f"the length ended {cut.looks.cut} of {cut.looks.longer} answers of {cut.name} at "
+            "their first token, though the requests ask for more",
+        )
 
 
 def _finding(rule: Rule, summary: str) -> Finding:
@@ -406,7 +400,9 @@ def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:
         how = "the candidate gives other answers than the baseline, or in another mix"
         if {each.kind for each in shown} == {DifferenceKind.CHANGED}:
             how = "no candidate start answers as a baseline start does"
-        return f"{listed([each.request for each in shown] or disputed, _SHOWN)}: {how}"
+        # The test may be of all requests together, none of them disputed alone.
+        names = [each.request for each in shown] or disputed
+        return f"{listed(names or [each.request for each in differences], _SHOWN)}: {how}"
     kind = min((DifferenceKind(each.kind) for each in differences), key=TELLING.index)
     return f"{listed([each.request for each in differences if each.kind == kind], _SHOWN)}: {explain(kind)}"
 

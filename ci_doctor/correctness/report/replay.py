@@ -24,9 +24,8 @@ from ci_doctor.correctness.report.differences import (
     visible,
 )
 from ci_doctor.correctness.report.divergence import choice_of, first_divergence, no_answer
-from ci_doctor.correctness.results import SAMPLES
+from ci_doctor.correctness.results import SAMPLES, SameAnswers, Tally
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
-from ci_doctor.correctness.tally import SameAnswers, Tally
 from ci_doctor.correctness.verdict.compare import classify, explain
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
@@ -53,7 +52,7 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 
     `samples` are by start and pass. `kind` is how the arms compare on it at the gate's level, by the
     `comparison` of the run. `passes` is how often a start got it: a killed one may lack the last ones.
-    `unreadable` counts its lines that hold no sample: a killed run may leave a torn one.
+    `unreadable` counts lines that are torn, and its own that hold no sample.
     """
 
     request: str
@@ -99,7 +98,7 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
 
 
 def _own_samples(path: Path, identity: str) -> tuple[dict[tuple[Arm, int], dict[int, Sample]], int]:
-    """The samples of a request by start and pass, and how many of its lines hold none."""
+    """The samples of a request by start and pass, and how many lines are torn or hold none."""
     # Only lines with this text are read whole.
     named = json.dumps(identity).encode("ascii")
     samples: dict[tuple[Arm, int], dict[int, Sample]] = {}
@@ -107,6 +106,8 @@ def _own_samples(path: Path, identity: str) -> tuple[dict[tuple[Arm, int], dict[
     try:
         for _, line in read_lines(path):
             if named not in line or is_control(line):
+                # A killed run may leave a torn line.
+                unreadable += not line.endswith(b"}\n")
                 continue
             try:
                 sample = _sample(line)

@@ -11,9 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.results import Experiment, SameAnswers, StartResult
 from ci_doctor.correctness.settings import Arm, Policy
-from ci_doctor.correctness.tally import SameAnswers
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind, outcomes

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.lint.lint_rule import Unreadable, Violation
@@ -26,24 +25,16 @@ _TIMEOUT_S: Final = 5.0
 _COMPLAINT: Final = re.compile(r"line (\d+): (?:syntax error: )?(.*)")
 
 
-class BashAnswer(Struct, frozen=True, kw_only=True):
-    """What bash says of a text. `is_known`: bash was there and answered in time. `line` is 1-based."""
+def bash_complaint(text: str) -> tuple[int, str] | None:
+    """The line and the words with which bash refuses `text`, by `bash -n`; None if it takes it.
 
-    is_known: bool
-    line: int | None = None
-    complaint: str = ""
-
-
-def bash_answer(text: str) -> BashAnswer:
-    """Whether bash takes `text` for a program, by `bash -n`, for at most five seconds."""
-    bash = shutil.which("bash")
-    if bash is None:
-        return BashAnswer(is_known=False)
+    Raises OSError if there is no bash, or none that answers within five seconds.
+    """
     # `shopt -s extglob` in the text has no effect if nothing runs.
     options = ["-O", "extglob"] if "extglob" in text else []
     try:
         ran = subprocess.run(
-            [bash, "--norc", "--noprofile", *options, "-n"],
+            [shutil.which("bash") or "bash", "--norc", "--noprofile", *options, "-n"],
             input=text.encode("utf-8", "surrogateescape"),
             capture_output=True,
             check=False,
@@ -51,19 +42,15 @@ def bash_answer(text: str) -> BashAnswer:
             cwd=Path("/"),
             env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
         )
-    except (OSError, subprocess.TimeoutExpired, UnicodeEncodeError):
-        return BashAnswer(is_known=False)
-    return _answer(ran.returncode, ran.stderr.decode("utf-8", "replace"))
-
-
-def _answer(status: int, said: str) -> BashAnswer:
-    """Bash warns of a here-document without an end and still succeeds."""
-    if status == 0:
-        return BashAnswer(is_known=True)
-    complaints = [match for match in map(_COMPLAINT.search, said.splitlines()) if match]
-    if status < 0 or not complaints:
-        return BashAnswer(is_known=False)
-    return BashAnswer(is_known=True, line=int(complaints[0][1]), complaint=complaints[0][2].strip())
+    except (subprocess.TimeoutExpired, UnicodeEncodeError) as error:
+        raise OSError(str(error)) from error
+    # It warns of a here-document without an end and still succeeds.
+    if ran.returncode == 0:
+        return None
+    complaint = _COMPLAINT.search(ran.stderr.decode("utf-8", "replace"))
+    if ran.returncode < 0 or complaint is None:
+        raise OSError(ran.returncode, "bash gives no reason")
+    return int(complaint[1]), complaint[2].strip()
 
 
 # Reads a shell program by all rules. Acts on processes only if the parser has errors: then bash decides.
@@ -116,24 +103,22 @@ def _is_readable(
     if not program.tree.unread:
         return True
     parts = [_unreadable(source, program.line(part.start), _UNREAD) for part in program.tree.unread]
-    answer = bash_answer(without_expressions(source.text))
-    if not answer.is_known:
+    try:
+        complaint = bash_complaint(without_expressions(source.text))
+    except OSError:
         unreadable.append(parts[0])
         return False
-    # Whether something else completes the text: a template, or the expansions of the shell
-    # around it.
-    if answer.line is not None and (
-        source.embedded is not None
-        and (source.offset is None or bool(_TEMPLATE.search(source.text)))
-    ):
+    if complaint is None:
+        by_line = {part.line: part for part in parts}
+        unreadable += [replace(part, is_partial=True) for part in by_line.values()]
+        return True
+    # Whether something else completes the text: a template, or the expansions of the shell around it.
+    is_part = source.offset is None or _TEMPLATE.search(source.text) is not None
+    if source.embedded is not None and is_part:
         unreadable.append(parts[0])
-        return False
-    if answer.line is not None:
-        violations.append(syntax_violation(source, answer.line, answer.complaint))
-        return False
-    by_line = {part.line: part for part in parts}
-    unreadable += [replace(part, is_partial=True) for part in by_line.values()]
-    return True
+    else:
+        violations.append(syntax_violation(source, *complaint))
+    return False
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")

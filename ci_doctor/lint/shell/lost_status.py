@@ -265,7 +265,8 @@ def _matters(program: ShellProgram, node: ShellNode) -> bool:
         node = node.children[0]
     if node.kind is NodeKind.COMMAND:
         words = program.words(node)
-        return words.name not in _SHOWN and not is_quiet(program, node)
+        is_shown = words.name in _SHOWN or (words.name, *words.arguments[:1]) == ("git", "diff")
+        return not is_shown and not is_quiet(program, node)
     return node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL) and any(
         _matters(program, each) for each in node.children
     )

@@ -62,7 +62,6 @@ class EnvironmentChange(Struct, frozen=True, kw_only=True):
 
     `subject` is a package, a fact or a variable. `before` and `after` are None on the side without
     it. `interpreter` is given if there are several.
-    `went_back`: the version is lower than before.
     """
 
     area: ChangeArea
@@ -72,7 +71,6 @@ class EnvironmentChange(Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
     interpreter: str | None = None
-    went_back: bool = False
     files: tuple[FileChange, ...] = ()
 
 

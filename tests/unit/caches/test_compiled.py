@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a log says of a cache."""
 
-from ci_doctor.caches.compiled import compile_seconds, read_lines
+from ci_doctor.caches.effect import compile_seconds, read_lines
 from ci_doctor.caches.families import FAMILIES
 
 VLLM = next(

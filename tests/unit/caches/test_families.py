@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families import FAMILIES, all_families, directory_of
-from ci_doctor.caches.family import Family
+from ci_doctor.caches.families import FAMILIES, Family, all_families, directory_of
 from ci_doctor.environment.cache_table import BY_VARIABLE
 from tests.support.jit_caches import make_inductor_cache, make_triton_cache
 

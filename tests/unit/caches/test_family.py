@@ -7,8 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.caches.families import INDUCTOR, INDUCTOR_CPU, TRITON
-from ci_doctor.caches.family import CacheLine, CacheLineKind, OwnFamily, own_family, relocate
+from ci_doctor.caches.families import (
+    INDUCTOR,
+    INDUCTOR_CPU,
+    TRITON,
+    CacheLine,
+    CacheLineKind,
+    OwnFamily,
+    own_family,
+    relocate,
+)
 from ci_doctor.errors import UsageError
 from tests.support.jit_caches import make_triton_cache, triton_finds
 

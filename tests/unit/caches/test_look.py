@@ -7,9 +7,8 @@ import pytest
 
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.judge import Tiers
-from ci_doctor.caches.look import explain
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
-from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.caches.trusted_store import TrustedStore, explain
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import ExplainedCache
 from ci_doctor.store.directory_store import DirectoryStore

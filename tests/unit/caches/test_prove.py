@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.compiled import LogWords
+from ci_doctor.caches.effect import LogWords
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.prove import ProofWork, prove_all
 from ci_doctor.caches.receipt import InstalledFile, keep_receipt

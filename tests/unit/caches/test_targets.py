@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.facts import FactReader
-from ci_doctor.caches.families import FLASHINFER, INDUCTOR, INDUCTOR_CPU, TRITON, all_families
-from ci_doctor.caches.family import OwnFamily, is_fact_name, own_family
+from ci_doctor.caches.families import (
+    FLASHINFER,
+    INDUCTOR,
+    INDUCTOR_CPU,
+    TRITON,
+    OwnFamily,
+    all_families,
+    is_fact_name,
+    own_family,
+)
 from ci_doctor.caches.judge import Inert, RefusedCache, Relocate, Tiers, Usable, usable
 from ci_doctor.caches.targets import read_tiers, targets_of
 from ci_doctor.errors import UsageError

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter, read_lines
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.canonical import digest
 from ci_doctor.system.secrets.redaction import Redactor

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.findings import Context, run_context
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, Tally
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.correctness.verdict.validity import Decision

@@ -5,9 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.results import (
+    Experiment,
+    ExperimentEnding,
+    SameAnswers,
+    StartResult,
+    Tally,
+    level_digests,
+)
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison
-from ci_doctor.correctness.tally import SameAnswers, Tally, level_digests
 from ci_doctor.load.canonical import digest
 
 

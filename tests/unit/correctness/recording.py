@@ -11,9 +11,8 @@ from typing import Any
 from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, resume
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.settings import Arm, ArmPlan
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.service import ServiceFailure

@@ -22,8 +22,8 @@ from ci_doctor.correctness.asking import (
     send_control,
 )
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
+from ci_doctor.correctness.results import Tally
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import InfraError
 from ci_doctor.load.requests import Request

@@ -127,7 +127,8 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
             await asyncio.sleep(0.001)
     else:
         await process.wait()
-    await watch.end()
+    await watch.settle()
+    watch.give_back()
     return watch.read["B1"]
 
 
@@ -175,7 +176,8 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         await asyncio.to_thread(os.read, all_ended, 1)
         os.close(all_ended)
         os.close(opened)
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
@@ -224,7 +226,8 @@ def test_a_start_that_waits_for_a_file_of_another_watch_has_not_read_what_others
             await asyncio.sleep(0.001)
         await other.communicate(b"go on\n")
         await own.wait()
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {}
@@ -269,7 +272,8 @@ def test_a_start_without_files_of_others_needs_no_watch() -> None:
     async def watched() -> dict[str, str]:
         watch = SharedWatch({"B1": OWN})
         watch.watch("B1", {})
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {}
@@ -304,7 +308,8 @@ def test_of_two_starts_at_once_the_one_that_reads_is_known(folder: Path) -> None
         await process.stdin.drain()
         process.stdin.close()
         await process.wait()
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch.read
 
     assert asyncio.run(watched()) == {"A1": {}, "B1": {str(mine): "A0", str(held): "A1"}}
@@ -410,7 +415,8 @@ def test_a_file_that_another_program_has_is_watched_once_that_lets_it_go(
         await other.communicate(b"")
         await _until_leased(watch)
         await _read_by_own(watch, path)
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch
 
     watch = asyncio.run(watched())
@@ -438,7 +444,8 @@ def test_a_file_that_another_program_has_opened_is_watched_again(folder: Path) -
         os.close(tell)
         await _until_leased(watch)
         await _read_by_own(watch, path)
-        await watch.end()
+        await watch.settle()
+        watch.give_back()
         return watch
 
     watch = asyncio.run(watched())

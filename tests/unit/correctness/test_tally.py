@@ -9,18 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.results import (
+    NearAnswers,
+    SameAnswers,
+    Tally,
+    are_near,
+)
 from ci_doctor.correctness.settings import (
     AnswerLevel,
     Arm,
     Comparison,
     NumberLimit,
     read_comparison,
-)
-from ci_doctor.correctness.tally import (
-    NearAnswers,
-    SameAnswers,
-    Tally,
-    are_near,
 )
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.load.answer_items import parts
@@ -281,7 +281,7 @@ def test_the_proof_of_the_comparison_goes_through_the_gates_level(comparison: Co
 def test_a_gate_that_calls_everything_equal_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = compared(WITHIN, ALL, start("A1", [ONE_SAME]), start("B1", [NEAR]))
     assert canary_detected(made, ["r0"])
-    monkeypatch.setattr("ci_doctor.correctness.tally.are_near", lambda *_: True)
+    monkeypatch.setattr("ci_doctor.correctness.results.are_near", lambda *_: True)
     assert not canary_detected(made, ["r0"])
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.drift.green import GreenRun, label, latest_green, since_green
-from ci_doctor.drift.snapshot import PackageSnapshot, Snapshot
-from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, write_snapshot
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, PackageSnapshot, Snapshot, write_snapshot
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import Failure, Report
 from ci_doctor.model.verdict import Verdict

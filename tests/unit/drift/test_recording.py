@@ -6,8 +6,7 @@ import pytest
 
 from ci_doctor.drift.reading import TakenSnapshot
 from ci_doctor.drift.recording import RunRecord, addition, has_failed, recorded
-from ci_doctor.drift.snapshot import Snapshot
-from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, encoded, stamps_of, write_snapshot
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot, encoded, stamps_of, write_snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome

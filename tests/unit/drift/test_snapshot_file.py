@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, encoded, read_snapshot, write_snapshot
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE, encoded, read_snapshot, write_snapshot
 from ci_doctor.errors import UsageError
 from tests.support.snapshots import a_snapshot
 

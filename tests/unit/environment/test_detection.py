@@ -13,7 +13,6 @@ from ci_doctor.environment.project import (
     SETUPTOOLS_SCM,
     Project,
     VersionSource,
-    is_forced_below,
     packages,
     scm_table,
     suffix,
@@ -326,28 +325,6 @@ def test_a_suffix_of_another_name_does_not_count() -> None:
     assert project("lmcache").deciding_variable({f"{GENERIC}_FOR_LM_CACHE": "5"}) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "requirement", "generic"),
-    [
-        ("my-pkg", "setuptools-scm<8", True),
-        ("my.pkg", "setuptools_scm==7.1.0", True),
-        ("my_pkg", "setuptools-scm<8", False),
-        ("pkg", "setuptools-scm<8", False),
-        ("my-pkg", "setuptools-scm>=7", False),
-        ("my-pkg", "setuptools-scm==8.2.0", False),
-    ],
-)
-def test_an_old_setuptools_scm_reads_no_variable_for_a_name_with_a_hyphen(
-    tmp_path: Path, name: str, requirement: str, generic: bool
-) -> None:
-    (tmp_path / "pyproject.toml").write_text(
-        f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
-        f'[project]\nname = "{name}"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
-    )
-    names = read_project(tmp_path).exported_variables
-    assert (GENERIC in names) is generic
-
-
 def test_the_commit_is_kept_beside_each_pinned_variable() -> None:
     unscoped = Project(
         directory=Path(), name="my-pkg", tool="x", source=SETUPTOOLS_SCM, reads_generic=True
@@ -359,37 +336,3 @@ def test_the_commit_is_kept_beside_each_pinned_variable() -> None:
         "SETUPTOOLS_SCM_PRETEND_METADATA_FOR_MY_PKG": value,
     }
     assert unscoped.commit_variables(Described(version="1.0")) == {}
-
-
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "setuptools_scm<8",
-        "setuptools-scm>=6.2,<8",
-        "setuptools-scm==7.1.0",
-        "setuptools_scm[toml]~=7.0",
-        "Setuptools.SCM==7.*",
-        "setuptools-scm<=7.99",
-    ],
-)
-def test_old_versions_only(requirement: str) -> None:
-    assert is_forced_below(["wheel", requirement], "setuptools-scm", "8")
-
-
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "setuptools-scm",
-        "setuptools-scm>=7",
-        "setuptools-scm<9",
-        "setuptools-scm==8.2.0",
-        "setuptools-scm<=8",
-        "setuptools-scm!=7.0",
-        "setuptools-scm<8; python_version < '3.0'",
-        "hatch-vcs<8",
-        "setuptools-scm @ https://example.org/x.tar.gz",
-        "setuptools-scm <!> 8",
-    ],
-)
-def test_newer_ones_too(requirement: str) -> None:
-    assert not is_forced_below([requirement], "setuptools-scm", "8")

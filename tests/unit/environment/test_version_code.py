@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.detection import git_command, git_reader, literal_name, read_project
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.version_code import git_command, git_reader, literal_name
 
 DYNAMIC = '[project]\nname = "x"\ndynamic = ["version"]\n'
 DESCRIBES = 'import subprocess\n__version__ = subprocess.getoutput("git describe --tags")\n'
@@ -96,14 +95,6 @@ MESON = backend("mesonpy", "meson-python")
             },
             "git describe in tools/build_x.py",
             id="a backend in the tree",
-        ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("flit_core.buildapi", "flit_core"),
-                "x__d__py": DESCRIBES,
-            },
-            "git describe in x.py",
-            id="flit_core",
         ),
         pytest.param(
             {"pyproject__d__toml": backend("some.backend", "some", "some-git-versioning")},

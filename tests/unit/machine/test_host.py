@@ -2,12 +2,8 @@
 import resource
 from pathlib import Path
 
-import pytest
-
 from ci_doctor.machine.host import (
-    ContainerImage,
     chosen_word,
-    container_image,
     content_of,
     fields_of,
     number_of,
@@ -63,25 +59,3 @@ def test_the_limits_of_this_process_are_read() -> None:
 
     assert (files.soft, files.hard) == (soft, hard)
     assert files.shown() == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
-
-
-def test_podman_names_the_image(tmp_path: Path) -> None:
-    text = 'engine="podman-5"\nimage="registry.example/ci:7"\nimageid="0123456789abcdef"\n'
-    write_tree(tmp_path, {"run/.containerenv": text})
-
-    assert container_image({}, tmp_path).name == "registry.example/ci:7 (0123456789ab)"
-
-
-@pytest.mark.parametrize("name", [".dockerenv", "run/.containerenv"])
-def test_a_container_that_does_not_name_its_image_is_unknown(tmp_path: Path, name: str) -> None:
-    write_tree(tmp_path, {name: ""})
-
-    assert container_image({}, tmp_path).unknown is not None
-
-
-def test_a_pod_does_not_know_its_image(tmp_path: Path) -> None:
-    assert container_image({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path).unknown is not None
-
-
-def test_a_machine_is_made_of_no_image(tmp_path: Path) -> None:
-    assert container_image({}, tmp_path) == ContainerImage()

@@ -7,7 +7,7 @@ from pathlib import Path
 from ci_doctor.model.facts.preload import StatusFacts
 from ci_doctor.model.outcome import ErrorKind
 from ci_doctor.preload.interpreter import Interpreters
-from ci_doctor.preload.status import status
+from ci_doctor.preload.verify import status
 
 
 def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.objects import LimitError, StoreError, StoreFailure
 from ci_doctor.store.save import SaveRules, save_tree
-from ci_doctor.store.transfer import Deadline, RunningDigest, digest, digest_of_file
+from ci_doctor.store.transfer import Deadline, digest, digest_of_file, running_digest
 from tests.support.saved_trees import (
     content_of,
     header,
@@ -225,7 +225,7 @@ def test_a_digest_is_blake3_in_hex() -> None:
 
 
 def test_parts_and_a_file_have_the_digest_of_the_whole() -> None:
-    running = RunningDigest()
+    running = running_digest()
     running.update(VECTOR[:1000])
     running.update(memoryview(VECTOR)[1000:])
 

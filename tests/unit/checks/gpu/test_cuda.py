@@ -154,22 +154,6 @@ def records(python: Path, folder: str, place: str, size: int) -> None:
     (site(python) / folder / "RECORD").write_text(line)
 
 
-def test_wheels_of_one_major_are_ok(tmp_path: Path) -> None:
-    """For CUDA 13 some wheels have no suffix, and those that count otherwise have one."""
-    python = torch_venv(
-        tmp_path / "venv",
-        "2.10.0+cu130",
-        "13.0",
-        nvidia_cublas="13.0.0.19",
-        nvidia_cufft="12.0.0.15",
-        nvidia_nccl_cu13="2.27.7",
-    )
-
-    result = checked_of_libraries(tmp_path, python)
-
-    assert (result.status, result.summary) == (CheckStatus.OK, "2 wheels with CUDA libraries")
-
-
 def test_two_majors_in_one_interpreter_are_a_warning_with_the_way_out(tmp_path: Path) -> None:
     python = torch_venv(
         tmp_path / "venv",
@@ -215,13 +199,6 @@ def test_the_wrong_majors_file_at_a_place_of_both_is_an_error(tmp_path: Path) ->
     library.write_bytes(b"x" * 1200)
 
     assert checked_of_libraries(tmp_path, python).status is CheckStatus.WARNING
-
-
-def test_two_interpreters_with_one_major_each_are_ok(tmp_path: Path) -> None:
-    old = torch_venv(tmp_path / "a", "2.9.0", "12.8", nvidia_nccl_cu12="2.27.3")
-    new = torch_venv(tmp_path / "b", "2.10.0", "13.0", nvidia_nccl_cu13="2.27.7")
-
-    assert checked_of_libraries(tmp_path, old, new).status is CheckStatus.OK
 
 
 def test_another_version_on_the_library_path_is_a_warning(tmp_path: Path) -> None:

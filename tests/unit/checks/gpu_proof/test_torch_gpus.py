@@ -4,19 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, Findings, UndeterminedError, check
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof import (
     TorchAnswer,
     TorchDevice,
-    TorchReading,
     ask_torch,
     devices,
     judge_devices,
     read_torch,
-    values_of,
     working_torch,
 )
 from tests.support.checks import check_context
@@ -31,13 +28,13 @@ def device(index: int, failed: str | None = None) -> TorchDevice:
 
 def reading(
     *devices: TorchDevice, failed: str | None = None, stage: str | None = None
-) -> TorchReading:
-    return TorchReading(
+) -> TorchAnswer:
+    return TorchAnswer(
         python=PYTHON, torch="2.13.0", cuda="13.0", devices=devices, failed=failed, stage=stage
     )
 
 
-def judged(torch: TorchReading, visible: str | None) -> CheckResult:
+def judged(torch: TorchAnswer, visible: str | None) -> CheckResult:
     @check("gpu_proof/judged", title="what is said of a reading")
     def look(_: CheckContext) -> Findings:
         return (yield from judge_devices(torch, visible))
@@ -140,10 +137,6 @@ def test_a_gpu_that_cannot_compute_is_not_measured(tmp_path: Path) -> None:
 PYTHON_OF_PROGRAM = Path(sys.executable)
 
 
-class _Value(Struct):
-    size: int
-
-
 def test_a_program_that_hangs_is_ended_and_says_after_how_long(tmp_path: Path) -> None:
     context = proof_context(tmp_path, hangs=True)
 
@@ -173,13 +166,3 @@ def test_no_bytecode_is_left_in_the_interpreter(tmp_path: Path) -> None:
     ask_torch(context, PYTHON_OF_PROGRAM, "devices", {}, limit_s=30, environ=environ)
 
     assert [path.name for path in site.iterdir()] == ["torch.py"]
-
-
-def test_values_of_another_shape_are_undetermined() -> None:
-    with pytest.raises(UndeterminedError, match="GPU 0: the answer cannot be read"):
-        values_of(TorchAnswer(values={"size": "large"}), _Value, "GPU 0")
-
-
-def test_no_values_are_undetermined_with_the_reason() -> None:
-    with pytest.raises(UndeterminedError, match="GPU 0: out of memory"):
-        values_of(TorchAnswer(failed="out of memory", stage="memory"), _Value, "GPU 0")

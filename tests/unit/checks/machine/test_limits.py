@@ -22,7 +22,6 @@ from ci_doctor.checks.limits import (
     overcommit,
     process_severity,
     processes,
-    ulimits,
     wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload
@@ -31,7 +30,7 @@ from ci_doctor.machine.host import ResourceLimit, resource_limits
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
-from tests.support.machine_trees import GIB, MIB, UNLIMITED_V1, v1_tree, v2_tree, write_tree
+from tests.support.machine_trees import GIB, MIB, v1_tree, v2_tree, write_tree
 
 
 def meminfo(root: Path, available: int, **others: int) -> Path:
@@ -40,26 +39,11 @@ def meminfo(root: Path, available: int, **others: int) -> Path:
     return write_tree(root, {"proc/meminfo": text})
 
 
-def test_this_machine_has_memory(tmp_path: Path) -> None:
-    result = memory.run(check_context(tmp_path))
-
-    assert result.unknown is None
-    assert int(str(result.figures["available"])) <= int(str(result.figures["total"]))
-
-
 def test_a_machine_with_nothing_left_is_not_fit(tmp_path: Path) -> None:
     result = memory.run(check_context(tmp_path, root=meminfo(tmp_path, 100 * MIB)))
 
     assert result.status is CheckStatus.ERROR
     assert result.summary == "104.9 MB of 17.2 GB memory are available"
-
-
-def test_swap_in_use_is_said(tmp_path: Path) -> None:
-    root = meminfo(tmp_path, 9 * GIB, SwapTotal=2 * GIB, SwapFree=1 * GIB)
-
-    result = memory.run(check_context(tmp_path, root=root))
-
-    assert result.summary.endswith("1.1 GB of 2.1 GB swap are in use")
 
 
 @pytest.mark.parametrize(
@@ -150,42 +134,6 @@ def test_the_limit_of_a_cgroup_above_counts(tmp_path: Path) -> None:
     assert (evidence.file or "").endswith("/sys/fs/cgroup/pod/memory.max")
 
 
-def test_files_that_the_kernel_can_drop_are_not_in_use(tmp_path: Path) -> None:
-    stat = f"anon 5\ninactive_file {10 * GIB}\n"
-    root = v2_tree(
-        tmp_path, {"/job": level(16 * GIB, 16 * GIB - MIB, memory_stat=stat)}, own="/job"
-    )
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert result.status is CheckStatus.OK
-
-
-def test_at_memory_high_allocations_are_slowed_down(tmp_path: Path) -> None:
-    high = f"{4 * GIB}\n"
-    root = v2_tree(tmp_path, {"/job": level("max", 4 * GIB, memory_high=high)}, own="/job")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert [each.finding.rule for each in result.problems] == ["doctor/cgroup-memory-throttled"]
-
-
-def test_v1_has_its_own_files(tmp_path: Path) -> None:
-    files = {
-        "memory.limit_in_bytes": f"{8 * GIB}\n",
-        "memory.usage_in_bytes": f"{8 * GIB}\n",
-        "memory.stat": f"total_inactive_file {8 * GIB - 200 * MIB}\n",
-        "memory.memsw.limit_in_bytes": f"{UNLIMITED_V1}\n",
-        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
-    }
-    top = {"memory.limit_in_bytes": f"{UNLIMITED_V1}\n", "memory.usage_in_bytes": "5\n"}
-    root = v1_tree(tmp_path, "memory", {"/job": files, "/": top}, own="/job")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert result.figures == {"limit": 8 * GIB, "left": 8 * GIB - 200 * MIB}
-
-
 def test_without_sys_it_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(UndeterminedError):
         cgroup_memory.run(check_context(tmp_path, root=tmp_path))
@@ -215,14 +163,6 @@ def test_without_a_quota_all_cpus_are_usable(tmp_path: Path) -> None:
 
     assert result.status is CheckStatus.OK
     assert result.summary == f"{VISIBLE} of {os.cpu_count()} CPUs may be used"
-
-
-def test_the_smallest_quota_of_all_levels_counts(tmp_path: Path) -> None:
-    levels = {"/a/b": {"cpu.max": "800000 100000\n"}, "/a": {"cpu.max": "150000 100000\n"}}
-    root = v2_tree(tmp_path, levels, own="/a/b")
-
-    file = root / "sys/fs/cgroup/a/cpu.max"
-    assert quota_of(root) == CpuQuota(file=file, cpus=1.5)
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("250000", 2.5), ("-1", None)])
@@ -325,13 +265,6 @@ def test_a_full_process_table_is_an_error(tmp_path: Path) -> None:
 )
 def test_few_processes_warn_and_none_is_an_error(left: int, severity: Severity | None) -> None:
     assert process_severity(left) is severity
-
-
-def test_this_machine_can_start_processes(tmp_path: Path) -> None:
-    result = processes.run(check_context(tmp_path))
-
-    assert result.problems == ()
-    assert "kernel.pid_max" in result.figures
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
@@ -458,15 +391,6 @@ def test_locked_memory_matters_if_there_is_rdma(tmp_path: Path) -> None:
 
     assert without.severity is Severity.NOTE
     assert [each.severity for each in with_server] == [Severity.WARNING] * 2
-
-
-def test_the_limits_of_this_process_are_read(tmp_path: Path) -> None:
-    result = ulimits.run(check_context(tmp_path))
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shown = "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
-    assert result.figures["nofile"] == shown
-    assert result.summary == f"{shown} files may be open"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ci_doctor.checks.check import CheckStatus
-from ci_doctor.checks.python.files import (
+from ci_doctor.checks.python.packages import (
     FILES_MISSING,
     PACKAGE_MODIFIED,
     TORCH_WITHOUT_CUDA,
@@ -157,7 +157,7 @@ def test_a_torch_for_the_cpu_beside_packages_of_cuda_is_a_warning(
 _AS_ANOTHER_USER = """
 import os, sys
 from pathlib import Path
-from ci_doctor.checks.python.files import _unreadable
+from ci_doctor.checks.python.packages import _unreadable
 from ci_doctor.checks.python.environments import SiteDirectory, SiteKind
 os.chdir(sys.argv[1])
 names = tuple(sorted(os.listdir()))

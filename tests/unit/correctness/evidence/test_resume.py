@@ -25,9 +25,8 @@ from ci_doctor.correctness.evidence.resume import (
 )
 from ci_doctor.correctness.evidence.run_identity import PARTIAL, write_run
 from ci_doctor.correctness.evidence.samples import NO_PASS
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest

@@ -13,9 +13,8 @@ from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import facts
 from ci_doctor.correctness.report.picture import tables
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, Tally
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.facts.launch import ServiceRun

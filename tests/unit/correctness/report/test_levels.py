@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from msgspec.structs import replace
 
-from ci_doctor.correctness.report.levels import (
+from ci_doctor.correctness.report.picture import (
     NumberSpread,
     level_facts,
     level_findings,

@@ -17,7 +17,7 @@ from ci_doctor.correctness.report.replay import (
     read_request,
     replay,
 )
-from ci_doctor.correctness.tally import level_digests
+from ci_doctor.correctness.results import level_digests
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.correctness import ReplayFacts
@@ -133,7 +133,7 @@ def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> Non
         line("A1", "r0", X, 2),
         line("B1", "r0", Y),
         line("B1", "r0", None, 2),
-        '{"arm": "baseline", "start": 2, "pass": 1, "id": "r0", "sta',
+        '{"arm": "basel',
     )
 
     recorded = read_request(run, "r0")

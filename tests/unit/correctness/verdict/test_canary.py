@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness import tally
+from ci_doctor.correctness import results
 from ci_doctor.correctness.settings import AnswerLevel
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary_detected
@@ -41,7 +41,7 @@ def test_an_outcome_over_passes_that_ignores_them_is_found_out(
 ) -> None:
     made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
     assert canary_detected(made, ["r0"])
-    monkeypatch.setattr(tally, "outcome", lambda *_: made.starts[0].answers["r0"])
+    monkeypatch.setattr(results, "outcome", lambda *_: made.starts[0].answers["r0"])
     assert not canary_detected(made, ["r0"])
 
 

@@ -42,7 +42,7 @@ def test_values_come_with_the_versions() -> None:
     answer = launch("devices", {}, devices=2)
 
     assert (answer["torch"], answer["cuda"]) == ("9.9.9+standin", "13.0")
-    assert [device["index"] for device in answer["values"]["devices"]] == [0, 1]
+    assert [device["index"] for device in answer["devices"]] == [0, 1]
 
 
 def test_no_torch(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_gpu_without_room() -> None:
 
 
 def test_a_gpu_that_cannot_compute_is_named_beside_one_that_can() -> None:
-    devices = launch("devices", {}, devices=2, broken=1)["values"]["devices"]
+    devices = launch("devices", {}, devices=2, broken=1)["devices"]
 
     assert devices[0]["failed"] is None
     assert "no kernel image is available" in devices[1]["failed"]
@@ -86,11 +86,11 @@ def test_products_of_two_starts_are_equal() -> None:
     second = launch("products", {"device": 0})
 
     assert first == second
-    assert len(first["values"]["cases"]) == 6
+    assert len(first["products"]["cases"]) == 6
 
 
 def test_products_that_do_not_exist_on_a_gpu_are_skipped_with_the_reason() -> None:
-    values = launch("products", {"device": 0}, unsupported_size=2)["values"]
+    values = launch("products", {"device": 0}, unsupported_size=2)["products"]
 
     assert list(values["cases"]) == ["fp32 8x16384x4096"]
     assert "NOT_SUPPORTED" in values["skipped"]["bf16 8x16384x4096"]
