@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and reads cache directories: what was compiled, and whether a restored cache has paid."""
+"""Acts on files and reads cache directories: what was compiled, whether that has paid, and why vLLM chose another directory."""
 
 import contextlib
+import json
 import os
 import re
 import stat
@@ -13,9 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from ci_doctor.caches.families import CacheLineKind, Family
+from ci_doctor.caches.families import CCACHE, CacheLineKind, Family
+from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.store.manifest import ColdCost
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import run_limited
 
 # --- whether a restored cache has paid: what was compiled all the same, and how long it took ---
 # Hit counters are no evidence: TorchInductor counts a hit and runs the compiler for each kernel. Files
@@ -51,7 +54,8 @@ class Use(Struct, frozen=True, kw_only=True):
     files that the restore put there, 0 if all of them were there before. chosen: another directory that
     the library used. used: the log shows that the restored directory was used. touched: compiled files
     that were written after the restore with the content that was restored. is_disabled: the log
-    says that the library uses no cache. is_same_cpu: the cold cost is of a CPU as this one.
+    says that the library uses no cache. is_counted: the library counts hits and misses itself; then
+    `counts`, those since the restore, decide; None if they cannot be read. is_same_cpu: the cold cost is of a CPU as this one.
     """
 
     restored: int
@@ -63,6 +67,8 @@ class Use(Struct, frozen=True, kw_only=True):
     used: bool = False
     touched: int = 0
     is_disabled: bool = False
+    is_counted: bool = False
+    counts: tuple[int, int] | None = None
     is_same_cpu: bool = False
 
     @property
@@ -86,7 +92,7 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
     saved_gpu_s: float | None = None
 
 
-def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: PLR0911 - a reason each
+def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR0911 - a reason each
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
         return FamilyEffect(
@@ -96,6 +102,8 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: PLR0911 - a
     if use.is_disabled:
         reason = "the log says that the library's cache was disabled"
         return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
+    if use.is_counted:
+        return _by_counts(use)
     if use.installed == 0:
         reason = "all of it was in the directory before the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
@@ -116,6 +124,26 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: PLR0911 - a
         reason = f"{compiled}, and nothing shows that this job read the cache"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     return _with_saving(effect, compiled if use.compiled else f"{compiled} again", use, cold)
+
+
+def _by_counts(use: Use) -> FamilyEffect:
+    """By what the library counted; a hit of what was there before the restore is none of it."""
+    if use.counts is None:
+        reason = "the library's own count of hits and misses cannot be read"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    hits, misses = use.counts
+    reason = f"{hits} hits and {misses} misses by the library's own count"
+    if not hits and not misses:
+        reason = "the library has counted neither a hit nor a miss since the restore"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    if use.installed == 0:
+        reason = "all of it was in the directory before the restore"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    if not hits:
+        return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
+    is_paid = misses <= _PAID_SHARE * (hits + misses)
+    effect = RestoreEffect.PAID if is_paid else RestoreEffect.PARTLY
+    return FamilyEffect(effect=effect, reason=reason)
 
 
 def _by_compiling(use: Use, before: int, cold: ColdCost | None) -> RestoreEffect:
@@ -164,6 +192,40 @@ def _by_share(share: float, paid: float, inert: float) -> RestoreEffect:
     return RestoreEffect.PARTLY if share < inert else RestoreEffect.INERT
 
 
+# --- why vLLM chose another directory: two of its cache_key_factors.json, compared ---
+# vLLM writes one into each directory of its torch.compile cache: `env` (its variables), and digests
+# of the configuration, the compiler and the traced code.
+
+FILE_NAME = "cache_key_factors.json"
+_DEPTH = 20
+
+
+def factor_differences(saved: bytes, here: bytes) -> tuple[Difference, ...]:
+    """Every factor in which two files differ, saved -> here, such as `env.VLLM_USE_V1`.
+
+    Raises ValueError if one of them is no JSON object.
+    """
+    return differences(_factors(saved), _factors(here))
+
+
+def _factors(content: bytes) -> Identity:
+    try:
+        document = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError(f"{FILE_NAME} holds no object")  # noqa: TRY004
+    return Identity.of(dict(_flat("", document, _DEPTH)))
+
+
+def _flat(front: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value and depth:
+        for key, each in value.items():
+            yield from _flat(f"{front}.{key}" if front else str(key), each, depth - 1)
+    else:
+        yield front, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
 # --- how long compiling took: what a log says, else the times of the files that it made ---
 # A log's own figure counts all of a compile. The times of files count from the end of the first compile
 # to the end of the last one, without pauses: it is less than what the job has waited.
@@ -197,6 +259,51 @@ def cost_of(times_ns: Iterable[int], log_seconds: Iterable[float], gpus: int) ->
     if logged:
         return ColdCost(seconds=sum(logged), compiled=len(times), gpus=gpus, source=LOG)
     return ColdCost(seconds=span_s(times), compiled=len(times), gpus=gpus, source=FILE_TIMES)
+
+
+# --- what a library counts of its own cache ---
+
+_TIMEOUT_S = 10
+HITS = "hits"
+MISSES = "misses"
+# `ccache --print-stats` (ccache 3.7 and later): a name, a tab, a number. Before 4.0 hits have these names too.
+_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
+_MISSES = frozenset({"cache_miss"})
+
+
+def keeps_counts(family: Family) -> bool:
+    """Whether the library counts hits and misses itself."""
+    return family.name == CCACHE.name
+
+
+def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
+    """Hits and misses since the cache was made; None if the library counts none that can be read."""
+    if not keeps_counts(family):
+        return None
+    environ = {**os.environ, "CCACHE_DIR": str(directory)}
+    try:
+        run = run_limited(
+            ["ccache", "--print-stats"], timeout_s=_TIMEOUT_S, cwd=Path("/"), environ=environ
+        )
+    except OSError:
+        return None
+    if run.exit_code != 0:
+        return None
+    return _counted(run.stdout)
+
+
+def _counted(text: str) -> dict[str, int] | None:
+    counts: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, number = line.partition("\t")
+        if number.strip().isdigit():
+            counts[name] = int(number)
+    if "cache_miss" not in counts:
+        return None
+    return {
+        HITS: sum(counts.get(name, 0) for name in _HITS),
+        MISSES: sum(counts.get(name, 0) for name in _MISSES),
+    }
 
 
 # --- what a job's log says about a family's cache: the directory chosen, loads, compiles ---

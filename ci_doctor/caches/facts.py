@@ -157,7 +157,7 @@ def compiler_version(environ: Mapping[str, str]) -> str:
 def native_answer(environ: Mapping[str, str]) -> str:
     """What the C and C++ compilers make of `-march=native` on this CPU: a digest; `none` without one.
 
-    A compiler cache hashes the words of a command, and not what they stand for on a machine. Asked
+    ccache and its like hash the words of a command, and not what they stand for on a machine. Asked
     are $CC and $CXX, gcc and g++, and clang if there is no gcc. Raises UnknownFactError.
     """
     answers = set()

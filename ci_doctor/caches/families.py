@@ -457,7 +457,7 @@ VLLM_AOT = Family(
 TORCH_ROWS = (TRITON, INDUCTOR, INDUCTOR_CPU, INDUCTOR_HEADERS, VLLM, VLLM_AOT)
 
 
-# --- the rows of libraries that compile single kernels, and of the CUDA driver ---
+# --- the rows of libraries that compile single kernels, of the CUDA driver, and of ccache ---
 # All of this is read in sources and issues; the rebuilds by ninja are measured, and that the digest of
 # a TileLang function holds no path.
 
@@ -635,6 +635,28 @@ CUDA = Family(
     merge=Merge.WHOLE_DIRECTORIES,
     exclude=LOCKS,
 )
+CCACHE = Family(
+    name="ccache",
+    library="ccache",
+    source="ccache manual: the key is the preprocessed source, the compiler and its options",
+    variable="CCACHE_DIR",
+    default="$XDG_CACHE_HOME/ccache",
+    environment=(
+        "CCACHE_BASEDIR",
+        "CCACHE_COMPILERCHECK",
+        "CCACHE_EXTRAFILES",
+        "CCACHE_IGNOREHEADERS",
+        "CCACHE_IGNOREOPTIONS",
+        "CCACHE_SLOPPINESS",
+    ),
+    # Of -march=native it hashes the word alone (measured), and any command may have it.
+    hard=(*HOST, "compiler", "compiler.native"),
+    # Whether another checkout hits depends on CCACHE_BASEDIR and the options of the compiler.
+    soft=("job.directory", "job.pipeline", "job.step", "job.branch"),
+    exclude=(*LOCKS, "tmp/*", "*/tmp/*", "*stats*"),
+    compiled=("*R", "*.o"),
+)
+
 KERNEL_ROWS = (
     DEEP_GEMM,
     VLLM_DEEP_GEMM,
@@ -645,6 +667,7 @@ KERNEL_ROWS = (
     TILELANG,
     CUTE_DSL,
     CUDA,
+    CCACHE,
 )
 
 

@@ -3,11 +3,14 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from ci_doctor.caches.effect import (
+    FILE_NAME,
+    HITS,
+    MISSES,
     FamilyEffect,
     LogWords,
     RestoreEffect,
@@ -16,9 +19,12 @@ from ci_doctor.caches.effect import (
     compile_seconds,
     compiled_files,
     cost_of,
+    factor_differences,
     judge,
+    keeps_counts,
     keeps_read_times,
     opened_quietly,
+    read_counts,
     scan,
     was_walked,
 )
@@ -29,12 +35,14 @@ from ci_doctor.identity.identity import differences
 from ci_doctor.model.facts.cache import CacheEffect
 from ci_doctor.store.manifest import ColdCost
 from ci_doctor.store.transfer import digest_of_file
+from ci_doctor.system.files.opening import open_at_once
 
-# --- the one that it chose beside the restored ones ---
+# --- the one that it chose beside the restored ones, and why ---
 # vLLM names a directory by a digest of its environment, its configuration, the traced code and the
 # compiler, and writes all four into it (vllm 0.33 compilation/backends.py).
 
-_FACTORS = "cache_key_factors.json"
+_FILE_BYTES = 1 << 20
+_MOST = 8
 
 
 def restored_places(receipt: Receipt, family: Family) -> tuple[str, ...]:
@@ -47,15 +55,46 @@ def restored_places(receipt: Receipt, family: Family) -> tuple[str, ...]:
 
 def chosen_beside(files: Iterable[ScannedFile], family: Family, receipt: Receipt) -> str | None:
     """A directory that vLLM has made after the restore, beside the restored ones; None if there is none."""
-    if _FACTORS not in family.markers:
+    if FILE_NAME not in family.markers:
         return None
     groups = {family.group_of(file.path) for file in receipt.files}
     for file in files:
         directory, _, name = file.path.rpartition("/")
         is_new = file.mtime_ns > receipt.installed_ns and family.group_of(file.path) not in groups
-        if name == _FACTORS and is_new:
+        if name == FILE_NAME and is_new:
             return f"{receipt.root}/{directory}"
     return None
+
+
+def causes_of_choice(chosen: str, family: Family, receipt: Receipt) -> tuple[str, ...]:
+    """The factors of vLLM's digest in which `chosen` differs from the nearest restored directory."""
+    if FILE_NAME not in family.markers:
+        return ()
+    here = _content(Path(chosen, FILE_NAME))
+    # Of the same rank and the same part of the model, if several were restored.
+    tail = PurePosixPath(chosen).parts[-2:]
+    nearest: tuple[str, ...] | None = None
+    for file in receipt.files:
+        path = PurePosixPath(file.path)
+        if path.name != FILE_NAME or path.parent.parts[-2:] != tail:
+            continue
+        try:
+            differences = factor_differences(_content(Path(receipt.root, path)), here)
+        except ValueError:
+            continue
+        words = tuple(each.describe() for each in differences)
+        if nearest is None or len(words) < len(nearest):
+            nearest = words
+    return (nearest or ())[:_MOST]
+
+
+def _content(path: Path) -> bytes:
+    """Nothing if it cannot be read; a pipe in its place is at its end."""
+    try:
+        with os.fdopen(open_at_once(path, follow=False), "rb") as file:
+            return file.read(_FILE_BYTES)
+    except OSError:
+        return b""
 
 
 # --- whether what was restored has paid ---
@@ -110,6 +149,7 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         chosen = str(target.directory)
     if chosen is None and read == 0:
         chosen = chosen_beside(files, family, receipt)
+    counts = _counted(receipt, read_counts(family, root))
     # Whether the cold cost was measured on a CPU as this one.
     saved = receipt.saved_soft.facts.get("cpu.model")
     use = Use(
@@ -122,9 +162,12 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         used=words.uses(places),
         touched=len(written) - len(again),
         is_disabled=words.is_disabled,
+        is_counted=keeps_counts(family) and receipt.job == work.job,
+        counts=counts,
         is_same_cpu=saved is not None and saved == receipt.soft.facts.get("cpu.model"),
     )
-    return _fact(receipt, use, judge(use, receipt.cold))
+    choice = causes_of_choice(chosen, family, receipt) if chosen is not None else ()
+    return _fact(receipt, use, judge(use, receipt.cold), choice)
 
 
 def _written_after(
@@ -175,14 +218,14 @@ def _read(files: tuple[ScannedFile, ...], family: Family, receipt: Receipt) -> i
     return count if not count or not was_walked(root) else None
 
 
-def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
+def _fact(receipt: Receipt, use: Use, effect: FamilyEffect, choice: tuple[str, ...]) -> CacheEffect:
     cold, warm = receipt.cold, use.warm
     return CacheEffect(
         family=receipt.family,
         directory=receipt.root,
         effect=effect.effect.value,
         reason=effect.reason,
-        causes=_causes(receipt)
+        causes=(*choice, *_causes(receipt))
         if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY}
         else (),
         compiled=use.compiled,
@@ -201,6 +244,14 @@ def _warm_seconds(warm: ColdCost | None, cold: ColdCost | None) -> float | None:
     if warm is None:
         return 0.0
     return warm.seconds if cold is None or warm.source == cold.source else None
+
+
+def _counted(receipt: Receipt, now: dict[str, int] | None) -> tuple[int, int] | None:
+    """Hits and misses that the library has counted since the restore; None if nobody can read them."""
+    before = receipt.counts
+    if before is None or now is None:
+        return None
+    return max(0, now[HITS] - before[HITS]), max(0, now[MISSES] - before[MISSES])
 
 
 def _causes(receipt: Receipt) -> tuple[str, ...]:

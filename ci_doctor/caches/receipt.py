@@ -49,7 +49,7 @@ def _refused(message: str) -> StoreError:
 
 # --- what a restore has installed where, for `status` and `verify` ---
 
-_SCHEMA = 4
+_SCHEMA = 3
 
 
 class InstalledFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -67,7 +67,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: when it was saved. installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
     that came from the store. hard, path and soft are the identity of this machine, and saved_* that of
     the manifest. job: the Buildkite job that restored it. installed: how many of the files the restore
-    put there; the others were there before.
+    put there; the others were there before. counts: the library's own statistics when it was restored,
+    None if it keeps none.
     """
 
     schema: int = _SCHEMA
@@ -87,6 +88,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     soft: IdentityTier
     saved_soft: IdentityTier
     job: str | None
+    counts: dict[str, int] | None
     installed: int
     files: tuple[InstalledFile, ...]
 

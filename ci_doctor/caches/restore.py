@@ -18,6 +18,7 @@ from ci_doctor.caches.effect import (
     compiled_files,
     cost_of,
     forget_listings,
+    read_counts,
     scan,
 )
 from ci_doctor.caches.families import relocate
@@ -129,6 +130,7 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
             soft=tier_of(cache.tiers.soft),
             saved_soft=manifest.soft,
             job=work.job,
+            counts=read_counts(cache.family, cache.directory),
             installed=tree.files,
             files=tuple(
                 InstalledFile(

@@ -135,6 +135,48 @@ def test_a_program_that_reads_every_file_proves_nothing(place: Workplace) -> Non
     assert (effect["effect"], effect["saved_s"]) == ("unproven", None)
 
 
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="needs ccache")
+def test_a_hit_of_ccache_has_paid_and_one_for_another_cpu_is_no_hit(place: Workplace) -> None:
+    def compiler(cpu: str) -> dict[str, str]:
+        """gcc on a machine of this CPU; the file has the same time on both, as in one image."""
+        folder = place.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "gcc"
+        script.write_text(
+            '#!/bin/bash\na=(); for x; do [ "$x" = -march=native ] && '
+            f'x=-march={cpu}; a+=("$x"); done; exec /usr/bin/gcc "${{a[@]}}"\n'
+        )
+        script.chmod(0o755)
+        os.utime(script, ns=(SECOND, SECOND))
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "CCACHE_DIR": str(place.cache)}
+
+    def job(name: str, environment: dict[str, str]) -> dict[str, Any]:
+        words = ("--family", "ccache", *(("--store", str(place.store)) if name != "verify" else ()))
+        words += ("--effect",) if name == "verify" else ("--python", sys.executable)
+        facts: dict[str, Any] = place.facts(name, *words, environment=environment)["caches"][0]
+        return facts
+
+    def build(environment: dict[str, str]) -> None:
+        command = ["ccache", "gcc", "-O3", "-march=native", "-c", "a.c", "-o", "a.o"]
+        subprocess.run(command, cwd=place.folder, env={**os.environ, **environment}, check=True)
+
+    (place.folder / "a.c").write_text("int f(int x) { return x * 3; }\n")
+    here, elsewhere = compiler("x86-64-v2"), compiler("x86-64-v2")
+    build(here)
+    job("save", here)
+    shutil.rmtree(place.cache)
+    job("restore", here)
+    build(here)
+
+    hit = job("verify", here)
+    shutil.rmtree(place.cache)
+    other = job("restore", {**elsewhere, **compiler("x86-64")})
+
+    assert (hit["effect"], hit["compiled"]) == ("paid", 0)
+    assert other["result"] == "none"
+    assert "compiler.native" in other["reason"]
+
+
 def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> None:
     place.compile("a.so")
     place.transfer("save")

@@ -47,6 +47,7 @@ def receipt(root: str | Path, **changes: object) -> Receipt:
         "soft": NOTHING,
         "saved_soft": NOTHING,
         "job": None,
+        "counts": None,
         "installed": 1,
         "files": (InstalledFile(path="a/b", bytes=3, mtime_ns=7, digest="00"),),
     }

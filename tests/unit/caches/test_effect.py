@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.caches.effect import RestoreEffect, Use, cost_of, judge, span_s
+from ci_doctor.caches.effect import RestoreEffect, Use, cost_of, factor_differences, judge, span_s
 from ci_doctor.store.manifest import ColdCost
 
 COLD = ColdCost(seconds=20.0, compiled=22, gpus=8, source="file times")
@@ -144,6 +144,42 @@ def test_a_cache_that_the_log_calls_disabled_is_inert_whatever_was_read() -> Non
     assert (effect.effect, effect.saved_s) == (RestoreEffect.INERT, None)
 
 
+@pytest.mark.parametrize(
+    ("hits", "misses", "effect"),
+    [
+        (1, 0, RestoreEffect.PAID),
+        (18, 2, RestoreEffect.PAID),
+        (1, 1, RestoreEffect.PARTLY),
+        (1, 99, RestoreEffect.PARTLY),
+        (0, 1, RestoreEffect.INERT),
+        (0, 0, RestoreEffect.UNPROVEN),
+    ],
+)
+def test_what_a_library_counts_decides_and_a_hit_is_never_inert(
+    hits: int, misses: int, effect: RestoreEffect
+) -> None:
+    # Hits touch files, and a program has read all of them.
+    counted = Use(
+        restored=22,
+        compiled=22,
+        warm=None,
+        read=None,
+        is_counted=True,
+        counts=(hits, misses),
+    )
+
+    assert judge(counted, COLD).effect is effect
+
+
+def test_a_count_that_cannot_be_read_proves_nothing_and_is_said() -> None:
+    unread = Use(restored=22, compiled=22, warm=None, read=22, is_counted=True)
+
+    effect = judge(unread, COLD)
+
+    assert effect.effect is RestoreEffect.UNPROVEN
+    assert "cannot be read" in effect.reason
+
+
 SECOND = 1_000_000_000
 
 
@@ -162,3 +198,23 @@ def test_what_a_log_says_counts_before_the_times_of_files() -> None:
 
 def test_nothing_compiled_has_no_cost() -> None:
     assert cost_of([], [], gpus=0) is None
+
+
+def test_the_factor_in_which_two_directories_differ_is_named() -> None:
+    saved = b'{"env": {"VLLM_USE_V1": true, "HOST": "10.0.0.1"}, "code_hash": "a", "l": [1]}'
+    here = (
+        b'{"env": {"VLLM_USE_V1": true, "HOST": "10.0.0.2"}, "code_hash": "a", "l": [1], "n": {}}'
+    )
+
+    differences = factor_differences(saved, here)
+
+    assert [each.describe() for each in differences] == [
+        "env.HOST 10.0.0.1 -> 10.0.0.2",
+        "n absent -> {}",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"[" * 5000])
+def test_what_is_no_object_of_factors_is_an_error(content: bytes) -> None:
+    with pytest.raises(ValueError):
+        factor_differences(content, b"{}")

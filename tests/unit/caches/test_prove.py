@@ -66,7 +66,7 @@ def vllm(tmp_path: Path) -> Vllm:
     return Vllm(tmp_path)
 
 
-def test_the_directory_that_vllm_made_beside_the_restored_one_is_named(
+def test_the_directory_that_vllm_made_beside_the_restored_one_is_named_with_the_factor(
     vllm: Vllm,
 ) -> None:
     vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
@@ -76,6 +76,7 @@ def test_the_directory_that_vllm_made_beside_the_restored_one_is_named(
     assert effect.effect == "inert"
     chosen = vllm.root / "bbbb" / "rank_0_0" / "backbone"
     assert effect.reason == f"restored, but the library chose another directory: {chosen}"
+    assert effect.causes == ("env.VLLM_USE_V1 1 -> 0",)
 
 
 def test_the_log_alone_is_enough(vllm: Vllm, tmp_path: Path) -> None:
@@ -100,3 +101,25 @@ def test_a_graph_in_vllms_own_format_counts_as_compiled(vllm: Vllm) -> None:
     vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
 
     assert vllm.effect().compiled == 1
+
+
+def test_factors_that_cannot_be_read_are_no_cause(vllm: Vllm) -> None:
+    vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
+    for path in vllm.root.glob("aaaa/*/*/cache_key_factors.json"):
+        path.write_text("{")
+        os.utime(path, ns=(OLD_NS, OLD_NS))
+
+    effect = vllm.effect()
+
+    assert (effect.effect, effect.causes) == ("inert", ())
+
+
+def test_a_pipe_in_place_of_the_factors_holds_nobody_up(vllm: Vllm) -> None:
+    vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
+    chosen = vllm.root / "bbbb" / "rank_0_0" / "backbone"
+    (chosen / "cache_key_factors.json").unlink()
+    os.mkfifo(chosen / "cache_key_factors.json")
+
+    effect = vllm.effect({"vllm": LogWords(directories=(str(chosen),))})
+
+    assert (effect.effect, effect.causes) == ("inert", ())
