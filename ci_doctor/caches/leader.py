@@ -61,8 +61,6 @@ def bounded(
 # at once from a leader that is killed. A result holds until it expires or the machine restarts, a
 # failure as well: eight ranks wait for one time-out, not for eight.
 
-# Between two looks at a lock that another process holds.
-_AGAIN_S = 0.02
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -157,25 +155,46 @@ def _locked(path: Path, wait_s: float) -> Iterator[None]:
     except OSError as error:
         message = f"cannot lock {path}: {error.strerror}"
         raise StoreError(StoreFailure.REFUSED, message) from error
-    until = time.monotonic() + wait_s
+    waiting = _Waiting(descriptor)
+    if not waiting.taken_within(wait_s):
+        message = f"another process restores the same caches, for more than {wait_s:.0f} s"
+        raise StoreError(StoreFailure.TIMEOUT, message, hint="allow more with --budget")
     try:
-        while not _taken(descriptor):
-            if time.monotonic() >= until:
-                message = f"another process restores the same caches, for more than {wait_s:.0f} s"
-                raise StoreError(StoreFailure.TIMEOUT, message, hint="allow more with --budget")
-            time.sleep(_AGAIN_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
-    """Whether the lock is ours now. Raises StoreError if this file cannot be locked."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        message = f"cannot wait for other processes: {error.strerror}"
-        raise StoreError(StoreFailure.REFUSED, message) from error
-    return True
+class _Waiting:
+    """A thread that waits in flock(2): the kernel wakes it, and nobody has to ask again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._error: OSError | None = None
+        self._guard = threading.Lock()
+        self._is_given_up = False
+        self._done = threading.Event()
+        thread = threading.Thread(target=self._wait, name="cache leader", daemon=True)
+        thread.start()
+
+    def taken_within(self, seconds: float) -> bool:
+        """Whether the lock is ours; if not, it is let go of as soon as it comes."""
+        # A signal interrupts this wait, and the lock ends with the process.
+        self._done.wait(seconds)
+        with self._guard:
+            self._is_given_up = not self._done.is_set()
+        if self._error is not None and not self._is_given_up:
+            os.close(self._descriptor)
+            message = f"cannot wait for other processes: {self._error.strerror}"
+            raise StoreError(StoreFailure.REFUSED, message)
+        return not self._is_given_up
+
+    def _wait(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            self._error = error
+        with self._guard:
+            if self._is_given_up:
+                os.close(self._descriptor)
+            self._done.set()

@@ -56,6 +56,14 @@ _RUNS = "Runs"
     metavar="S",
     help="The time for all reruns of failed tests. [default: twice the time of the suite, at least 60s]",
 )
+@option(
+    "--rerun-in",
+    group=_RUNS,
+    type=click.Choice(["fresh", "process"]),
+    default="fresh",
+    show_default=True,
+    help="Rerun it alone in a new process, or in the same one by pytest-rerunfailures.",
+)
 @option("--fail-on-flaky", group=VERDICT, is_flag=True, help="End with 7 if a test is flaky.")
 @option(
     "--explain-flaky",
@@ -115,6 +123,7 @@ def pytest(
     args: tuple[str, ...],
     reruns: int,
     rerun_budget: str | None,
+    rerun_in: str,
     fail_on_flaky: bool,
     explain_flaky: bool,
     explain_budget: str,
@@ -155,6 +164,7 @@ def pytest(
         python=python,
         reruns=reruns,
         rerun_s=_rerun_s(loaded, rerun_budget),
+        is_rerun_in_process=rerun_in == "process",
         baseline=baseline,
         new_tests=new_tests,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),

@@ -138,15 +138,18 @@ def version():
         return version("pytest")
     except PackageNotFoundError:
         return None
-has = any(each.find_spec("pytest", None) for each in sys.meta_path if hasattr(each, "find_spec"))
-found = version() if has else None
-words = (str(has).lower(), "null" if found is None else '"%s"' % found)
-print('{"has_pytest": %s, "pytest": %s}' % words)
+def has(name):
+    return any(each.find_spec(name, None) for each in sys.meta_path if hasattr(each, "find_spec"))
+found = version() if has("pytest") else None
+words = [str(has(name)).lower() for name in ("pytest", "pytest_rerunfailures")]
+words.append("null" if found is None else '"%s"' % found)
+print('{"has_pytest": %s, "has_rerunfailures": %s, "pytest": %s}' % tuple(words))
 """
 
 
 class _InterpreterAnswer(Struct, frozen=True):
     has_pytest: bool
+    has_rerunfailures: bool = False
     pytest: str | None = None
 
 
@@ -154,10 +157,13 @@ def find_interpreter(
     word: str | None,
     environ: Mapping[str, str],
     directory: Path,
+    *,
+    needs_rerunfailures: bool = False,
 ) -> Path:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
 
-    Raises UsageError if there is none, or if it has no pytest 7 or later; PreparationError if it does not answer.
+    Raises UsageError if there is none, if it has no pytest 7 or later, or without a pytest-rerunfailures that is needed;
+    PreparationError if it does not answer.
     """
     python = chosen_interpreter(word, environ)
     answer = _ask(python, environ, directory)
@@ -172,6 +178,12 @@ def find_interpreter(
         raise UsageError(
             f"{python} has pytest {answer.pytest}; ci-doctor needs {_OLDEST} or later",
             hint=f"{python} -m pip install -U pytest",
+        )
+    if needs_rerunfailures and not answer.has_rerunfailures:
+        raise UsageError(
+            f"--rerun-in process: {python} has no pytest-rerunfailures",
+            hint=f"{python} -m pip install pytest-rerunfailures, or leave the option "
+            "out: a new process proves more",
         )
     return python
 

@@ -15,7 +15,7 @@ from ci_doctor.pytest_runs.outcome import (
     outcome_of,
     refused_outcome,
 )
-from ci_doctor.pytest_runs.plan import PytestPlan, find_interpreter
+from ci_doctor.pytest_runs.plan import PytestPlan, find_interpreter, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.result import is_usage_error, question_of
@@ -48,10 +48,14 @@ def run(
     interpreter, the quarantine or the base is wrong, InfraError if pytest cannot be supervised.
     """
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
+    in_process = request.is_rerun_in_process and request.reruns > 0
+    args = request.args
     plan = PytestPlan(
         kind=RunKind.SUITE,
-        python=find_interpreter(request.python, request.environ, request.directory),
-        args=request.args,
+        python=find_interpreter(
+            request.python, request.environ, request.directory, needs_rerunfailures=in_process
+        ),
+        args=with_options(args, f"--reruns={request.reruns}") if in_process else args,
         environ=request.environ,
         directory=request.directory,
         timeout_s=request.timeout_s,

@@ -71,7 +71,8 @@ QUARANTINE_FILE = "ci-doctor-quarantine.toml"
 class PytestRequest(Struct, frozen=True, kw_only=True):
     """args: for pytest. python: the interpreter, as the user wrote it; None for the default.
 
-    environ: the environment of pytest. reruns: of a test that fails, at most. rerun_s: for all reruns together; None for a time by that of the suite. timeout_s: of one test.
+    environ: the environment of pytest. reruns: of a test that fails, at most. rerun_s: for all reruns together; None for a time by that of the suite.
+    is_rerun_in_process: by pytest-rerunfailures. timeout_s: of one test.
     new_tests: how often a test runs that the base does not have. baseline: a commit of git. on_stderr:
     what pytest writes goes to stderr. rules: a repository's own about log lines. explain_s: how long
     flaky tests may be explained for, None for not at all.
@@ -83,6 +84,7 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     python: str | None = None
     reruns: int = DEFAULT_RERUNS
     rerun_s: float | None = None
+    is_rerun_in_process: bool = False
     timeout_s: float | None = None
     new_tests: int = 1
     baseline: str | None = None
@@ -301,7 +303,7 @@ class TestStages:
             not_run=frozenset(not_run_tests(suite)),
             repeated=frozenset(name for name, count in counts.items() if count > 1),
         )
-        if self._has_too_many:
+        if self._request.is_rerun_in_process or self._has_too_many:
             return
         if self._reruns is None:
             self._reruns = Reruns(

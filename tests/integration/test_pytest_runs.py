@@ -607,12 +607,21 @@ def test_an_end_that_no_test_explains_is_not_green(
     assert project.doctor().code == code
 
 
+def test_reruns_in_the_process_need_the_plugin(project: TestProject) -> None:
+    project.put("test_ok.py", "def test_ok(): pass\n")
+
+    ran = project.doctor("--rerun-in", "process")
+
+    assert ran.code == 2
+    assert "pytest-rerunfailures" in ran.err
+
+
 @pytest.mark.nightly
 def test_reruns_in_the_process_are_attempts(project_with_plugins: TestProject) -> None:
     project = project_with_plugins
     project.put("test_once.py", ONCE)
 
-    ran = project.doctor("--reruns", "0", "--fail-on-flaky", "--", "--reruns=2", "-p", "no:xdist")
+    ran = project.doctor("--rerun-in", "process", "--fail-on-flaky", "--", "-p", "no:xdist")
 
     assert ran.code == 7, ran
     assert project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
