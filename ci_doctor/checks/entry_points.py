@@ -34,7 +34,7 @@ from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
 from ci_doctor.machine.gpus import shows_gpu
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
-from ci_doctor.render.formatting import duration, size
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_runs import SeparateRun
@@ -398,8 +398,7 @@ def judge_entry(entry: EntryCommand, run: SeparateRun | str, context: CheckConte
             evidence=(Evidence(excerpt="\n".join(stack)),) if stack else (),
         )
     if run.exit_code == 0:
-        memory = f", {size(run.peak_rss)} of memory" if run.peak_rss else ""
-        return CheckResult(summary=f"{entry.name} starts in {duration(run.duration_s)}{memory}")
+        return CheckResult(summary=f"{entry.name} starts in {duration(run.duration_s)}")
     return _failed(entry, run, context)
 
 

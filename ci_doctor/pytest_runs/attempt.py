@@ -399,7 +399,7 @@ def _with_end(
         index=record.n,
         worker=worker,
         duration_s=took_s,
-        started_at=known_moment_text(record.at),
+        started_at=_time_text(record.at),
         phases=record.phases,
         message=message,
         file=record.file,
@@ -407,6 +407,21 @@ def _with_end(
         traceback=record.traceback,
         output=record.output,
     )
+
+
+def _time_text(epoch_s: float | None) -> str | None:
+    """RFC 3339 in UTC, to the millisecond, in which the recorder writes it; None outside the calendar."""
+    if epoch_s is None:
+        return None
+    second, milliseconds = divmod(round(epoch_s * 1000), 1000)
+    text = _second_text(second)
+    return None if text is None else f"{text[:-5]}.{milliseconds:03}Z"
+
+
+@lru_cache(64)
+def _second_text(second: int) -> str | None:
+    """Many tests begin in one second, and a calendar costs as much as the rest of an attempt."""
+    return known_moment_text(second)
 
 
 def _crashed(crash: CrashRecord, shared: dict[str, Any]) -> TestAttempt:

@@ -56,64 +56,6 @@ class Member:
         self.pidfd: int | None = None
 
 
-class Members:
-    """Calls `on_end` with the pid when a process ends that has a pidfd.
-
-    At most 1000 have one, and at most a quarter of what the limit of open files allows.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int], None]) -> None:
-        self._loop = loop
-        self._on_end = on_end
-        self.by_pid: dict[int, Member] = {}
-        # Services, logs and probes need descriptors of the same limit.
-        self._free_pidfds = min(_PIDFDS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
-
-    def add(self, kin: Kin, root: int | None) -> Member:
-        """Add a process, and watch it if a pidfd is left."""
-        member = self.by_pid[kin.pid] = Member(kin, root)
-        self.watch(member)
-        return member
-
-    def remove(self, pid: int) -> Member:
-        """Remove and return a process, and close its pidfd."""
-        member = self.by_pid.pop(pid)
-        self._close(member)
-        return member
-
-    def close(self) -> None:
-        """Let all go; may be called again."""
-        for pid in tuple(self.by_pid):
-            self.remove(pid)
-
-    def watch(self, member: Member) -> None:
-        """Open a pidfd for it, if one is left and it still lives."""
-        if self._free_pidfds <= 0:
-            return
-        pid = member.kin.pid
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError:  # gone already, and so reported as unwatched; or no descriptor is left
-            return
-        now = None
-        # The pid may have been reused between the scan and pidfd_open.
-        with contextlib.suppress(OSError):
-            now = look_up(pid)
-        if now is None or now.identity != member.kin.identity:
-            os.close(pidfd)
-            return
-        self._loop.add_reader(pidfd, self._on_end, pid)
-        member.pidfd = pidfd
-        self._free_pidfds -= 1
-
-    def _close(self, member: Member) -> None:
-        if member.pidfd is not None:
-            self._loop.remove_reader(member.pidfd)
-            os.close(member.pidfd)
-            member.pidfd = None
-            self._free_pidfds += 1
-
-
 SHORTEST_S = 0.05
 LONGEST_S = 1.0
 _LONGEST_QUIET_S = 2.0
@@ -192,7 +134,10 @@ class DescendantWatch:
         self._on_end = on_end
         self._orphans_below = orphans_below
         self._loop = asyncio.get_running_loop()
-        self._members = Members(self._loop, self._ended)
+        # At most 1000 have a pidfd, and at most a quarter of what the limit of open files allows:
+        # services, logs and probes need descriptors of the same limit.
+        self._free_pidfds = min(_PIDFDS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self._members: dict[int, Member] = {}
         # Reported, but still in the process table until their parent waits for them.
         self._reported: dict[int, Kin] = {}
         self._root_started: dict[int, int] = {}
@@ -217,11 +162,12 @@ class DescendantWatch:
         if self._timer is not None:
             self._timer.cancel()
         self._newest.close()
-        self._members.close()
+        for pid in tuple(self._members):
+            self._remove(pid)
 
     def below(self, root: int | None) -> tuple[Kin, ...]:
         """The processes below `root` at the last scan that have not ended since."""
-        members = self._members.by_pid.values()
+        members = self._members.values()
         return tuple(member.kin for member in members if member.root == root)
 
     def of(self, root: int) -> frozenset[int]:
@@ -277,7 +223,7 @@ class DescendantWatch:
             children = set(look.of(parent))
             listed |= children
             for child in children - roots - set(adopters):
-                if child in self._members.by_pid:
+                if child in self._members:
                     continue
                 member = self._take_in(child, root, is_orphan=parent in adopters)
                 if member is not None:
@@ -292,7 +238,7 @@ class DescendantWatch:
         """Each process whose children are looked at, and the root that they belong to."""
         for root in roots:
             yield root, root
-        for member in self._members.by_pid.values():
+        for member in self._members.values():
             yield member.kin.pid, member.root
         for adopter in adopters:
             yield adopter, None
@@ -304,7 +250,7 @@ class DescendantWatch:
                 self._root_started[root] = kin.started
                 if session_of(root) == root:
                     self._root_of_session[root] = root
-        if root in self._members.by_pid:
+        if root in self._members:
             self._promote(root)
 
     def _promote(self, pid: int) -> None:
@@ -312,8 +258,8 @@ class DescendantWatch:
 
         The others of its old root are now below it.
         """
-        daemon = self._members.remove(pid)
-        for member in self._members.by_pid.values():
+        daemon = self._remove(pid)
+        for member in self._members.values():
             if member.root != daemon.root:
                 continue
             if member.root is not None or session_of(member.kin.pid) == session_of(pid):
@@ -335,11 +281,13 @@ class DescendantWatch:
         pids = self._seen.setdefault(root, set())
         if len(pids) < _SEEN:
             pids.add(pid)
-        return self._members.add(kin, root)
+        member = self._members[pid] = Member(kin, root)
+        self._watch(member)
+        return member
 
     def _check_unwatched(self) -> None:
         """Report the ends of those without a pidfd."""
-        for member in tuple(self._members.by_pid.values()):
+        for member in tuple(self._members.values()):
             if member.pidfd is not None:
                 continue
             if self._closed:  # by `on_end`
@@ -348,11 +296,11 @@ class DescendantWatch:
             if now is None or now.identity != member.kin.identity or now.ended:
                 self._ended(member.kin.pid)
             else:
-                self._members.watch(member)
+                self._watch(member)
 
     def _ended(self, pid: int) -> None:
         at = clock.now()
-        member = self._members.by_pid[pid]
+        member = self._members[pid]
         root = member.root
         root_ended = False
         if root is not None:
@@ -361,12 +309,42 @@ class DescendantWatch:
             root_ended = is_ending(root, started)
         # Before its pidfd is closed: that alone still tells how a reaped process ended.
         returncode = exit_status(member.pidfd, pid, member.kin.started)
-        self._members.remove(pid)
+        self._remove(pid)
         # A zombie stays among its parent's children: the next scan must not take it in again.
         self._reported[pid] = member.kin
         self._pause_s = SHORTEST_S  # a tree that loses one changes
         end = DescendantEnd(kin=member.kin, returncode=returncode, at=at, root_ended=root_ended)
         self._on_end(root, end)
+
+    def _watch(self, member: Member) -> None:
+        """Open a pidfd for it, if one is left and it still lives."""
+        if self._free_pidfds <= 0:
+            return
+        pid = member.kin.pid
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:  # gone already, and so reported as unwatched; or no descriptor is left
+            return
+        now = None
+        # The pid may have been reused between the scan and pidfd_open.
+        with contextlib.suppress(OSError):
+            now = look_up(pid)
+        if now is None or now.identity != member.kin.identity:
+            os.close(pidfd)
+            return
+        self._loop.add_reader(pidfd, self._ended, pid)
+        member.pidfd = pidfd
+        self._free_pidfds -= 1
+
+    def _remove(self, pid: int) -> Member:
+        """Remove and return a process, and close its pidfd."""
+        member = self._members.pop(pid)
+        if member.pidfd is not None:
+            self._loop.remove_reader(member.pidfd)
+            os.close(member.pidfd)
+            member.pidfd = None
+            self._free_pidfds += 1
+        return member
 
 
 def session_of(pid: int) -> int:

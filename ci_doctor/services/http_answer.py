@@ -104,15 +104,13 @@ async def ask(
             body += event.data
         elif isinstance(event, h11.Response | h11.InformationalResponse):
             status = int(event.status_code)
+        else:
+            break
         # An interim response (RFC 9110, 15.2): the final one follows it. After 101 h11 is paused
         # for good: the server speaks another protocol.
         is_interim = status < 200 and status != 101
-        if not is_interim and (
-            not probe.accepts(status)
-            or probe.body is None
-            or len(body) >= _LARGEST_BODY
-            or isinstance(event, h11.EndOfMessage)
-        ):
+        is_lacking = not probe.accepts(status) or probe.body is None
+        if not is_interim and (is_lacking or len(body) >= _LARGEST_BODY):
             break
     return _lack(probe, status, bytes(body[:_LARGEST_BODY]))
 

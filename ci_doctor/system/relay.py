@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from ci_doctor.system import clock
 from ci_doctor.system.processes import program
-from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.relay_output import STDERR, STDOUT, Channel, CommandLog, Pump, open_channels
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 _FAREWELL: Final = b"."
 _QUESTION: Final = b"?"
 _LAST: Final = 0  # ends an answer; no signal has this number
-# It answers in microseconds. After this long, see whether somebody has stopped it.
+# It answers in microseconds. After this long, somebody may have stopped it.
 _PATIENCE_MS: Final = 100
 
 
@@ -140,7 +139,6 @@ class GroupProbe:
         self._command = command
         self._signals = signals
         self._arrived: set[int] = set()
-        self._owed = 0  # answers
         self._pid = -1
         self._questions = -1
         self._answers = -1
@@ -177,30 +175,13 @@ class GroupProbe:
             os.write(self._questions, _QUESTION)
         except OSError:  # somebody has killed it
             return
-        self._owed += 1
         poll = select.poll()
         poll.register(self._answers, select.POLLIN)
-        while self._owed:
-            if poll.poll(_PATIENCE_MS):
-                answer = os.read(self._answers, 512)
-                if not answer:
-                    return
-                self._take(answer)
-            elif self._is_stopped():
-                return
-
-    def _take(self, answer: bytes) -> None:
-        for number in answer:
-            if number == _LAST:
-                self._owed -= 1
-            # Not from late answers to earlier questions: those signals have been handed on.
-            elif self._owed == 1:
-                self._arrived.add(number)
-
-    def _is_stopped(self) -> bool:
-        """On a busy machine it may only be late; then its answer must be waited for."""
-        kin = look_up(self._pid)
-        return kin is not None and kin.is_stopped
+        while not poll.poll(_PATIENCE_MS):
+            # Somebody may have stopped it, or it is only late. It holds back this signal too.
+            os.kill(self._pid, signal.SIGCONT)
+        # One write of a few bytes comes whole (pipe(7)); nothing comes of one that was killed.
+        self._arrived.update(os.read(self._answers, 512))
 
 
 def _serve(

@@ -8,6 +8,7 @@ observation is out, whatever else speaks for it.
 """
 
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,17 +22,20 @@ from ci_doctor.correctness.localise.traits import (
     MOST_NAMES,
     CausePart,
     SendTable,
-    common,
     parameters,
     targets,
     thresholds,
     visible,
 )
+from ci_doctor.correctness.localise.trials import common
 
 _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
+_OF_ANSWERS = ("answer", "finish ")
+# What holds of one place in so many, by chance, is no second condition.
+_OF_PLACE = {"every", "only", "window", "until"}
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
@@ -102,7 +106,11 @@ def _pairs_of_contexts(
 
     Of the sends `exact` both hold for just those that are `expected`.
     """
-    simple = [each for each in parts if not each.trait and not each.unsure and each.cost <= _CHEAP]
+    simple = [
+        each
+        for each in parts
+        if not (each.trait or each.unsure or each.cost > _CHEAP or each.family in _OF_PLACE)
+    ]
     masks = [each.mask & exact for each in simple]
     for at, one in enumerate(simple):
         part = masks[at]
@@ -132,7 +140,22 @@ def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart
             same = [each for each in names if table.prompts[each] == prompt]
             twins |= block & table.named(same) if count > 1 else 0
     yield CausePart("beside the same", "at once with a request that has the same prompt", 2, twins)
+    text = "at once with a request that shares its first {} characters"
+    yield from thresholds(_shared_beside(table), "shared beside", text, 2.2)
     yield from _of_earlier(table, kinds)
+
+
+def _shared_beside(table: SendTable) -> list[float]:
+    """How many characters a prompt shares with another one of its block, at most."""
+    values: list[float] = []
+    for lane in table.lanes:
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            block = [table.prompts[each.name] for each in group]
+            for at, text in enumerate(block):
+                rest = (*block[:at], *block[at + 1 :])
+                most = max((visible(text[: common(text, each)]) for each in rest), default=0)
+                values.append(most if most >= _SHORTEST_PREFIX else 0)
+    return values
 
 
 def _of_order(table: SendTable) -> Iterator[CausePart]:
@@ -182,17 +205,33 @@ def ordinal(number: int) -> str:
 def _of_sums(table: SendTable) -> Iterator[CausePart]:
     """What adds up over a start. It claims more than that a certain request came before."""
     length = {name: len(text) for name, text in table.prompts.items()}
-    sums: tuple[tuple[str, str, float, Callable[[Any], float]], ...] = (
-        ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each: each.answer_tokens),
-        ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each: each.prompt_tokens + each.answer_tokens),
-        ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda each: each.prompt_tokens),
-        ("characters", "once a start has got {} characters of prompts", 6.2, lambda each: length[each.name]),
+    sums: tuple[tuple[str, str, float, Callable[[Any, int], float]], ...] = (
+        ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each, _: each.answer_tokens),
+        ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each, prompt: each.answer_tokens and prompt and prompt + each.answer_tokens),
+        ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda _, prompt: prompt),
+        ("characters", "once a start has got {} characters of prompts", 6.2, lambda each, _: length[each.name]),
     )  # fmt: skip
     for family, text, cost, of in sums:
         values: list[float] = []
+        most: list[float] = []
+        begin = 0
         for lane in table.lanes:
-            values += itertools.accumulate(map(of, lane[:-1]), initial=0)
-        yield from thresholds(values, family, text, cost)
+            sizes = [
+                of(each, prompt) for each, prompt in zip(lane, table.tokens[begin:], strict=False)
+            ]
+            begin += len(lane)
+            values += itertools.accumulate(sizes[:-1], initial=0)
+            # A number that the server does not tell may be anything: what comes later may lie on either side.
+            unknown = (0.0 if size else math.inf for size in sizes[:-1])
+            most += itertools.accumulate(unknown, initial=0.0)
+        unknown_at = sorted((values[at], at) for at, more in enumerate(most) if more)
+        doubt, reached = 0, 0
+        for part in thresholds(values, family, text, cost):
+            while reached < len(unknown_at) and unknown_at[reached][0] < (part.least or 0):
+                doubt |= 1 << unknown_at[reached][1]
+                reached += 1
+            yield replace(part, unsure=doubt) if doubt else part
+    yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
     ages, idle = [], []
     for lane in table.lanes:
         times = [each.at_s for each in lane]
@@ -201,6 +240,25 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
     text = "once a start is about {} s past its first request"
     yield from _of_time(table, ages, "age", text)
     yield from _of_time(table, idle, "idle", "after about {} s without a request")
+
+
+_SINCE_TOKENS = "if other prompts of {} tokens or more came since the same prompt"
+
+
+def _since(table: SendTable) -> list[float]:
+    """How many tokens of other prompts came since the same one; -1 if it did not come."""
+    values: list[float] = []
+    for lane in table.lanes:
+        begin = len(values)
+        last: dict[str, float] = {}
+        served = 0.0
+        for at, each in enumerate(lane):
+            prompt = table.prompts[each.name]
+            # At once is as never.
+            values.append((served - last[prompt] or -1) if prompt in last else -1)
+            served += table.tokens[begin + at]
+            last[prompt] = served
+    return values
 
 
 def _of_time(
@@ -227,6 +285,12 @@ _MEMORY: tuple[tuple[str, str, float], ...] = (
     ("repeated", "once any prompt has come twice", 2.4),
     ("distinct", "once a start has got {} different prompts", 3),
     ("since", "if {} or more others came since the same prompt", 3.5),
+    ("distinct since", "if {} or more other prompts came since the same prompt", 3.55),
+    (
+        "characters since",
+        "if other prompts of {} characters or more came since the same prompt",
+        3.7,
+    ),
     ("prefix", "after a prompt that shares its first {} characters", 2),
     ("begun", "after a shorter prompt with which its own begins", 2.5),
     ("other prefix", "after another prompt that shares its first {} characters", 2.2),
@@ -267,16 +331,21 @@ def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
     """Whether the same prompt came before with another value of one parameter: a key that ignores it."""
     given = {name: parameters(each) for name, each in table.requests.items()}
     for key in sorted({key for each in table.sends for key in given[each.name]}):
-        is_other = []
+        is_other, is_first = [], []
         for lane in table.lanes:
+            first: dict[str, Any] = {}
             known: dict[str, set[Any]] = defaultdict(set)
             for each in lane:
                 values = known[table.prompts[each.name]]
                 value = given[each.name].get(key)
                 is_other.append(bool(values - {value}))
                 values.add(value)
+                owner = first.setdefault(table.prompts[each.name], value)
+                is_first.append(owner != value)
         words = f"if the same prompt came before with another `{key}`"
         yield from thresholds(is_other, f"another {key}", words, 1.8)
+        words = f"if the same prompt came first with another `{key}`"
+        yield from thresholds(is_first, f"first another {key}", words, 2.1)
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
@@ -288,6 +357,7 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
     last = before[-1] if before else text
     shared = {each: visible(text[: common(text, each)]) for each in set(before)}
     others = {each: size for each, size in shared.items() if each != text}
+    since = before[len(before) - before[::-1].index(text) :] if again else []
     shorter = [size for each, size in others.items() if len(each) < len(text)]
     prefixes = (
         max(shared.values(), default=0),
@@ -307,7 +377,9 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
         len(shared) < len(before),
         len(shared),
         # How many others came since the same prompt; at once is as never.
-        (before[::-1].index(text) or -1) if again else -1,
+        len(since) or -1,
+        len(set(since)) or -1,
+        sum(map(visible, since)) or -1,
         *(each if each >= _SHORTEST_PREFIX else 0 for each in prefixes),
         bool(before) and len(text) > max(map(len, before)),
         max(0, len(last) - len(text)),
@@ -324,7 +396,7 @@ def _goes_on(text: str, earlier: str) -> bool:
 
 def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """After, right after, or at once with a request of some kind, or with certain ones."""
-    unanswered = table.mask(each.wrong is None for each in table.sends)
+    unanswered = table.mask(each.wrong is None and not each.is_short for each in table.sends)
     text = "after a request without an answer"
     yield CausePart("after none", text, 2.5, _before(table, unanswered))
     names = list(dict.fromkeys(each.name for each in table.sends))[:MOST_NAMES]
@@ -462,8 +534,15 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     exact = table.mask(yes and each.at_once == 1 for each, yes in zip(sends, told, strict=True))
     loose = table.mask(yes and each.at_once > 1 for each, yes in zip(sends, told, strict=True))
     groups = _groups(table, observed) if loose else []
+    short = table.mask(each.is_short for each in sends)
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
-    of_target = [each for each in targets(table, names) if each.mask & wrong == wrong]
+    # What is not known yet where a difference first shows is no cause of it.
+    is_at_end = all(each.differs_at >= each.length - 1 for each in sends if each.wrong)
+    of_target = [
+        each
+        for each in targets(table, names)
+        if each.mask & wrong == wrong and (is_at_end or not each.family.startswith(_OF_ANSWERS))
+    ]
     # What came before may be of any kind, whether it differs or not.
     # Of a word or a sign, many requests before have one.
     kinds = [*targets(table, _neighbours(table)), *(each for each in of_target if each.trait)]
@@ -490,7 +569,7 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             sure = exact & ~context.unsure
             mask = target.mask & context.mask
             if mask & sure == wrong & sure and (
-                not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
+                not groups or _fits(mask, wrong, short, groups, context.family.split(" ")[0])
             ):
                 causes.append(Cause(target=target, context=context))
     causes.sort(key=lambda each: each.cost)
@@ -518,15 +597,21 @@ def _groups(table: SendTable, observed: int) -> list[tuple[bool, Mapping[str, in
                 key = (number, frozenset(each.name for each in block), block[0].at_once)
                 bits = sends.setdefault(key, {})
                 for at, each in enumerate(block):
-                    if each.wrong is not None:
+                    if each.wrong is not None or each.is_short:
                         bits[each.name] = bits.get(each.name, 0) | 1 << place + at
             place += len(block)
     return [(key[2] == len(key[1]), bits) for key, bits in sends.items()]
 
 
 def _fits(
-    mask: int, wrong: int, groups: Sequence[tuple[bool, Mapping[str, int]]], *, strict: bool
+    mask: int,
+    wrong: int,
+    short: int,
+    groups: Sequence[tuple[bool, Mapping[str, int]]],
+    family: str,
 ) -> bool:
+    """Whether a cause of a family fits the groups; those of the sends `short` may have differed unseen."""
+    strict = family == "beside"
     expected_of: Counter[str] = Counter()
     differing = set()
     for is_whole, bits_of in groups:
@@ -536,14 +621,17 @@ def _fits(
                 return False
             continue
         for name, bits in bits_of.items():
-            expected_of[name] += (bits & mask).bit_count()
+            expected_of[name] += (bits & mask & ~short).bit_count()
             if bits & wrong:
                 differing.add(name)
         names = bits_of.values()
         expected = [bits for bits in names if bits & mask]
-        seen = [bits for bits in expected if bits & wrong]
+        seen = [bits for bits in expected if bits & (wrong | short)]
         if any(bits & wrong and not bits & mask for bits in names) or 2 * len(seen) < len(expected):
             return False
         if strict and is_whole and len(seen) < len(expected):
             return False
-    return not any(count >= _OFTEN and name not in differing for name, count in expected_of.items())
+    # Of two that share something the later one may differ, and one may never be the later.
+    return family == "shared" or not any(
+        count >= _OFTEN and name not in differing for name, count in expected_of.items()
+    )

@@ -60,13 +60,13 @@ def changed_copies(request: Request, subject: LocalisedDifference) -> list[Copy]
                 copies.append(replace(changed, id=f"{request.id}, {text}"))
     whole = len(said(request))
     copies += [_up_to(request, size) for size in halved(whole, _PREFIXES)]
-    copies += [*_with_fewer_messages(request), *_of_another_kind(request, subject)]
+    copies += _of_another_kind(request, subject)
     copies += _with_other_parameters(request, subject)
     first = _masked(request, "x for its first character", lambda at, _: at > 0)
     lacking = [Copy(first, BEGINNING)]
     for pattern, kind, _ in CHARACTERS:
         lacking.append(Copy(_masked(request, f"x for {kind}", _other_than(pattern)), kind))
-    made = [*map(Copy, copies), *lacking]
+    made = [*map(Copy, copies), *_with_fewer_messages(request), *lacking]
     return [each for each in made if each.request.body != request.body]
 
 
@@ -149,13 +149,16 @@ def _with_text_alone(request: Request, text: str) -> Request:
     return replace(with_contents(request, change), id=f"{request.id}, x for all but `{text}`")
 
 
-def _with_fewer_messages(request: Request) -> Iterator[Request]:
+def _with_fewer_messages(request: Request) -> Iterator[Copy]:
     messages = request.body.get("messages")
     if not isinstance(messages, list):
         return
     for place in range(len(messages) - 1):
         body = {**request.body, "messages": [*messages[:place], *messages[place + 1 :]]}
-        yield replace(request, id=f"{request.id} without its message {place + 1}", body=body)
+        copy = replace(request, id=f"{request.id} without its message {place + 1}", body=body)
+        role = messages[place].get("role")
+        alone = role not in [each.get("role") for each in body["messages"]]
+        yield Copy(copy, f"a message of the role {role}" if alone else "")
 
 
 def _of_another_kind(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
@@ -244,7 +247,9 @@ def _with_other_parameters(request: Request, subject: LocalisedDifference) -> It
         for value in others[:4]:
             owner = next((e.id for e in subject.requests if e.body.get(key) == value), "")
             name = f"{request.id} with {valued(key, value, owner)}"
-            yield replace(request, id=name, body={**own, key: value})
+            # Sums of tokens need those of each request.
+            usage = {"stream_options": {"include_usage": True}} if key == "stream" and value else {}
+            yield replace(request, id=name, body={**usage, **own, key: value})
 
 
 def _with_a_part(request: Request, key: str) -> Iterator[Request]:

@@ -31,6 +31,7 @@ from ci_doctor.model.facts.correctness import (
 from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.model.table import Row, Table, row
+from ci_doctor.render import formatting
 
 
 def smallest_command(
@@ -63,9 +64,10 @@ _LEAST_PASSES = 3
 
 TITLE = "Where it differs"
 
-_COLUMNS = ("result", "differing", "pairs")
+# A third one falls below its row in a terminal of 80 columns.
+_COLUMNS = ("result", "differing")
 
-_SPANS = 4
+_SPANS = 3
 
 
 def with_localisation(
@@ -103,14 +105,14 @@ def _attachments(localisation: Localisation) -> Iterator[Attachment]:
 def localisation_table(localisation: Localisation) -> Table:
     """What the cause rests on, then what each pair of starts was sent, then what qualifies it."""
     conclusion = localisation.conclusion
-    rows = [row(words(each), "differs", "the last", 1) for each in _single(conclusion.shown)]
-    rows += [row(words(each), "equal", "the last", 1) for each in _single(conclusion.vanished)]
+    rows = [row(words(each), "differs", "the last") for each in _single(conclusion.shown)]
+    rows += [row(words(each), "equal", "the last") for each in _single(conclusion.vanished)]
     rows += [_row(each) for each in localisation.results]
     subject = localisation.subject
     count = f"{len(subject.differing)} of {len(subject.requests)}"
     passes = "" if subject.passes == 1 else f", {subject.passes} passes"
     run = f"the run: {len(subject.requests)} requests, {subject.concurrency} at once{passes}"
-    rows.append(row(run, "differs", count, subject.pairs))
+    rows.append(row(run, "differs", f"{count}, in {formatting.amount(subject.pairs, 'pair')}"))
     rows += [Row(label=note) for note in _remarks(localisation)]
     return Table(title=TITLE, columns=_COLUMNS, rows=tuple(rows))
 
@@ -122,12 +124,12 @@ def _single(trials: Sequence[Trial]) -> list[Trial]:
 def _row(result: TrialResult) -> Row:
     label, standing = words(result.trial), standing_of(result)
     if standing is TrialStanding.NOT_TRIED:
-        return row(label, str(standing), None, None)
+        return row(label, str(standing), None)
     count = f"{len(result.differing)} of {result.compared}"
     places = [place for place, each in enumerate(result.sends, start=1) if each.wrong]
     if result.trial.at_once == 1 and 0 < len(places) < result.compared:
         count += f" ({_spans(places)})"
-    return row(label, str(standing), count, result.pairs)
+    return row(label, str(standing), count)
 
 
 def _spans(places: Sequence[int]) -> str:
@@ -151,11 +153,16 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
         for each in conclusion.rivals:
             yield f"what fits as well: {each}"
         if not conclusion.vanished:
-            yield from (f"equal in such a place: {each}" for each in conclusion.copies)
+            yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
         if not conclusion.vanished and not conclusion.copies:
-            yield "no start without this condition has shown that the difference goes with it"
+            yield "no start was made that has just this condition and no longer differs"
     elif localisation.smallest is not None:
         yield "no condition that ci-doctor knows fits all of this"
+        yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
+    if conclusion.shorts:
+        few = formatting.amount(conclusion.shorts, "equal answer")
+        place = f"about token {conclusion.place}, where others first differ"
+        yield f"{few} ended before {place}, and told nothing"
     yield from _chance(subject, conclusion)
     if localisation.stopped:
         yield f"the search ended early: {localisation.stopped}"

@@ -217,10 +217,17 @@ def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
     return SentAnswer(
         # Of each request its own: answers to another prompt have nothing to do with these.
         answer=evidence.gate.key(sample.id, sample.digest),
+        text=_text(choices[0]),
         prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens,
         finish=str(choices[0].get("finish_reason") or ""),
     )
+
+
+def _text(choice: Mapping[str, Any]) -> str:
+    """What a choice of either API says; empty if it is no text."""
+    said = choice.get("text") or (choice.get("message") or {}).get("content")
+    return said if isinstance(said, str) else ""
 
 
 # One start of each arm.

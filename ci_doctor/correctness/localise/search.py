@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import Cause, fitting
+from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, sized_copies, text_copies
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
@@ -45,6 +45,12 @@ _MOST_CONTRASTS = 3
 
 # For so many words and signs copies are sent.
 _MOST_TEXTS = 20
+
+# What grows with time.
+_OVER_TIME = {"from", "answer tokens", "tokens", "prompt tokens", "characters", "distinct"}
+
+# After so many trials it is asked whether time passed alone.
+_LEAST_BEFORE_PAUSE = 4
 
 # So often at most the same is sent to learn whether each start shows it.
 _MOST_AGAIN = 4
@@ -101,8 +107,8 @@ class LocalisationSearch(SentSoFar):
         for first in first_trials:
             if not self._is_made(first):
                 return first
-        if not any(each.differing for each in self.results):
-            made = [each.trial for each in self.results]
+        if not any(each.differing for each in self.told):
+            made = [each.trial for each in self.told]
             is_rare = not self.subject.always_differs and made.count(first_trials[-1]) < GROUP_TIMES
             return first_trials[-1] if is_rare else None
         weighed = self._weighed()
@@ -111,10 +117,22 @@ class LocalisationSearch(SentSoFar):
             return again
         if self._add_texts(weighed):
             weighed = self._weighed()
-        best = _most_telling(weighed)
+        best = self._paused(weighed) or _most_telling(weighed)
         if best is None:
             best = next(iter(self._unseen_contrasts(weighed)), None)
         return best or self._left_over()
+
+    def _paused(self, weighed: "_Weighed") -> Trial | None:
+        """The request before and after an idle time, once, if time may be the cause: requests take it as well."""
+        is_made = any(each.trial.pause_s for each in self.told)
+        families = [each.context.family for each in weighed.causes]
+        if (
+            is_made
+            or not ("age" in families or _OVER_TIME & set(families[:1]))
+            or len(self.results) < _LEAST_BEFORE_PAUSE
+        ):
+            return None
+        return one_by_one([self._target()] * 2, pause_s=self.subject.pause_s)
 
     def _add_texts(self, weighed: "_Weighed") -> bool:
         """Copies without, and with nothing but, the words and signs that may be the cause."""
@@ -175,21 +193,44 @@ class LocalisationSearch(SentSoFar):
         target = self._target()
         names = (found.contrasts.with_it or one_by_one([target])).names
         part = found.cause.context
-        if part.family == "since" and part.least and part.below is not None:
-            others = [each for each in self.ids if each != target]
-            count = (int(part.below) + int(part.least)) // 2
-            if part.below < count < part.least:
-                yield one_by_one([target, *others[:count], target])
+        if part.family.endswith("since"):
+            yield from self._between(part, target)
         for one in (part, found.cause.target):
             copies = self._add(target, map(Copy, sized_copies(self.requests[target], one)))
             if copies:
                 yield one_by_one([*names[:-1], target, *copies])
 
+    def _between(self, part: CausePart, target: str) -> Iterator[Trial]:
+        """The request after so many others that their number is nearest to the middle of the two."""
+        others = [each for each in self.ids if each != target]
+        made = [one_by_one([target, *others[:to], target]) for to in range(1, len(others) + 1)]
+        if not part.numbers or part.least is None:
+            return
+        table = SendTable(
+            [*self._lanes(), *map(self._expected, made)],
+            self.requests,
+            self.subject.ids,
+            self._rows,
+        )
+        parts = [each for each in contexts(table, ()) if each.family == part.family]
+        if not parts:
+            return
+        ends = itertools.accumulate(len(each.names) for each in made)
+        begin = sum(map(len, self._lanes()))
+        numbers = [parts[0].numbers[begin + end - 1] for end in ends]
+        middle = (part.least + (part.below or 0)) / 2
+        inside = [
+            (abs(number - middle), at)
+            for at, number in enumerate(numbers)
+            if (part.below or 0) < number < part.least
+        ]
+        yield from (made[at] for _, at in sorted(inside))
+
     def _first_trials(self) -> Iterator[Trial]:
         yield self._alone(self.subject.request.id)
         if len(self.subject.requests) > 1:
             yield self._all()
-        if self.subject.concurrency > 1 and not any(each.differing for each in self.results):
+        if self.subject.concurrency > 1 and not any(each.differing for each in self.told):
             yield together(
                 self.subject.ids, self.subject.concurrency, max(GROUP_TIMES, self.subject.passes)
             )
@@ -359,7 +400,7 @@ class LocalisationSearch(SentSoFar):
             contrasts = self.contrasts(cause)
             with_it = contrasts.with_it
             # What one start alone has shown may be chance.
-            if with_it is not None and sum(bool(each.differing) for each in self.results) == 1:
+            if with_it is not None and sum(bool(each.differing) for each in self.told) == 1:
                 yield with_it
             for each in (*((with_it,) if with_it else ()), *contrasts.without):
                 if self._shown(each) is None:
@@ -385,7 +426,7 @@ class LocalisationSearch(SentSoFar):
         Of a request that differs, that is a changed copy. So it is of what came before; or there is a
         start without it, if it is about the first or each second of a kind.
         """
-        if None in self._controls(cause):
+        if None in self._controls(cause) or not self._is_timed(cause.context.family):
             return False
         needed = [self._is_needed(cause, each) for each in cause.context.both]
         if cause.context.beyond:
@@ -449,7 +490,7 @@ class LocalisationSearch(SentSoFar):
 
     def _conclude(self) -> "_Found | None":
         """The cause that fits everything, and whose traits were all tried."""
-        shown = [each for each in self.results if each.differing and each.pairs]
+        shown = [each for each in self.told if each.differing and each.pairs]
         if not shown or (self._is_noisy() and len(shown) < 2):
             return None
         weighed = self._weighed(with_pool=False)
@@ -464,9 +505,58 @@ class LocalisationSearch(SentSoFar):
             return None
         (best, contrasts), *rest = borne
         return _Found(
-            cause=_bracketed(best, weighed.causes), contrasts=contrasts,
-            rivals=tuple(_bracketed(each, weighed.causes) for each, _ in rest),
+            cause=self._bracketed(best, table), contrasts=contrasts,
+            rivals=tuple(self._bracketed(each, table) for each, _ in rest),
         )  # fmt: skip
+
+    def _bracketed(self, cause: Cause, table: SendTable) -> Cause:
+        """The cause, whose numbers end at the nearest ones that were sent, in starts, and differed or were equal."""
+        return Cause(
+            target=self._measured(cause.target, cause.context.mask, table, with_copies=False),
+            context=self._measured(
+                cause.context,
+                cause.target.mask,
+                table,
+                with_copies=cause.target.family.startswith(("some", "prompt of", "all of")),
+            ),
+        )
+
+    def _measured(
+        self, part: CausePart, rest: int, table: SendTable, *, with_copies: bool
+    ) -> CausePart:
+        """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
+        if part.both or not part.said or part.unsure & table.wrong:
+            return part
+        # Of a beginning each request has an edge of its own.
+        with_copies = with_copies and "prefix" in part.family
+        named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
+        differing: dict[str, list[float]] = defaultdict(list)
+        equal: dict[str, list[float]] = defaultdict(list)
+        for at, each in enumerate(table.sends):
+            base = self._bases.get(each.name, each.name)
+            is_meant = rest >> at & 1 or (with_copies and base in named)
+            if is_meant and each.wrong is not None and not part.unsure >> at & 1:
+                key = base if with_copies else ""
+                (differing if each.wrong else equal)[key].append(part.numbers[at])
+        # What never came is no number.
+        below = {
+            name: max(
+                (x for x in equal[name] if x < min(some) and (x >= 0 or min(some) < 0)),
+                default=None,
+            )
+            for name, some in differing.items()
+        }
+        if not differing:
+            return part
+        # Of several requests with an edge of each its own, one is told: the one with the nearest numbers.
+        name = min(differing, key=lambda each: _gap(min(differing[each]), below[each]))
+        least, most = min(differing[name]), below[name]
+        words = part.said.format(f"{abs(least):g}")
+        if len(differing) > 1:
+            words += f", measured with {name}"
+        return replace(
+            part, words=words, least=abs(least), below=None if most is None else abs(most)
+        )
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
@@ -477,17 +567,22 @@ class LocalisationSearch(SentSoFar):
             smaller = [] if not shown else list(self._smaller(shown[0]))
             vanished = [each for each in smaller if self._shown(each) is False]
             return LocalisedCause(
-                shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise
-            )
+                shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
+                copies=self._varied(), shorts=self._shorts(), place=self._place(),
+            )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
             shown = (with_it,)
         vanished = [each for each in found.contrasts.without if self._shown(each) is False]
+        cause = found.cause.in_words()
+        if self._shorts() and found.cause.family == ("any", "any"):
+            cause += f", from about token {self._place()} of its answer on"
         return LocalisedCause(
-            cause=found.cause.in_words(),
+            cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))),
+            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(),
+            shorts=self._shorts(), place=self._place(),
         )  # fmt: skip
 
     def _noise(self) -> str:
@@ -499,17 +594,8 @@ class LocalisationSearch(SentSoFar):
         return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
 
 
-def _bracketed(cause: Cause, causes: Sequence[Cause]) -> Cause:
-    """The cause, whose numbers end where a smaller one was equal."""
-    alike = [each for each in causes if each.family == cause.family]
-    parts = []
-    for part, others in (
-        (cause.target, [each.target for each in alike]),
-        (cause.context, [each.context for each in alike]),
-    ):
-        widest = max((part, *others), key=lambda each: each.mask.bit_count())
-        parts.append(replace(part, below=widest.below))
-    return Cause(target=parts[0], context=parts[1])
+def _gap(least: float, below: float | None) -> float:
+    return math.inf if below is None else least - below
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:

@@ -2,6 +2,8 @@
 """What starts were sent so far, as it is or changed, and what they showed. Pure."""
 
 import itertools
+import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -32,6 +34,8 @@ _MOST_REPEATS = 64
 _MOST_DOUBTED = 2
 # Requests that are under way at once may arrive in another order.
 _MARGIN = 8
+# So many changed copies are told where no cause is.
+_MOST_FACTS = 6
 # Of so many requests that differ beside the first one, changed copies are sent.
 _MOST_COPIED = 4
 
@@ -48,11 +52,35 @@ class SentSoFar:
         self._lacks: dict[str, str] = {}
         self._rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
         self.results: list[TrialResult] = []
+        self._telling: tuple[int, list[TrialResult]] = (0, [])
         ids = subject.ids
         place = ids.index(subject.request.id)
         # What came before the request is needed first, then what comes after it.
         begin = max(0, min(place + 1 - MOST_NAMES // 2, len(ids) - MOST_NAMES))
         self.ids = ids[begin : begin + MOST_NAMES]
+
+    @property
+    def told(self) -> list[TrialResult]:
+        """The results, in which an equal answer tells nothing if it ends before a difference would show.
+
+        That is where answers to the same request differed at the latest, or else to the median one.
+        """
+        if self._telling[0] != len(self.results):
+            places: dict[str, float] = {}
+            for each in (send for result in self.results for send in result.differing):
+                base = self._bases.get(each.name, each.name)
+                places[base] = max(places.get(base, 0.0), each.differs_at)
+            median = statistics.median(places.values()) if places else 0.0
+            told = []
+            for result in self.results:
+                sends = []
+                for each in result.sends:
+                    place = places.get(self._bases.get(each.name, each.name), median)
+                    is_short = each.wrong is False and 0 < each.length <= place
+                    sends.append(replace(each, wrong=None, is_short=True) if is_short else each)
+                told.append(replace(result, sends=tuple(sends)))
+            self._telling = len(self.results), told
+        return self._telling[1]
 
     def _add(self, base: str, copies: Iterable[Copy]) -> list[str]:
         """The names of copies, which can be sent from now on."""
@@ -83,7 +111,7 @@ class SentSoFar:
 
     def _target(self) -> str:
         """The request that differed first in a trial; else that of the run."""
-        wrong = [each.name for result in self.results for each in result.differing]
+        wrong = [each.name for result in self.told for each in result.differing]
         mine = self.subject.request.id
         return mine if mine in wrong or not wrong else wrong[0]
 
@@ -93,7 +121,7 @@ class SentSoFar:
         return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
 
     def _all_lanes(self) -> list[tuple[TrialSend, ...]]:
-        return [each.sends for each in self.results if each.sends and each.pairs]
+        return [each.sends for each in self.told if each.sends and each.pairs]
 
     def _lanes(self) -> list[tuple[TrialSend, ...]]:
         """What tells something: of a difference that some starts do not show, those that do."""
@@ -103,7 +131,7 @@ class SentSoFar:
         return lanes
 
     def _is_of_groups(self) -> bool:
-        wrong = [each for result in self.results if result.pairs for each in result.differing]
+        wrong = [each for result in self.told if result.pairs for each in result.differing]
         return bool(wrong) and all(each.at_once > 1 for each in wrong)
 
     def _is_noisy(self) -> bool:
@@ -121,14 +149,14 @@ class SentSoFar:
         return None
 
     def _is_made(self, trial: Trial) -> bool:
-        made = [each for each in self.results if each.trial == trial]
+        made = [each for each in self.told if each.trial == trial]
         if self._is_noisy() and not any(each.differing for each in made):
             return len(made) >= GROUP_TIMES
         return bool(made)
 
     def _equal_once(self) -> Trial | None:
         """What was sent once with the request, and was equal: a start may just not have shown it."""
-        equal = [each.trial for each in self.results if each.pairs and not each.differing]
+        equal = [each.trial for each in self.told if each.pairs and not each.differing]
         made = [each for each in equal if self._target() in each.names]
         if len(made) - len(set(made)) >= _MOST_DOUBTED:
             return None
@@ -139,7 +167,7 @@ class SentSoFar:
         """Whether the last request differed, in each start that began with just that."""
         names = trial.names
         shown: list[bool] = []
-        for result in self.results:
+        for result in self.told:
             if not result.pairs or not result.sends:
                 continue
             if trial.at_once > 1:
@@ -166,7 +194,7 @@ class SentSoFar:
     def _differing_trials(self) -> tuple[Trial, ...]:
         """The smallest beginning of a trial that differs."""
         made = []
-        for result in self.results:
+        for result in self.told:
             if not result.pairs or not result.differing:
                 continue
             if result.trial.at_once > 1:
@@ -177,8 +205,54 @@ class SentSoFar:
         made.sort(key=lambda each: (each.at_once, len(each.names)))
         return tuple(made[:1])
 
+    def _varied(self) -> tuple[str, ...]:
+        """Changed copies that were equal in all starts in which the request differed."""
+        names: dict[str, set[bool]] = {}
+        for sends in self._lanes():
+            # Of what is under way at once nobody knows which came first.
+            lane = [each for each in sends if each.at_once == 1]
+            wrong = {each.name for each in lane if each.wrong}
+            for each in lane:
+                base = self._bases.get(each.name)
+                if base in wrong and each.wrong is not None:
+                    names.setdefault(each.name, set()).add(each.wrong)
+        parted = [one for base in dict.fromkeys(self._bases.values()) for one in self._parted(base)]
+        some = [name for name in parted if names.get(name) == {False}]
+        return tuple(some[:_MOST_FACTS])
+
+    def _place(self) -> int:
+        """About which token of an answer is the first that differed."""
+        places = [each.differs_at for result in self.told for each in result.differing]
+        return round(min(places, default=0.0)) + 1
+
+    def _shorts(self) -> int:
+        """How many equal answers were too short to tell anything."""
+        return sum(each.is_short for result in self.told for each in result.sends)
+
+    def _is_timed(self, family: str) -> bool:
+        """Whether time is a cause by itself, if a family of contexts is of it: it passed without requests, and they came without time.
+
+        So one start that was left idle differs, and another that had got more by then does not.
+        """
+        if not {"age", "idle"} & set(family.split(" ")):
+            return True
+        paused = [each for each in self.told if each.pairs and each.trial.pause_s]
+        late = [
+            (place, each.at_s)
+            for result in paused
+            for place, each in enumerate(result.sends)
+            if each.wrong and each.block == len(result.trial.blocks) - 1
+        ]
+        early = [
+            (place, each.at_s)
+            for lane in self._lanes()
+            for place, each in enumerate(lane)
+            if each.wrong is False
+        ]
+        return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
+
     def _first_wrong_block(self, trial: Trial) -> TrialBlock:
-        result = next(each for each in self.results if each.trial == trial and each.differing)
+        result = next(each for each in self.told if each.trial == trial and each.differing)
         return trial.blocks[result.differing[0].block]
 
     def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
@@ -199,7 +273,7 @@ class SentSoFar:
                 sends.append(
                     TrialSend(
                         name=name, block=number, at_once=min(block.at_once, len(block.names)),
-                        prompt_tokens=round(like.prompt_tokens * length) if like else 0,
+                        prompt_tokens=math.ceil(like.prompt_tokens * length) if like else 0,
                         answer_tokens=like.answer_tokens if like else 0,
                         finish=like.finish if like else "",
                         at_s=at_s,
@@ -228,7 +302,7 @@ class SentSoFar:
         """Trials that may tell something, whatever was shown so far."""
         target, ids = self._target(), self.ids
         others = [each for each in ids if each != target]
-        if any(each.at_once > 1 for result in self.results for each in result.differing):
+        if any(each.at_once > 1 for result in self.told for each in result.differing):
             yield from self._groups(target, others)
             return
         yield from self._of_copies(target, others)
@@ -265,6 +339,13 @@ class SentSoFar:
         yield one_by_one([*others, target])
         yield one_by_one([*reversed(others), target])
         yield one_by_one([target, *others, target])
+        # Few long ones, or many short ones: what counts, requests or what they hold.
+        long = sorted(others, key=lambda name: -len(prompt_of(self.requests[name])))
+        for count in (2, 4, len(others) // 2):
+            yield one_by_one([target, *long[:count], target])
+        yield one_by_one([target, *long[:2] * 4, target])
+        yield one_by_one([target, *long[len(others) // 4 :], target])
+        yield one_by_one([target, *long[-1:] * len(others), target])
         for order in (others, others[::-1]):
             yield one_by_one([*(each for name in order for each in (target, name)), target])
         by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
@@ -291,7 +372,7 @@ class SentSoFar:
         yield Trial(blocks=tuple(pairs))
         wrong = [
             block
-            for result in self.results
+            for result in self.told
             for number, block in enumerate(result.trial.blocks)
             if any(each.block == number and each.name == target for each in result.differing)
         ]

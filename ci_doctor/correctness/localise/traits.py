@@ -5,13 +5,12 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.trials import TrialSend
+from ci_doctor.correctness.localise.trials import TrialSend, common
 from ci_doctor.load.prompts import (
     PROMPT_KEYS,
     contents_of,
@@ -55,8 +54,8 @@ class CausePart(Struct, frozen=True):
 
     Parts of one `family` differ in a number alone. `trait`: it claims something of what the requests
     hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
-    exact time. `least` is its number, and `below` the next one that was sent. `both`: two parts that must
-    hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
+    exact time. `least` is its number, and `below` the next one that was sent; `numbers` are those of all
+    sends, for the words `said`. `both`: two parts that must hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
     certain requests, of which each must be there. `beyond`: the sends behind a span of some requests.
     """
 
@@ -68,6 +67,8 @@ class CausePart(Struct, frozen=True):
     unsure: int = 0
     least: float | None = None
     below: float | None = None
+    numbers: Sequence[float] = ()
+    said: str = ""
     lack: str = ""
     needs: int = 0
     beyond: int = 0
@@ -102,6 +103,13 @@ class SendTable:
         self.prompts = {name: _prompt(each) for name, each in requests.items()}
         self.texts = {name: said(each) for name, each in requests.items()}
         self.sends = [send for lane in lanes for send in lane]
+        told = {
+            self.prompts[each.name]: each.prompt_tokens for each in self.sends if each.prompt_tokens
+        }
+        # Of each send; of one without usage those of the same prompt, or else 0.
+        self.tokens = [
+            each.prompt_tokens or told.get(self.prompts[each.name], 0) for each in self.sends
+        ]
         self.places = [place for lane in lanes for place in range(len(lane))]
         # The name of each send that differs, the first one first.
         self.wrong_names = list(dict.fromkeys(each.name for each in self.sends if each.wrong))
@@ -171,12 +179,13 @@ def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> 
     for place, value in enumerate(values):
         bits[value] |= 1 << place
     mask = (1 << len(values)) - 1
+    values = tuple(values)
     for below, value in itertools.pairwise(sorted(bits)):
         mask &= ~bits[below]
         words = text.format(f"{abs(value):g}")
         part = CausePart(family, words, cost, mask)
         if words != text:
-            part = replace(part, least=abs(value), below=abs(below))
+            part = replace(part, least=abs(value), below=abs(below), numbers=values, said=text)
         yield part
 
 
@@ -191,6 +200,11 @@ def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
         traits.append(CausePart(f"finish {finish}", text, 4.1, mask))
     chats = [len(table.requests[each.name].body.get("messages", ())) for each in table.sends]
     traits += thresholds(chats, "messages", "chats of {} messages or more", 3.6)
+    roles = {name: _roles_of(each) for name, each in table.requests.items()}
+    for role in sorted({each for some in roles.values() for each in some}):
+        mask = table.named(name for name, some in roles.items() if role in some)
+        lack = f"a message of the role {role}"
+        traits.append(CausePart(f"role {role}", f"chats with {lack}", 3.1, mask, lack=lack))
     paths = sorted({each.path for each in table.requests.values()})
     for path in paths if len(paths) > 1 else ():
         mask = table.named(name for name, each in table.requests.items() if each.path == path)
@@ -198,6 +212,12 @@ def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
     every = CausePart("any", "any request", 0, table.mask(True for _ in table.sends))
     named = _named_ones(table, names[:MOST_NAMES])
     return [every, *named, *(replace(each, trait=True) for each in traits)]
+
+
+def _roles_of(request: Request) -> set[str]:
+    messages = request.body.get("messages")
+    some = messages if isinstance(messages, list) else []
+    return {str(each.get("role")) for each in some if isinstance(each, dict)}
 
 
 _PATHS = {"/v1/chat/completions": "chats", "/v1/completions": "completions"}
@@ -245,7 +265,12 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
     yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
     shorter = [-each for each in lengths]
     yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
-    tokens = [each.prompt_tokens for each in table.sends]
+    tokens = table.tokens
+    if all(tokens):
+        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 3)
+        yield from thresholds(
+            [-each for each in tokens], "few", "prompts of {} tokens or fewer", 3.5
+        )
     for unit, sizes in (("tokens", tokens), ("characters", lengths)):
         for block in _BLOCKS:
             mask = table.mask(size > 0 and size % block == 0 for size in sizes)
@@ -311,7 +336,8 @@ def parameters(request: Request) -> dict[str, Any]:
     """What a body says beside the prompt, as texts and numbers."""
     given = {}
     for key, value in parameters_of(request).items():
-        if key not in PROMPT_KEYS:
+        # Of a stream it asks for the tokens, which copies do as well.
+        if key not in PROMPT_KEYS and key != "stream_options":
             is_plain = isinstance(value, (int, float, str))
             given[key] = value if is_plain else repr(value)
     return given
@@ -396,6 +422,11 @@ def _of_numbers(
         least = [name for name, value in numbers.items() if value >= upper]
         text = f"requests with `{key}` {upper:g} or more"
         yield CausePart(f"{key} or more", text, 3.2, table.named(least), least=upper, below=lower)
+        # A server has a default for what is not given.
+        lacking = [name for name in table.requests if name not in has]
+        text = f"requests with `{key}` {upper:g} or more or none"
+        mask = table.named([*least, *lacking])
+        yield CausePart(f"{key} or more or none", text, 3.6, mask, least=upper, below=lower)
         most = [name for name, value in numbers.items() if value <= lower]
         text = f"requests with `{key}` {lower:g} or less"
         yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)
@@ -403,11 +434,4 @@ def _of_numbers(
 
 def visible(text: str) -> int:
     """The length of a prompt or of its beginning."""
-    return sum(each not in MARKS for each in text)
-
-
-@lru_cache(maxsize=1 << 16)
-def common(one: str, other: str) -> int:
-    """How many characters two prompts share at their beginning."""
-    most = min(len(one), len(other))
-    return next((place for place in range(most) if one[place] != other[place]), most)
+    return len(text) - sum(map(text.count, MARKS))

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import product
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.verdict import Verdict
 
+# Where a server tells no tokens.
+_CHARACTERS_A_TOKEN = 4
 # So many ids are named one by one.
 _NAMED = 3
 
@@ -64,9 +67,13 @@ def together(names: Sequence[str], at_once: int, times: int = 1) -> Trial:
 
 
 class SentAnswer(Struct, frozen=True, kw_only=True):
-    """How a start took one request: what is compared (None: no answer), tokens, why it ended, and when."""
+    """How a start took one request: what is compared (None: no answer), its text, tokens, why it ended, and when.
+
+    Tokens are 0 where the server does not tell them.
+    """
 
     answer: str | None
+    text: str = ""
     prompt_tokens: int = 0
     answer_tokens: int = 0
     finish: str = ""
@@ -78,7 +85,11 @@ StartAnswers = Sequence[Mapping[str, SentAnswer]]
 
 
 class TrialSend(Struct, frozen=True, kw_only=True):
-    """One request of a trial. `wrong`: the candidate answers otherwise; None if nobody knows."""
+    """One request of a trial. `wrong`: the candidate answers otherwise; None if nobody knows.
+
+    `length`: how long the baseline's answer is, in tokens, and after how many of them the candidate's
+    `differs_at`. `is_short`: it ends before a difference could show, so that `wrong` is None.
+    """
 
     name: str
     block: int
@@ -88,6 +99,9 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     answer_tokens: int = 0
     finish: str = ""
     at_s: float = 0.0
+    length: float = 0.0
+    differs_at: float = 0.0
+    is_short: bool = False
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
@@ -155,6 +169,13 @@ class LocalisedDifference(Struct, frozen=True, kw_only=True):
         return self.differing_pairs == self.pairs
 
 
+@lru_cache(maxsize=1 << 16)
+def common(one: str, other: str) -> int:
+    """How many characters two texts share at their beginning."""
+    most = min(len(one), len(other))
+    return next((place for place in range(most) if one[place] != other[place]), most)
+
+
 def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> TrialResult:
     """What the answers of both starts to a trial show, as far as both came."""
     sends = []
@@ -164,6 +185,10 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
         for name in block.names:
             expected = left[name]
             is_known = expected.answer is not None
+            given, size = right[name].text, len(expected.text)
+            length = expected.answer_tokens or size / _CHARACTERS_A_TOKEN
+            # Where the texts are the same, something else of the answer differs from its beginning on.
+            shared = common(given, expected.text) if given != expected.text else 0
             sends.append(
                 TrialSend(
                     name=name,
@@ -174,6 +199,8 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     answer_tokens=expected.answer_tokens,
                     finish=expected.finish,
                     at_s=right[name].at_s,
+                    length=length,
+                    differs_at=shared * length / max(1, size),
                 )
             )
     return TrialResult(trial=trial, sends=tuple(sends))
@@ -223,7 +250,8 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     """The conclusion. `cause` is the one that fits everything; `rivals` fit as well, in words.
 
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
-    `copies` lack just what requests must hold, and were equal. `noise` is a sentence if some starts do
+    `copies` lack just what requests must hold, and were equal; without such a thing they are changed copies
+    that were equal where the request differed. `shorts` equal answers were too short to tell: others differ from the token `place` on. `noise` is a sentence if some starts do
     not show it.
     """
 
@@ -233,6 +261,8 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     vanished: tuple[Trial, ...] = ()
     copies: tuple[str, ...] = ()
     noise: str = ""
+    shorts: int = 0
+    place: int = 0
 
 
 class Localisation(Struct, frozen=True, kw_only=True):

@@ -371,7 +371,7 @@ def _passes(results: Sequence[StartResult], groups: Groups) -> Iterator[str]:
         names = [f"{varying_requests(result)} in {result.start.name}" for result in varying]
         yield (
             f"answers differ between passes of one start ({listed(names, 4)}), as with batching or "
-            "a cache that a later pass hits"
+            "what a start keeps from earlier requests"
         )
     # Starts of two arms may differ for the change itself.
     elif several and any(

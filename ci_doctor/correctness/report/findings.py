@@ -400,7 +400,9 @@ def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:
         how = "the candidate gives other answers than the baseline, or in another mix"
         if {each.kind for each in shown} == {DifferenceKind.CHANGED}:
             how = "no candidate start answers as a baseline start does"
-        return f"{listed([each.request for each in shown] or disputed, _SHOWN)}: {how}"
+        # The test may be of all requests together, none of them disputed alone.
+        names = [each.request for each in shown] or disputed
+        return f"{listed(names or [each.request for each in differences], _SHOWN)}: {how}"
     kind = min((DifferenceKind(each.kind) for each in differences), key=TELLING.index)
     return f"{listed([each.request for each in differences if each.kind == kind], _SHOWN)}: {explain(kind)}"
 

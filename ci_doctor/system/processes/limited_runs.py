@@ -32,15 +32,13 @@ class SeparateRun(Struct, frozen=True, kw_only=True):
     """How a run ended.
 
     `exit_code` is negative for a signal, and None if the time limit ended it. Of each output the
-    last 16 MiB are kept. `peak_rss` is in bytes, of the process that needed most; None if that was
-    less than ci-doctor's own.
+    last 16 MiB are kept.
     """
 
     exit_code: int | None
     stdout: str
     stderr: str
     duration_s: float
-    peak_rss: int | None = None
 
     @property
     def last_words(self) -> str:
@@ -89,13 +87,12 @@ class LimitedRuns:
                 if not is_over and last_signal is not None:
                     self._warn(process.pid, last_signal)
             finally:
-                exit_code, peak_rss = self._end(process)
+                exit_code = self._end(process)
             return SeparateRun(
                 exit_code=exit_code if is_over else None,
                 stdout=_text(stdout),
                 stderr=_text(stderr),
                 duration_s=clock.now() - began,
-                peak_rss=peak_rss,
             )
 
     def stop(self) -> None:
@@ -156,24 +153,17 @@ class LimitedRuns:
             os.kill(pid, last_signal)
         _has_ended(pid, _LAST_S)
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> tuple[int | None, int | None]:
-        """Kill what is left of the group, and return the exit status and the peak memory.
+    def _end(self, process: "subprocess.Popen[bytes]") -> int | None:
+        """Kill what is left of the group, and return the exit status.
 
-        Both are None for a program that goes on because it cannot be killed.
+        None for a program that goes on because it cannot be killed.
         """
         # Not reaped yet, so the group is still ours.
         with self._lock:
             del self._groups[process.pid]
             self._lock.notify_all()
             is_killed = _kill(process.pid)
-        pid, status, usage = os.wait4(process.pid, 0 if is_killed else os.WNOHANG)
-        if pid == 0:
-            return None, None
-        process.returncode = os.waitstatus_to_exitcode(status)
-        # A child begins with the peak of the process that made it (exec_mmap in fs/exec.c).
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
-        return process.returncode, peak_rss
+        return process.wait() if is_killed else process.poll()
 
 
 def run_limited(

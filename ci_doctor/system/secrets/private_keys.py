@@ -145,11 +145,6 @@ def last_word(line: bytes) -> re.Match[bytes] | None:
     return None if last is None or last.end() != end else last
 
 
-def words(text: bytes) -> list[re.Match[bytes]]:
-    """The words of base64 in `text`."""
-    return list(_WORD.finditer(text))
-
-
 def shape(before: bytes) -> bytes:
     """What stands before a word, whatever time it tells."""
     return _NUMBER.sub(b"0", before)
@@ -360,7 +355,7 @@ class _MarkedKeys:
 
 def _words_in(rest: bytes, base: int) -> Iterator[Span]:
     """The words of base64 in the rest of a mark's line, where blanks stand for line ends."""
-    found = words(rest)
+    found = list(_WORD.finditer(rest))
     if any(is_full(word[0]) for word in found):
         yield from ((base + word.start(), base + word.end()) for word in found)
 

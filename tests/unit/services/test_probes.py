@@ -438,13 +438,20 @@ def test_a_length_that_is_no_number_is_told(length: str) -> None:
     assert seen.startswith("the answer is no proper HTTP: ")
 
 
-@pytest.mark.parametrize(("status", "outcome"), [("101", None), ("2xx", "HTTP status 101")])
+@pytest.mark.parametrize(
+    ("table", "outcome"),
+    [
+        ({"status": "101"}, None),
+        ({"status": "101", "body": "x"}, "the body does not match /x/: it is empty"),
+        ({}, "HTTP status 101"),
+    ],
+)
 def test_a_server_that_switches_the_protocol_ends_the_attempt(
-    status: str, outcome: str | None
+    table: dict[str, Any], outcome: str | None
 ) -> None:
     switch = answer(b"", status="101 Switching Protocols", headers="Upgrade: websocket\r\n")
     headers = {"upgrade": "websocket"}
-    assert ask([switch], Attempts(1), headers=headers, status=status)[0] == outcome
+    assert ask([switch], Attempts(1), headers=headers, **table)[0] == outcome
 
 
 @pytest.mark.parametrize(

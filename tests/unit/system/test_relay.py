@@ -52,7 +52,7 @@ def test_it_tells_a_signal_to_the_group_from_one_to_us_alone() -> None:
         "alone False",
         "all True True True",
         "again False",
-        "stopped False",
+        "stopped True",
         "late False",
         "over None",
     ]

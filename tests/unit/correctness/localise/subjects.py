@@ -92,9 +92,12 @@ def subject(
 
 
 def answered(
-    trial: Trial, requests: Mapping[str, Request], fault: Fault | None
+    trial: Trial, requests: Mapping[str, Request], fault: Fault | None, late: int = 0
 ) -> list[dict[str, SentAnswer]]:
-    """What a start answers to a trial; the baseline has no fault. An answer has as many tokens as it may."""
+    """What a start answers to a trial; the baseline has no fault. An answer has as many tokens as it may.
+
+    A fault changes an answer behind its first `late` tokens. A stream tells its tokens if it is asked.
+    """
     before: list[Body] = []
     blocks = []
     for block in trial.blocks:
@@ -103,10 +106,17 @@ def answered(
         for name, body in zip(block.names, bodies, strict=True):
             beside = [each for each in bodies if each is not body] if block.at_once > 1 else []
             is_wrong = fault is not None and fault(before, body, beside)
+            count = body.get("max_tokens", 16)
+            said = (
+                "word " * min(late, count)
+                + ("false" if is_wrong else "right")[: 5 * (count > late)]
+            )
+            is_told = "stream" not in body or "stream_options" in body
             given[name] = SentAnswer(
-                answer="wrong" if is_wrong else "right",
-                prompt_tokens=len(text(body)) // 4,
-                answer_tokens=body.get("max_tokens", 16),
+                answer=said,
+                text=said + "." * (5 * count - len(said)),
+                prompt_tokens=is_told * max(1, len(text(body)) // 4),
+                answer_tokens=is_told * count,
                 # An answer has twenty tokens to say.
                 finish="length" if body.get("max_tokens", 16) < 20 else "stop",
                 at_s=0.01 * len(before),
@@ -116,15 +126,18 @@ def answered(
     return blocks
 
 
-def searched(of: LocalisedDifference, fault: Fault, pairs: int = 8) -> LocalisationSearch:
+def searched(
+    of: LocalisedDifference, fault: Fault, pairs: int = 8, late: int = 0
+) -> LocalisationSearch:
     """The search once nothing is left to try, or so many pairs of starts are made."""
     search = LocalisationSearch(of)
     for _ in range(pairs):
         trial = search.next_trial()
         if trial is None:
             break
-        right = answered(trial, search.requests, None)
-        search.results.append(observed(trial, right, answered(trial, search.requests, fault)))
+        right = answered(trial, search.requests, None, late)
+        wrong = answered(trial, search.requests, fault, late)
+        search.results.append(observed(trial, right, wrong))
     return search
 
 

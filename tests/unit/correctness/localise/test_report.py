@@ -43,8 +43,9 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert outcome.verdict is Verdict.REGRESSION
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
-    assert (
-        finding.summary == "where it differs: prompts of 93 characters or more differ (90: equal)"
+    assert finding.summary == (
+        "where it differs: prompts of 93 characters or more differ (90: equal); "
+        "or: prompts of 23 tokens or more differ"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
     assert finding.remedy == (
@@ -55,11 +56,15 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
         "what fits all of this: prompts of 93 characters or more differ (90: equal)",
+        "what fits as well: prompts of 23 tokens or more differ",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
     cells = [line.split() for line in lines]
-    assert ["r1", "alone", "differs", "the", "last", "1"] in cells
-    assert any(line[-3:] == ["of", "7", "20"] or line[-4:-1] == ["1", "of", "7"] for line in cells)
+    assert ["r1", "alone", "differs", "the", "last"] in cells
+    assert any("1 of 7, in 20 pairs" in " ".join(line) for line in cells)
+    # At 80 columns too, what a row says stands beside it.
+    (table,) = outcome.tables
+    assert not [line for line in table_lines(table, 80) if line.split() == ["1"]]
 
 
 def test_without_a_start_there_is_no_claim_and_a_command_to_try() -> None:

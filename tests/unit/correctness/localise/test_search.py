@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.correctness.localise.causes import contexts
+from ci_doctor.correctness.localise.copies import changed_copies
 from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
 from ci_doctor.load.requests import Request
@@ -248,6 +250,132 @@ def test_a_request_that_never_differs_in_groups_is_none_of_those_that_do() -> No
 
     cause = searched(of, fault).conclusion().cause
     assert cause == "the requests r0, r3, r5 differ if 2 or more requests are under way at once"
+
+
+def test_an_equal_answer_that_ends_before_a_difference_would_show_tells_nothing() -> None:
+    """Copies with fewer tokens of answer than come before the fault are equal, and no contradiction."""
+    of = subject(["r4"])
+    search = searched(of, lambda _b, x, _w: not x["prompt"].isascii(), late=12)
+    conclusion = search.conclusion()
+    assert conclusion.cause == "prompts with a character that is not ASCII differ"
+    assert conclusion.shorts
+    assert conclusion.place == 13
+
+
+def test_where_every_long_answer_differs_the_place_is_named() -> None:
+    cause = (
+        searched(subject(["r1", "r2", "r4"]), lambda _b, _x, _w: True, late=18).conclusion().cause
+    )
+    assert cause == "any request differs, from about token 19 of its answer on"
+
+
+def test_time_is_no_cause_unless_it_passed_without_requests() -> None:
+    """A start that tells no tokens fails after so many; it takes no time to answer but then."""
+
+    def full(before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
+        return sum(len(each["prompt"]) + 50 * each.get("max_tokens", 16) for each in before) >= 6000
+
+    bodies = [{**each, "stream": True} for each in BODIES]
+    conclusion = searched(subject(["r4"], bodies), full).conclusion()
+    said = " ".join((conclusion.cause or "", *conclusion.rivals))
+    assert "past its first" not in said
+    assert "without a request" not in said
+
+
+def test_a_copy_that_streams_asks_for_its_tokens() -> None:
+    bodies = [*BODIES, {"prompt": "Go on.", "max_tokens": 24, "stream": True}]
+    of = subject(["r2"], bodies)
+    copies = [each.request for each in changed_copies(of.requests[2], of)]
+    (streamed,) = [each for each in copies if each.body.get("stream")]
+    assert streamed.body["stream_options"] == {"include_usage": True}
+
+
+def test_a_sum_with_an_unknown_part_may_lie_on_either_side() -> None:
+    requests = {
+        name: Request(id=name, path="/v1/completions", body={"prompt": name}, line=1)
+        for name in "abc"
+    }
+    tokens = (("a", 10), ("b", 0), ("c", 10), ("a", 10))
+    lane = [TrialSend(name=name, block=0, at_once=1, prompt_tokens=n) for name, n in tokens]
+    parts = list(contexts(SendTable([lane], requests, requests, {}), ()))
+    sums = {each.least: each.unsure for each in parts if each.family == "prompt tokens"}
+    # Before the third came 10 tokens and unknown ones, before the fourth 20 and these.
+    assert sums == {10: 0, 20: 0b0100}
+
+
+def test_a_place_in_so_many_is_no_second_condition() -> None:
+    """The same prompt came first with another value; that it was an even place was chance."""
+    of = subject(["r1"])
+    twin = Request(
+        id="r7", path="/v1/completions", body={**of.requests[1].body, "model": "lora"}, line=8
+    )
+    of = replace(of, requests=(*of.requests, twin), differing=("r7",), request=twin)
+
+    def of_another(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        owner = next((each for each in before if each["prompt"] == body["prompt"]), body)
+        return owner.get("model") != body.get("model")
+
+    cause = searched(of, of_another).conclusion().cause
+    assert cause == "any request differs if the same prompt came first with another `model`"
+
+
+def test_what_came_since_is_told_in_the_unit_that_fits_or_in_each_that_does() -> None:
+    def tokens_since(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        if body["prompt"] not in prompts(before):
+            return False
+        since = prompts(before)[len(before) - prompts(before)[::-1].index(body["prompt"]) :]
+        return sum(max(1, len(each) // 4) for each in since) >= 60
+
+    conclusion = searched(subject(["r0"]), tokens_since).conclusion()
+    said = (conclusion.cause or "", *conclusion.rivals)
+    assert any("tokens or more came since the same prompt" in each for each in said), conclusion
+
+
+def test_the_role_of_a_message_and_the_tokens_of_a_prompt_are_named() -> None:
+    def answered_before(_b: Sequence[Body], body: Body, _w: Sequence[Body]) -> bool:
+        return any(each["role"] == "assistant" for each in body.get("messages", []))
+
+    cause = searched(subject(["r2"], MIXED), answered_before).conclusion().cause
+    assert cause == "chats with a message of the role assistant differ"
+
+    def many(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return max(1, len(text(body)) // 4) > 60
+
+    conclusion = searched(subject(["r4", "r5"], MIXED), many).conclusion()
+    assert conclusion.cause is not None
+    assert re.fullmatch(r"prompts of \d+ tokens or more differ \(\d+: equal\)", conclusion.cause)
+
+
+def test_numbers_end_at_the_nearest_ones_that_were_equal_and_differed() -> None:
+    def shares(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        prompt = body["prompt"]
+        return len(prompt) >= 20 and any(each[:20] == prompt[:20] for each in prompts(before))
+
+    search = searched(subject(["r6"]), shares)
+    cause = search.conclusion().cause or ""
+    assert re.search(r"shares its first 20 characters( \(19: equal\))?$", cause), cause
+
+
+def test_the_later_of_two_with_one_beginning_differs_at_once_with_the_other() -> None:
+    def later(_before: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
+        seen = [each for each in _before[-len(beside) :] if each in beside] if beside else []
+        return any(each[:30] == body["prompt"][:30] for each in prompts(seen))
+
+    conclusion = searched(subject(["r6"]), later).conclusion()
+    assert conclusion.cause is not None, conclusion
+    assert "at once with a request that shares its first" in conclusion.cause
+
+
+def test_where_no_cause_is_confirmed_equal_copies_stand_as_facts() -> None:
+    """Three keys must come together: no cause says that."""
+
+    def three(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return {"stop", "max_tokens", "temperature"} <= body.keys()
+
+    bodies = [{**each, "temperature": 0} for each in BODIES]
+    bodies[4] = {**bodies[4], "stop": ["~"]}
+    conclusion = searched(subject(["r4", "r5"], bodies), three).conclusion()
+    assert {"r4 without `stop`", "r4 without `temperature`"} <= set(conclusion.copies), conclusion
 
 
 def test_answers_that_differ_by_chance_have_no_cause() -> None:

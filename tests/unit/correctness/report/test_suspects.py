@@ -95,7 +95,7 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
     )
 
     assert (
-        "answers differ between passes of one start (1 in A1), as with batching or a cache that a later pass hits"
+        "answers differ between passes of one start (1 in A1), as with batching or what a start keeps from earlier requests"
         in batching
     )
     assert (

@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import resource
 import select
 import shutil
 import signal
@@ -173,22 +172,6 @@ def test_a_program_that_ignores_its_last_signal_is_killed() -> None:
     )
 
     assert not psutil.pid_exists(int(ran.stdout))
-
-
-def test_the_peak_memory_is_that_of_the_program() -> None:
-    # Well above our own peak, which a child begins with.
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    mebibytes = own + 300
-
-    ran = run(f"x = bytearray({mebibytes} << 20)")
-
-    assert ran.peak_rss is not None
-    assert mebibytes << 20 < ran.peak_rss < (mebibytes + 100) << 20
-
-
-def test_a_program_that_needs_less_memory_than_we_do_has_no_figure() -> None:
-    # A child begins with the peak of its parent, which therefore says nothing of it.
-    assert run("pass").peak_rss is None
 
 
 def test_a_stop_ends_what_runs_in_other_threads_and_lets_nothing_start() -> None:
