@@ -288,7 +288,7 @@ class Evaluation:
                 return ConstantRef(node.value)
             case ast.Name():
                 known = node.id in names
-                return _constant(names[node.id]) if known else self.lookup(node.id, scope)
+                return _constant(names[node.id]) if known else self._named(node, scope)
             case ast.Attribute():
                 # A test in the function looks at the type of the owner.
                 if scope.narrowed and ast.unparse(node.value) in scope.narrowed:
@@ -403,6 +403,23 @@ class Evaluation:
             ]
             return _constant(held[slice(*bounds)])
         return _constant(held[self._any(node.slice, scope, names)])
+
+    def _named(self, node: ast.Name, scope: NameScope) -> Ref:
+        ref = self.lookup(node.id, scope)
+        if type(ref) is not UnknownRef or not (scope.parent is None or scope.is_class):
+            return ref
+        # In a module or a class the last value before a line counts there: a name may be deleted later.
+        lives = [
+            (self.conditions.runs(each.guards, scope), each)
+            for each in scope.bindings.get(node.id, ())
+            if getattr(each.node, "lineno", node.lineno) < node.lineno
+        ]
+        if not lives or any(life is not Life.ALWAYS for life, _ in lives):
+            return ref
+        before = self.binding(lives[-1][1], scope)
+        if isinstance(before, TableRef):
+            before = self._changed(node.id, before, scope)
+        return before if isinstance(before, ConstantRef | TableRef) else ref
 
     def lookup(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref:
         """What a name stands for: here, in the functions around, in the module, in Python itself."""

@@ -181,10 +181,13 @@ def not_added(reason: str) -> Addition:
     return Addition(tables=(text_table("Not added to this report", (f"unknown: {reason}",)),))
 
 
-def write(report: Report, directory: Path, junit: str | None = None) -> tuple[str, ...]:
+def write(
+    report: Report, directory: Path, junit: str | None = None, *, again: bool = False
+) -> tuple[str, ...]:
     """Write the file of each renderer that has something to show; `junit` is a `JunitForm`.
 
-    Returns a sentence for each one that could not be written; what lies there says otherwise, and is removed.
+    Returns a sentence for each one that could not be written. `again`: what lies in its place says otherwise by
+    now, and is removed: no file at all is better.
     """
     # All of them first: a bug in one form must not leave the others behind, as if all were well.
     texts = {
@@ -203,7 +206,8 @@ def write(report: Report, directory: Path, junit: str | None = None) -> tuple[st
             problems.append(str(error) if is_ours else f"cannot write {directory / name}: {reason}")
             # A directory in its place stays; it says nothing.
             with contextlib.suppress(OSError):
-                (directory / name).unlink(missing_ok=True)
+                if again:
+                    (directory / name).unlink(missing_ok=True)
     return tuple(problems)
 
 

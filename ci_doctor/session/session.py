@@ -289,5 +289,5 @@ class Session:
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write(changed, directory.path, self.junit)
+            write(changed, directory.path, self.junit, again=True)
         return changed

@@ -142,15 +142,6 @@ def test_options_may_stand_before_the_word_probe(folder: Path) -> None:
     assert json.loads(ran.out)["facts"]["exposed"] is False
 
 
-def test_probe_has_a_help_of_its_own(folder: Path) -> None:
-    ran = doctor("import-race", "probe", "-h", cwd=folder)
-
-    assert (ran.code, ran.out.splitlines()[0]) == (
-        0,
-        "Usage: ci-doctor import-race probe [OPTIONS] MODULE[:ATTR]",
-    )
-
-
 @pytest.mark.parametrize("module", ["json", "decimal", "sched"])
 def test_modules_of_the_standard_library_are_raced_for_as_any_other(
     folder: Path, module: str, tmp_path: Path

@@ -172,6 +172,11 @@ LAZY = {
         "def __getattr__(name):\n    if name in _gone:\n        raise AttributeError(_gone[name])\n"
         "    raise AttributeError(name)\n"
     ),
+    "a table made of a list that is deleted later": (
+        "_info = [('old', 'x'.format(1)), ('older', '')]\n_gone = {n: text for n, text in _info}\ndel _info\n"
+        "def __getattr__(name):\n    if name in _gone:\n        raise AttributeError(_gone[name])\n"
+        "    return find(name)\n"
+    ),
     "a table that is looked up": (
         "_kept = {'other': 1}\n_kept.update({n: 2 for n, _ in [('more', object())]})\n"
         "def __getattr__(name):\n    try:\n        value = _kept[name]\n    except KeyError:\n        pass\n"

@@ -161,7 +161,7 @@ def test_a_message_is_explained_by_the_tool_that_writes_it(text: str, rule: str)
     assert outcome.facts.rule == rule
 
 
-@pytest.mark.parametrize("status", [1, 2, 124, 127, 137, 139, 143, 255])
+@pytest.mark.parametrize("status", [1, 137])
 @pytest.mark.parametrize(
     "mark",
     [

@@ -4,7 +4,7 @@
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
 from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.model.facts.import_race import Closeness
-from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
+from tests.unit.imports.traces import MS, Trace, cycle, only_hazard, played
 
 
 def test_two_ways_into_a_cycle_can_meet() -> None:
@@ -33,25 +33,11 @@ def test_a_cycle_after_a_join_is_safe() -> None:
     assert find_hazards(trace.process()).hazards == ()
 
 
-def submodule() -> Trace:
-    """A thread imports pkg, which imports pkg.sub."""
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "pkg")
-    trace.begin(1, "pkg")
-    trace.ask(1, "pkg", "sub")
-    trace.ask(1, "pkg.sub", how="importlib")
-    trace.begin(1, "pkg.sub")
-    trace.end(1)
-    trace.end(1)
-    return trace
+PACKAGE = "thread; 1 ask pkg; 1 begin pkg; 1 ask pkg sub; 1 import_module pkg.sub; 1 begin pkg.sub; 1 end; 1 end"
 
 
 def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
-    trace = submodule()
-    trace.ask(0, "pkg", line=7)
-    trace.ask(0, "pkg.sub", how="importlib", line=7)
-    hazard = only_hazard(trace)
+    hazard = only_hazard(played(f"{PACKAGE}; 0 ask pkg; 0 import_module pkg.sub"))
     assert (hazard.kind, hazard.modules, hazard.pair) == (
         SUBMODULE.name,
         ("pkg", "pkg.sub"),
@@ -60,8 +46,7 @@ def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
 
 
 def test_a_package_imported_by_both_threads_is_safe() -> None:
-    trace = submodule()
-    trace.ask(0, "pkg")
+    trace = played(f"{PACKAGE}; 0 ask pkg")
     trace.ask(0, "pkg.sub", how="importlib", line=20)
     assert find_hazards(trace.process()).hazards == ()
 
@@ -69,51 +54,25 @@ def test_a_package_imported_by_both_threads_is_safe() -> None:
 def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> (
     None
 ):
-    trace = Trace()
-    trace.ask(0, "pkg")
-    trace.begin(0, "pkg")
-    trace.background("pkg")
-    trace.ask(1, "pkg.sub")
-    trace.begin(1, "pkg.sub")
-    trace.end(1)
-    trace.ask(0, "pkg.sub")
-    trace.end(0)
+    trace = played(
+        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 end; 0 ask pkg.sub; 0 end"
+    )
     assert find_hazards(trace.process()).hazards == ()
 
 
 def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_meet_it() -> None:
-    trace = Trace()
-    trace.ask(0, "pkg")
-    trace.begin(0, "pkg")
-    trace.background("pkg")
-    trace.ask(1, "pkg.sub")
-    trace.begin(1, "pkg.sub")
-    trace.ask(1, "pkg", "name")
-    trace.end(1)
-    trace.ask(0, "pkg.sub")
-    trace.end(0)
+    trace = played(
+        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 ask pkg name; 1 end; "
+        "0 ask pkg.sub; 0 end"
+    )
     assert only_hazard(trace).kind == SUBMODULE.name
 
 
 def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:
     # pkg.d does not wait for pkg, which imports b while it is loaded; c and b import each other.
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "pkg")
-    trace.begin(1, "pkg")
-    trace.ask(1, "b")
-    trace.begin(1, "b")
-    trace.ask(1, "c")
-    trace.begin(1, "c")
-    trace.ask(1, "b")
-    for _ in range(3):
-        trace.end(1)
-    trace.ask(0, "pkg", line=8)
-    trace.ask(0, "pkg.d", how="importlib", line=8)
-    trace.begin(0, "pkg.d")
-    trace.ask(0, "c", "name")
-    trace.end(0)
-    hazard = only_hazard(trace)
+    loads = "1 ask pkg; 1 begin pkg; 1 ask b; 1 begin b; 1 ask c; 1 begin c; 1 ask b; 1 end; 1 end; 1 end"
+    other = "0 ask pkg; 0 import_module pkg.d; 0 begin pkg.d; 0 ask c name; 0 end"
+    hazard = only_hazard(played(f"thread; {loads}; {other}"))
     assert (hazard.kind, hazard.pair) == (CYCLE.name, ("b", "c"))
 
 

@@ -4,7 +4,7 @@
 from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.imports.remedy import remedy
 from ci_doctor.model.facts.import_race import Remedy
-from tests.unit.imports.traces import Trace
+from tests.unit.imports.traces import Trace, only_hazard, played
 
 
 def of_thread_started_in(module: str, name: str = "lazy", *names: str) -> Remedy:
@@ -53,27 +53,15 @@ def test_a_star_is_no_attribute() -> None:
 
 
 def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
-    trace = Trace()
-    trace.background("app")
-    trace.ask(1, "pkg")
-    trace.begin(1, "pkg")
-    trace.ask(1, "pkg.sub", "name")
-    trace.begin(1, "pkg.sub")
-    trace.end(1)
-    trace.end(1)
-    trace.ask(0, "pkg.sub", "name")
-    advice = remedy(find_hazards(trace.process()).hazards[0])
+    loads = "1 ask pkg; 1 begin pkg; 1 ask pkg.sub name; 1 begin pkg.sub; 1 end; 1 end"
+    advice = remedy(only_hazard(played(f"thread app; {loads}; 0 ask pkg.sub name")))
     assert advice.rule is not None
     assert advice.rule == "app=pkg;pkg.sub:name"
     assert "'app=pkg;pkg.sub:name'" in advice.text
 
 
 def test_a_failed_import_is_not_cured_by_a_preload() -> None:
-    trace = Trace()
-    trace.background("app")
-    trace.load(1, "broken", status="failed")
-    trace.ask(0, "broken")
-    advice = remedy(find_hazards(trace.process()).hazards[0])
+    advice = remedy(only_hazard(played("thread app; 1 load broken failed; 0 ask broken")))
     assert advice.rule is None
     assert advice.move is not None
     assert "import broken" in advice.move

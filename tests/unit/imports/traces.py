@@ -110,14 +110,12 @@ def played(text: str) -> Trace:
                 trace.ask(int(n), name, *names)
             case [n, "import_module", name]:
                 trace.ask(int(n), name, how="importlib")
-            case [n, "begin", name]:
-                trace.begin(int(n), name)
-            case [n, "after", other]:
-                trace.after(int(n), int(other))
+            case [n, "begin" | "after" as event, word]:
+                getattr(trace, event)(int(n), word if event == "begin" else int(word))
             case [n, "reload", name]:
                 trace.event("reload", int(n), name, "app.py", 30, "__main__")
-            case _:
-                trace.background()
+            case words:
+                trace.background(*words[1:])
     return trace
 
 
