@@ -368,7 +368,7 @@ def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("a.jsonl", "gone.jsonl"), "no such file: gone.jsonl"),
-        (("a.jsonl", "-"), "`-` is not supported"),
+        (("a.jsonl", "-"), "no such file: -"),
         (("a.jsonl", "nothing"), "no *.jsonl or *.txt in nothing"),
         (("a.jsonl", "a.jsonl"), "both sides name a.jsonl"),
         (("a.jsonl", "b.txt"), "do not compare"),

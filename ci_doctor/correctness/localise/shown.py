@@ -70,13 +70,16 @@ class SentSoFar:
             for each in (send for result in self.results for send in result.differing):
                 base = self._bases.get(each.name, each.name)
                 places[base] = max(places.get(base, 0.0), each.differs_at)
+            wrong = {send.name for result in self.results for send in result.differing}
             median = statistics.median(places.values()) if places else 0.0
             told = []
             for result in self.results:
                 sends = []
                 for each in result.sends:
                     place = places.get(self._bases.get(each.name, each.name), median)
-                    is_short = each.wrong is False and 0 < each.length <= place
+                    # A request that differed itself has an answer that is long enough.
+                    is_long = each.name in wrong or each.length > place
+                    is_short = each.wrong is False and each.length > 0 and not is_long
                     sends.append(replace(each, wrong=None, is_short=True) if is_short else each)
                 told.append(replace(result, sends=tuple(sends)))
             self._telling = len(self.results), told

@@ -187,8 +187,9 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             is_known = expected.answer is not None
             given, size = right[name].text, len(expected.text)
             length = expected.answer_tokens or size / _CHARACTERS_A_TOKEN
-            # Where the texts are the same, something else of the answer differs from its beginning on.
-            shared = common(given, expected.text) if given != expected.text else 0
+            shared = common(given, expected.text)
+            # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
+            shared = shared if shared < size else 0
             sends.append(
                 TrialSend(
                     name=name,

@@ -473,13 +473,13 @@ def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
 # The devices were drawn for each pair of starts. So if they do not matter, which start of a pair ran on
 # a device is chance, and the test of the arms tests the devices too, with the pairs as blocks.
 
-_LEVEL = 0.05
+_LEVEL, _MAY_BE = 0.05, 0.5
 
 
 def device_findings(
     results: Sequence[StartResult], drawn_by: Rules, places: int, at_once: int
 ) -> Iterator[Finding]:
-    """That answers follow the device, and not the arm."""
+    """That answers follow the device, and not the arm; a note if chance may well be the reason."""
     made = [each.start for each in results if each.counts and not each.start.archived]
     pairs = [together(made, drawn_by, index, at_once).start for index in range(len(made))]
     starts = [start for start in made if start.devices]
@@ -498,15 +498,19 @@ def device_findings(
             continue
         test = mix_test(given, Labels(candidate=is_on, block=blocks))
         p = test.p if places == 2 else min(1.0, test.p * places)
-        if p > _LEVEL or not test.requests:
+        is_sure = p <= _LEVEL
+        # No draw of these starts would separate the devices more.
+        may_be = test.p <= test.smallest_p and p <= _MAY_BE
+        if not test.requests or not (is_sure or may_be):
             continue
         yield rules.DEVICE.finding(
-            f"answers follow the device, not the arm: {listed(test.requests, 3)} on device {device} "
+            f"answers {'follow' if is_sure else 'may follow'} the device, not the arm: {listed(test.requests, 3)} on device {device} "
             f"and elsewhere; the draw of the devices alone does so in {probability(100 * p)}% of cases",
             evidence=tuple(
                 Evidence(excerpt=f"{label}: {listed([each.name for each in side], 8)}")
                 for label, side in ((f"on device {device}", on), ("elsewhere", others))
             ),
+            severity=Severity.WARNING if is_sure else Severity.NOTE,
             remedy=rules.DEVICE.remedy,
         )
 
