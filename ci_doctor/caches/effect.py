@@ -14,11 +14,10 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from ci_doctor.caches.families import CCACHE, CacheLineKind, Family
+from ci_doctor.caches.families import CacheLineKind, Family
 from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.store.manifest import ColdCost
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.processes.limited_runs import run_limited
 
 # --- whether a restored cache has paid: what was compiled all the same, and how long it took ---
 # Hit counters are no evidence: TorchInductor counts a hit and runs the compiler for each kernel. Files
@@ -259,51 +258,6 @@ def cost_of(times_ns: Iterable[int], log_seconds: Iterable[float], gpus: int) ->
     if logged:
         return ColdCost(seconds=sum(logged), compiled=len(times), gpus=gpus, source=LOG)
     return ColdCost(seconds=span_s(times), compiled=len(times), gpus=gpus, source=FILE_TIMES)
-
-
-# --- what a library counts of its own cache ---
-
-_TIMEOUT_S = 10
-HITS = "hits"
-MISSES = "misses"
-# `ccache --print-stats` (ccache 3.7 and later): a name, a tab, a number. Before 4.0 hits have these names too.
-_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
-_MISSES = frozenset({"cache_miss"})
-
-
-def keeps_counts(family: Family) -> bool:
-    """Whether the library counts hits and misses itself."""
-    return family.name == CCACHE.name
-
-
-def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
-    """Hits and misses since the cache was made; None if the library counts none that can be read."""
-    if not keeps_counts(family):
-        return None
-    environ = {**os.environ, "CCACHE_DIR": str(directory)}
-    try:
-        run = run_limited(
-            ["ccache", "--print-stats"], timeout_s=_TIMEOUT_S, cwd=Path("/"), environ=environ
-        )
-    except OSError:
-        return None
-    if run.exit_code != 0:
-        return None
-    return _counted(run.stdout)
-
-
-def _counted(text: str) -> dict[str, int] | None:
-    counts: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, number = line.partition("\t")
-        if number.strip().isdigit():
-            counts[name] = int(number)
-    if "cache_miss" not in counts:
-        return None
-    return {
-        HITS: sum(counts.get(name, 0) for name in _HITS),
-        MISSES: sum(counts.get(name, 0) for name in _MISSES),
-    }
 
 
 # --- what a job's log says about a family's cache: the directory chosen, loads, compiles ---

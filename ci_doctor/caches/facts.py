@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ci_doctor.caches.families import JOB
+from ci_doctor.caches.families import CCACHE, JOB, Family
 from ci_doctor.machine.gpus import PROC, GpuView, gpu_view
 from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
@@ -276,6 +276,51 @@ def _x86(flags: Collection[str], capability: str | None) -> str:
         f"+{extra}" for part in chosen.split() for extra in _EXTRAS.get(part, ()) if extra in flags
     ]
     return " ".join([chosen, *extras])
+
+
+# --- what a library counts of its own cache ---
+
+_COUNTS_LIMIT_S = 10
+HITS = "hits"
+MISSES = "misses"
+# `ccache --print-stats` (ccache 3.7 and later): a name, a tab, a number. Before 4.0 hits have these names too.
+_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
+_MISSES = frozenset({"cache_miss"})
+
+
+def keeps_counts(family: Family) -> bool:
+    """Whether the library counts hits and misses itself."""
+    return family.name == CCACHE.name
+
+
+def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
+    """Hits and misses since the cache was made; None if the library counts none that can be read."""
+    if not keeps_counts(family):
+        return None
+    environ = {**os.environ, "CCACHE_DIR": str(directory)}
+    try:
+        run = run_limited(
+            ["ccache", "--print-stats"], timeout_s=_COUNTS_LIMIT_S, cwd=Path("/"), environ=environ
+        )
+    except OSError:
+        return None
+    if run.exit_code != 0:
+        return None
+    return _counted(run.stdout)
+
+
+def _counted(text: str) -> dict[str, int] | None:
+    counts: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, number = line.partition("\t")
+        if number.strip().isdigit():
+            counts[name] = int(number)
+    if "cache_miss" not in counts:
+        return None
+    return {
+        HITS: sum(counts.get(name, 0) for name in _HITS),
+        MISSES: sum(counts.get(name, 0) for name in _MISSES),
+    }
 
 
 # --- the facts by which a cache's validity is decided, each at most once ---

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from ci_doctor.caches.effect import (
     FILE_NAME,
-    HITS,
-    MISSES,
     FamilyEffect,
     LogWords,
     RestoreEffect,
@@ -21,13 +19,12 @@ from ci_doctor.caches.effect import (
     cost_of,
     factor_differences,
     judge,
-    keeps_counts,
     keeps_read_times,
     opened_quietly,
-    read_counts,
     scan,
     was_walked,
 )
+from ci_doctor.caches.facts import HITS, MISSES, keeps_counts, read_counts
 from ci_doctor.caches.families import Family
 from ci_doctor.caches.receipt import InstalledFile, Receipt, read_receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget, identity_of

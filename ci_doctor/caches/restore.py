@@ -18,9 +18,9 @@ from ci_doctor.caches.effect import (
     compiled_files,
     cost_of,
     forget_listings,
-    read_counts,
     scan,
 )
+from ci_doctor.caches.facts import read_counts
 from ci_doctor.caches.families import relocate
 from ci_doctor.caches.judge import Inert, Relocate, choose, differences_in_words, nearest, origin_at
 from ci_doctor.caches.leader import WorkResult, bounded, forget, once
