@@ -273,7 +273,8 @@ def test_time_is_no_cause_unless_it_passed_without_requests() -> None:
     """A start that tells no tokens fails after so many; it takes no time to answer but then."""
 
     def full(before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
-        return sum(len(each["prompt"]) + 50 * each.get("max_tokens", 16) for each in before) >= 6000
+        told = (len(each["prompt"]) + 50 * int(each.get("max_tokens", 16)) for each in before)
+        return sum(told) >= 6000
 
     bodies = [{**each, "stream": True} for each in BODIES]
     conclusion = searched(subject(["r4"], bodies), full).conclusion()
