@@ -142,7 +142,9 @@ class SentSoFar:
 
     def _unsteady(self) -> Trial | None:
         """What differed at its end in one start and not in another; None if there is no such thing."""
-        lanes = [lane for lane in self._all_lanes() if all(each.at_once == 1 for each in lane)]
+        # A start that was left idle got something else.
+        steady = [each.sends for each in self.told if each.pairs and not each.trial.pause_s]
+        lanes = [lane for lane in steady if all(each.at_once == 1 for each in lane)]
         for one, other in itertools.combinations(lanes, 2):
             for place, (left, right) in enumerate(zip(one, other, strict=False)):
                 if left.name != right.name:
