@@ -57,7 +57,7 @@ def is_fact_name(name: str) -> bool:
 
 
 class Rewrite(enum.StrEnum):
-    """How the files of a cache are changed for another directory (`relocate.py`)."""
+    """How the files of a cache are changed for another directory."""
 
     TRITON_GROUPS = "triton-groups"
 
@@ -89,7 +89,7 @@ class CacheLine(Struct, frozen=True, kw_only=True):
 
 
 class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[cache.own.NAME]`: the fields of a family (`family.py`).
+    """`[cache.own.NAME]`: the fields of a family of one's own.
 
     Nobody has said what decides validity of an unknown cache, so by default everything does: the
     machine, its compiler and its GPUs, the Python environment with its packages, and the directory.
@@ -136,7 +136,7 @@ class Family(OwnFamily, frozen=True, kw_only=True):
     environment: variables that change what is compiled, facts of the hard tier if they are set.
     files: whose content is a fact of the hard tier, or of the soft one with `fallback`.
     needs_gpu: without a GPU, the family is another one's, and its identity is unknown.
-    hard, soft: names of facts (`fact_names.py`). path: facts that are baked into the cache, which is
+    hard, soft: names of facts. path: facts that are baked into the cache, which is
     inert if one of them differs. rewrite: what makes it usable in another directory; without it and
     without `cache.root` in `path`, its directory means nothing.
     merge, group: how it joins a directory that exists; a group of files that belong together is

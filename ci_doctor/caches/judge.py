@@ -37,7 +37,7 @@ class Usable(Struct, frozen=True, kw_only=True):
 
 
 class Relocate(Struct, frozen=True, kw_only=True):
-    """It may be restored if its files are rewritten (`relocate.py`) from one root to the other."""
+    """It may be restored if its files are rewritten from one root to the other."""
 
     old_root: str
     new_root: str

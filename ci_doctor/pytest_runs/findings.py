@@ -28,8 +28,8 @@ FAILED: Final = Rule(
 REGRESSION: Final = Rule(
     id="test-run/regression",
     severity=Severity.ERROR,
-    meaning="A test fails each time with the change, and passes at the base: it ran there "
-    "(`--baseline`), or the history has enough runs of it.",
+    meaning="A test fails each time with the change, and passes at the base, where it ran too "
+    "(`--baseline`).",
     remedy="The change between the two commits broke it. `git bisect` finds the commit.",
 )
 ORDER_DEPENDENT: Final = Rule(

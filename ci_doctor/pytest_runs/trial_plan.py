@@ -156,7 +156,7 @@ def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[ChangedConditi
 # --- the part of a plan for a test whose ending depends on the tests before it ---
 # A victim fails after a polluter, a brittle test passes only after a state-setter. Which test that is
 # comes from a bisection, what it leaves from runs in which that is put back (iFixFlakies, see
-# explain/kinds.py).
+# explanation.py).
 
 Left = tuple[LeftItem, ...]
 

@@ -52,7 +52,7 @@ def event_writer(
     The values of secrets stay out of it. A file that cannot be written any more stops nothing:
     `warn` gets one sentence. Raises UsageError if the file cannot be made.
     """
-    warned = False
+    warned = torn = False
     try:
         make_directory(path.parent)
         # O_NONBLOCK, because the open of a pipe without a reader would block.
@@ -65,12 +65,18 @@ def event_writer(
         ) from error
 
     def write(event: ServiceEvent) -> None:
-        nonlocal warned
+        nonlocal warned, torn
         fields = {"time": clock.timestamp(), **msgspec.to_builtins(event)}
         line = redactor.without_values(msgspec.json.encode(fields).decode())
+        # Behind a line that was cut off. A log line or path may hold bytes that are no UTF-8.
+        start = "\n" if torn else ""
+        content = f"{start}{line}\n".encode("utf-8", "replace")
         try:
-            # A log line or path may hold bytes that are no UTF-8.
-            file.write(f"{line}\n".encode("utf-8", "replace"))
+            while content:
+                # Not by the file itself, which raises nothing if a pipe is full.
+                written = os.write(file.fileno(), content)
+                torn = written < len(content)
+                content = content[written:]
         except OSError as error:
             # Once: a full disk would repeat it with each event.
             if not warned:

@@ -143,7 +143,7 @@ class LeakLedger:
         with contextlib.suppress(OSError):
             used = set(in_use(used))
         left = []
-        for path in sizes.keys() - used:
+        for path in sorted(sizes.keys() - used):
             owners = self._makers_of(path)
             if service in owners:
                 why = {service: owners[service]}

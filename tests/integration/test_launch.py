@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor launch` as its users run it: the command's own status, the root cause, and that nothing is left behind."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -699,6 +700,20 @@ def test_events_that_cannot_be_written_stop_nobody(site: Site) -> None:
     )
     check(site, ran, "pass", 0)
     assert ran.err.count("warning: cannot write events to /dev/full") == 1
+
+
+def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
+    pipe = site.directory / "events"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(reader, bytes(4096))
+    service = f"api={site.service('answers', '{port}')}"
+    ran = site.launch("--service", service, "--events", "events", "--", "true")
+    os.close(reader)
+    check(site, ran, "pass", 0)
+    assert ran.err.count("warning: cannot write events to events: ") == 1
 
 
 def test_each_launch_has_its_own_logs(site: Site) -> None:
