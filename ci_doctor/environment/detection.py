@@ -107,17 +107,28 @@ def _candidates(files: PackagingFiles) -> Iterator[Path]:
 
 
 def _modules(files: PackagingFiles) -> Iterator[tuple[Path, str]]:
-    """A backend in the project's tree (PEP 517, `backend-path`)."""
+    """A backend in the project's tree (PEP 517, `backend-path`), and the module of flit."""
     paths = table(files.pyproject, "build-system").get("backend-path")
     for path in paths if isinstance(paths, list) else ():
         yield files.directory / str(path), files.backend.partition(":")[0]
+    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
+    if files.backend.startswith("flit_core") and isinstance(name, str):
+        yield files.directory, re.sub(r"[-.]+", "_", name)
 
 
 def _scripts(files: PackagingFiles) -> Iterator[str]:
-    """That of hatchling's `source = "code"`."""
-    source = table(files.hatch, "version") or table(table(files.tools, "hatch"), "version")
+    """Those of hatchling, and that of scikit-build-core's provider."""
+    hatch = table(files.tools, "hatch")
+    source = table(files.hatch, "version") or table(hatch, "version")
     if source.get("source") == "code" and isinstance(source.get("path"), str):
         yield source["path"]
+    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
+    if "custom" in hooks:
+        yield str(table(hooks, "custom").get("path", "hatch_build.py"))
+    version = table(table(table(files.tools, "scikit-build"), "metadata"), "version")
+    if isinstance(version.get("provider-path"), str):
+        provider = str(version.get("provider", "")).replace(".", "/")
+        yield f"{version['provider-path']}/{provider}.py"
 
 
 def _meson_code(files: PackagingFiles) -> VersionCode | None:

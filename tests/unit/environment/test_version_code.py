@@ -97,6 +97,32 @@ MESON = backend("mesonpy", "meson-python")
             id="a backend in the tree",
         ),
         pytest.param(
+            {
+                "pyproject__d__toml": backend("flit_core.buildapi", "flit_core"),
+                "x__d__py": DESCRIBES,
+            },
+            "git describe in x.py",
+            id="flit_core",
+        ),
+        pytest.param(
+            {
+                "pyproject__d__toml": backend("hatchling.build", "hatchling")
+                + "[tool.hatch.metadata.hooks.custom]\n",
+                "hatch_build__d__py": DESCRIBES,
+            },
+            "git describe in hatch_build.py",
+            id="hatchling's metadata hook",
+        ),
+        pytest.param(
+            {
+                "pyproject__d__toml": backend("scikit_build_core.build", "scikit-build-core")
+                + '[tool.scikit-build.metadata.version]\nprovider = "v"\nprovider-path = "tools"\n',
+                "tools__s__v__d__py": DESCRIBES,
+            },
+            "git describe in tools/v.py",
+            id="a provider of scikit-build-core",
+        ),
+        pytest.param(
             {"pyproject__d__toml": backend("some.backend", "some", "some-git-versioning")},
             "some-git-versioning",
             id="a requirement by its name",
