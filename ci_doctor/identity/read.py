@@ -184,9 +184,9 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> str | None:
 
 def _hubs(environ: Mapping[str, str]) -> list[Path]:
     """https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
-    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if environ.get(variable):
-            return [Path(environ[variable])]
+    named = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
+    if named:
+        return [Path(named)]
     if environ.get("HF_HOME"):
         return [Path(environ["HF_HOME"]) / "hub"]
     caches = environ.get("XDG_CACHE_HOME")

@@ -91,7 +91,7 @@ FETCHED = (
 )
 
 
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_the_matrix_names_the_pairs_that_work_and_the_break_of_the_others(
     tmp_path: Path,
 ) -> None:

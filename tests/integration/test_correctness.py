@@ -247,7 +247,7 @@ def test_a_difference_in_any_part_of_an_answer_is_noticed(
         ("", "prompt-tokens", "void", 86),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_what_differs_only_sometimes_is_not_the_changes_fault(
     bench: Bench, baseline: str, candidate: str, verdict: str, code: int
 ) -> None:
@@ -272,7 +272,7 @@ NEVER_READY = ("never-ready", "elsewhere")
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, *DIE, *NEVER_READY])
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     limits = ("--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -294,7 +294,7 @@ def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) 
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, "empty", *DIE, *NEVER_READY])
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     ran = bench.compare(trait, trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -431,6 +431,7 @@ sys.exit(9)
 """
 
 
+@pytest.mark.nightly
 def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None:
     config = f"""
         [services.kv]
@@ -518,6 +519,7 @@ def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench_apar
     check(bench, bench.compare("keeps", "flip keeps", env=allowed), "pass", 0)
 
 
+@pytest.mark.nightly
 def test_a_temporary_directory_is_the_start_s_own_and_goes_with_it(bench: Bench) -> None:
     temporary = bench.directory / "tmp"
     temporary.mkdir()
@@ -671,7 +673,7 @@ def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
     ("moment", "traits"),
     [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_a_signal_ends_everything_and_keeps_what_was_gathered(
     bench: Bench, moment: str, traits: str, number: signal.Signals, times: int
 ) -> None:
@@ -730,7 +732,7 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/full", None])
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str | None) -> None:
     to = f">{target} 2>{target}" if target else ">&- 2>&-"
     script = ["sh", "-c", f'exec "$@" {to}', "sh", *words(*bench.words("", "dies", *SOON))]

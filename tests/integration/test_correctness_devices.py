@@ -80,6 +80,7 @@ def test_a_fault_is_red_after_as_many_starts_as_ever(bench: Bench) -> None:
     assert set(devices(bench).values()) == {"0", "1"}
 
 
+@pytest.mark.nightly
 def test_answers_that_follow_the_device_do_not_blame_the_change(bench: Bench) -> None:
     check(bench, bench.compare("flip%1", "flip%1", *BOTH, "--no-localise"), "flaky", 0)
     assert "correctness/device" in bench.rules()

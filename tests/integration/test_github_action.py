@@ -121,7 +121,7 @@ def test_the_exit_code_is_the_commands_own_and_the_cause_is_an_annotation(
     assert "##[error]Process completed with exit code 3." in ran.log
     report = json.loads((workspace / "ci-doctor-report/diagnose/report.json").read_text())
     assert report["findings"][0]["rule"] == "diagnose/disk", ran.log
-    assert "::error title=✗ ci-doctor diagnose,file=server.log,line=1::" in ran.log
+    assert "::error title=✗ ci-doctor diagnose,file=server.log,line=1,endLine=1::" in ran.log
     assert "The disk is full" in ran.summary
 
 

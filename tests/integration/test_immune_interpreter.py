@@ -100,11 +100,14 @@ def test_verify_says_that_the_shim_can_go(immune: Venv) -> None:
     assert "ci-doctor preload remove" in unneeded["remedy"]
 
 
-def test_a_race_that_others_would_have_is_a_note(immune: Venv) -> None:
+def test_a_race_that_others_would_have_is_no_finding_and_the_interpreter_is_called_immune(
+    immune: Venv,
+) -> None:
     (immune.directory / "app.py").write_text(PROGRAM)
 
     ran = doctor("import-race", "--json", "--", immune.python, "app.py", cwd=immune.directory)
 
     report = json.loads(ran.out)
     assert (ran.code, report["verdict"]) == (0, "pass"), ran
-    assert [finding["rule"] for finding in report["findings"]] == ["import-race/interpreter-immune"]
+    assert report["findings"] == []
+    assert set(report["facts"]["interpreters"].values()) == {"immune"}

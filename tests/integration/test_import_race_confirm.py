@@ -418,7 +418,7 @@ def test_a_module_that_a_child_imports_gets_its_rule(method: str, tmp_path: Path
         ),
     ],
 )
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_a_module_that_pytest_rewrites_gets_no_rule(
     files: dict[str, str], options: tuple[str, ...], has_rule: bool, tmp_path: Path
 ) -> None:

@@ -204,6 +204,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.nightly
 def test_no_content_and_no_kind_of_file_holds_a_run_up_or_ends_it(tmp_path: Path) -> None:
     for name, content in HOSTILE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

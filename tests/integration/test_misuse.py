@@ -132,6 +132,7 @@ def test_a_script_that_the_change_has_removed_is_a_regression(bench: Bench) -> N
     assert "can't open file" in json.dumps(bench.report["findings"])
 
 
+@pytest.mark.nightly
 def test_a_candidate_that_ends_suddenly_without_a_word_is_a_regression(bench: Bench) -> None:
     ran = compare(bench, bench.server(), "bash -c 'exit 2 # {port}'", "--retries", "1")
     assert (bench.report["verdict"], ran.code) == ("regression", 1), ran

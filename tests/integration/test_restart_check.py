@@ -170,6 +170,7 @@ def test_a_router_that_holds_requests_while_its_worker_is_gone_hangs_them(bench:
     assert "within 1.5 s" in report["findings"][0]["summary"]
 
 
+@pytest.mark.nightly
 def test_requests_may_succeed_without_the_worker_and_then_must_be_the_same(bench: Bench) -> None:
     bench.write(router="spare", same_outputs=True)
     expect(bench, bench.check(), "pass", 0)
@@ -395,6 +396,7 @@ def test_writes_that_nobody_acknowledged_or_verified_prove_nothing(
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_shared_memory_that_the_next_start_takes_back_is_no_broken_promise(bench: Bench) -> None:
     assert PROGRAMS_OF_POSTGRES is not None
     data = Path(tempfile.mkdtemp(prefix="pg-"))
@@ -573,7 +575,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
         ),
     ],
 )
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_the_example_ends_as_its_readme_says(
     config: str, verdict: str, code: int, rules: set[str], tmp_path: Path
 ) -> None:

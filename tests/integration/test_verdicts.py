@@ -70,6 +70,7 @@ def test_a_baseline_that_never_answers_twice_alike_cannot_be_compared(bench: Ben
     assert "on 1 of 4 requests no start ever gives an answer twice" in bench.report["summary"]
 
 
+@pytest.mark.nightly
 def test_beside_answers_that_are_never_the_same_a_regression_is_found(bench: Bench) -> None:
     check(bench, bench.compare("never-twice", "never-twice flip-other"), "regression", 1)
 
@@ -356,7 +357,7 @@ def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["out", "./out/", "link"])
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     (bench.directory / "link").symlink_to("out")

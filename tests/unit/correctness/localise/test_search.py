@@ -131,6 +131,7 @@ def test_a_sign_that_no_copy_lacked_is_not_named() -> None:
     assert "`3`" not in named
 
 
+@pytest.mark.nightly
 def test_a_difference_of_some_starts_is_named_with_how_many_show_it() -> None:
     """A start shows it or not, from its beginning; where it does, the copies of that start count."""
     told = 0
