@@ -379,6 +379,9 @@ class ClassMembers:
         if hasattr(object, ref.name):
             return UNKNOWN
         for hook in _ATTRIBUTE_HOOKS:
+            # One under TYPE_CHECKING says too that names are made at run time (pluggy's HookRelay).
+            if any(isinstance(each, ClassRef) and hook in each.scope.bindings for each in order):
+                return UNKNOWN
             if not isinstance(self.lookup(order, hook)[0], AbsentRef):
                 return UNKNOWN
         return self._undeclared(ref, order)

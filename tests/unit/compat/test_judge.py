@@ -406,6 +406,18 @@ def test_an_attribute_that_nobody_can_judge_is_counted() -> None:
     assert found.breaks == []
 
 
+def test_a_class_that_declares_for_type_checkers_that_it_makes_names_has_any_name() -> None:
+    callee = (
+        "from typing import TYPE_CHECKING\nclass Relay:\n    if TYPE_CHECKING:\n"
+        "        def __getattr__(self, name: str) -> object: ...\n"
+    )
+
+    found = judged("from lib.api import Relay\nRelay().colour\n", {"lib/api.py": callee})
+
+    assert found.unknown == 1
+    assert found.breaks == []
+
+
 def test_a_keyword_of_the_name_does_not_give_a_class_the_attribute() -> None:
     callee = "class A:\n    def __init__(self, **options): ...\n"
     caller = (
