@@ -181,6 +181,8 @@ class Reruns:
             for order in orders_to_repeat(left):
                 tests = [each.test for each in left if each.test in order]
                 text = f"running the {len(order)} tests up to {order[-1]} again, in their order"
+                if len(order) == 1:
+                    text = f"running {order[0]} again, with all files collected"
                 self._one(replace(self._plan, kind=RunKind.ORDER, tests=order), tests, text)
             left = [failure for failure in left if self._is_open(failure.test)]
 
