@@ -249,7 +249,7 @@ def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(benc
     assert "correctness/budget-spent" in bench.rules()
     assert order(bench) == "AB"
     assert "--resume" in report["facts"]["settle"]
-    assert re.search(r"about \d+ of \d+ more starts of .* fits? ", ran.err)
+    assert re.search(r"about \d+ of at most \d+ more starts of .* fit", ran.err)
     (bench.directory / "go").touch()
     again = doctor(*words_of(report["facts"]["settle"]), cwd=bench.directory, timeout=LIMIT_S)
     check(bench, again, "regression", 1)

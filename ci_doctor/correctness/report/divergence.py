@@ -321,6 +321,42 @@ def differing_part(left: Choice, right: Choice) -> str:
     return names[0] if names else "token_ids"
 
 
+# --- where two JSON values differ, as a path ---
+
+_Position = tuple[str, Any, Any]
+
+
+def first_field(left: Any, right: Any, path: str = "") -> _Position:
+    """The path of the first value in which two JSON values differ, and both values.
+
+    `path` is that of the two values themselves. Without one, the path of a value that is neither an
+    object nor a list is `output`.
+    """
+    where, one, other = path, left, right
+    # A loop and not recursion: JSON may be nested deeper than Python's stack.
+    while (below := _below(where, one, other)) is not None:
+        where, one, other = below
+    return where or "output", one, other
+
+
+def _below(path: str, left: Any, right: Any) -> _Position | None:
+    """The first difference one level below; None if these two values are the difference."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        # In alphabetical order; an absent one counts as null.
+        for key in sorted({*left, *right}):
+            one, other = left.get(key), right.get(key)
+            if differ(one, other):
+                return f"{path}.{key}" if path else key, one, other
+        return None
+    if not isinstance(left, list) or not isinstance(right, list):
+        return None
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+        if differ(one, other):
+            return f"{path}[{index}]", one, other
+    # One list is the beginning of the other. The numbers end the descent.
+    return f"len({path})", len(left), len(right)
+
+
 def differ(left: object, right: object) -> bool:
     """Whether two JSON values have different digests."""
     # Python alone is not enough: 1, 1.0 and True are equal to it, and so are 0.0 and -0.0.
@@ -467,7 +503,7 @@ def first_divergence(
                 right=as_json(theirs),
             )
     if difference is None:
-        return _at_first_key("", left, right, width)
+        return _at_field(*first_field(left, right), width)
     return replace(
         difference,
         before=encodable(difference.before[-width:]),
@@ -527,7 +563,7 @@ def _in_choice(left: Choice, right: Choice, index: int, width: int) -> Divergenc
     if differ(left.get("logprobs"), right.get("logprobs")):
         difference = number_difference(left, right)
     # What remains is no text, no token, no reason to stop and no number that can be named.
-    return difference or _at_first_key(f"choices[{index}].", left, right, width)
+    return difference or _at_field(*first_field(left, right, f"choices[{index}]"), width)
 
 
 def _at_token(left: Choice, right: Choice, at: int, width: int) -> Divergence:
@@ -571,9 +607,6 @@ def _at_character(left: Choice, right: Choice, width: int) -> Divergence:
     )
 
 
-def _at_first_key(where: str, left: Choice, right: Choice, width: int) -> Divergence:
-    """The first value in which two objects differ, in alphabetical order; an absent one counts as null."""
-    keys = sorted({*left, *right})
-    key = next((each for each in keys if differ(left.get(each), right.get(each))), "")
-    before, ours, theirs = around(as_json(left.get(key)), as_json(right.get(key)), width)
-    return Divergence(field=f"{where}{key}", before=before, left=ours, right=theirs)
+def _at_field(path: str, left: object, right: object, width: int) -> Divergence:
+    before, ours, theirs = around(as_json(left), as_json(right), width)
+    return Divergence(field=path, before=before, left=ours, right=theirs)

@@ -11,6 +11,7 @@ from ci_doctor.correctness.report.differences import manner, place
 from ci_doctor.correctness.report.divergence import (
     differ,
     first_divergence,
+    first_field,
     numbers_apart,
 )
 from ci_doctor.load.answer_items import packed
@@ -299,10 +300,10 @@ def test_of_several_choices_the_first_that_differs_counts() -> None:
         (completion(finish_reason="stop"), completion(finish_reason="length"), "choices[0].finish_reason", Hardness.LENGTH, 4),
         (completion(stop_reason="A", token_ids=[1, 2]), completion(stop_reason="B", token_ids=[1, 2]), "choices[0].stop_reason", Hardness.LENGTH, 2),
         ({**completion(), "completion_tokens": 4}, completion(), "completion_tokens", Hardness.LENGTH, None),
-        (completion(logprobs=[1, 2]), completion(logprobs=[1, 3]), "choices[0].logprobs", Hardness.UNKNOWN, None),
-        (completion(logprobs=[1, 2]), completion(logprobs=[1]), "choices[0].logprobs", Hardness.UNKNOWN, None),
-        (completion(logprobs=[0.0]), completion(logprobs=[-0.0]), "choices[0].logprobs", Hardness.UNKNOWN, None),
-        (completion(logprobs=[1, 1]), completion(logprobs=[1, 1.0]), "choices[0].logprobs", Hardness.UNKNOWN, None),
+        (completion(logprobs=[1, 2]), completion(logprobs=[1, 3]), "choices[0].logprobs[1]", Hardness.UNKNOWN, None),
+        (completion(logprobs=[1, 2]), completion(logprobs=[1]), "len(choices[0].logprobs)", Hardness.UNKNOWN, None),
+        (completion(logprobs=[0.0]), completion(logprobs=[-0.0]), "choices[0].logprobs[0]", Hardness.UNKNOWN, None),
+        (completion(logprobs=[1, 1]), completion(logprobs=[1, 1.0]), "choices[0].logprobs[1]", Hardness.UNKNOWN, None),
         (completion(), {**completion(), "prompt_logprobs": [None]}, "prompt_logprobs", Hardness.UNKNOWN, None),
     ],
 )  # fmt: skip
@@ -360,3 +361,27 @@ def test_ten_megabytes_are_searched_at_once() -> None:
     left, right = "x" * 10_000_000 + "a", "x" * 10_000_000 + "b"
 
     assert first_divergence(completion(left), completion(right)).position == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "position"),
+    [
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, ("a.b", 1, 2)),
+        ({"a": [1, 2]}, {"a": [1, 3]}, ("a[1]", 2, 3)),
+        ({"a": [1]}, {"a": [1, 3]}, ("len(a)", 1, 2)),
+        ({"a": 1}, {}, ("a", 1, None)),
+        ({"b": 1, "a": 1}, {"b": 2, "a": 2}, ("a", 1, 2)),
+        (1, 2, ("output", 1, 2)),
+    ],
+)
+def test_the_first_difference_has_a_path(left: Any, right: Any, position: Any) -> None:
+    assert first_field(left, right) == position
+
+
+def test_a_value_as_deep_as_json_goes_is_searched() -> None:
+    def deep(bottom: int) -> Any:
+        return json.loads("[" * 400 + str(bottom) + "]" * 400)
+
+    found = first_divergence(completion(audio=deep(1)), completion(audio=deep(2)))
+
+    assert found.field.endswith("[0]" * 400)
