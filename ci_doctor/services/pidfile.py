@@ -17,6 +17,8 @@ from ci_doctor.system.processes.tree import OwnTree
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
 _MOST_BYTES = 4096
 _LONGEST_SHOWN = 40
+# The kernel reports a change at once, but not that of another machine on a network file system.
+_LONGEST_REST_S = 0.5
 # Between the clock of a file system and ours.
 _CLOCKS_S = 2.0
 LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max
@@ -72,7 +74,7 @@ async def await_pidfile(path: Path, limit_s: float) -> int | str:
             if isinstance(content, int) or left_s <= 0:
                 return content
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), left_s)
+                await asyncio.wait_for(changed.wait(), min(left_s, _LONGEST_REST_S))
     finally:
         watch.close()
 

@@ -230,13 +230,10 @@ class TestStartUp:
             == set()
         )
 
-    def test_the_help_of_a_command_imports_no_other_command_and_no_manual(
-        self, project: Path
-    ) -> None:
+    def test_the_help_of_a_command_imports_no_other_command(self, project: Path) -> None:
         modules = imported("wait", "--help", cwd=project)
         commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
         assert modules & commands == {"ci_doctor.commands.wait"}
-        assert not {name for name in modules if name.startswith("ci_doctor.commands.manual")}
 
     def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
         modules = imported("setup-env", cwd=project)

@@ -161,8 +161,7 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
         yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
     if conclusion.shorts:
         few = formatting.amount(conclusion.shorts, "equal answer")
-        place = f"about token {conclusion.place}, where others first differ"
-        yield f"{few} ended before {place}, and told nothing"
+        yield f"{few} ended before the difference shows in most others, and told nothing"
     yield from _chance(subject, conclusion)
     if localisation.stopped:
         yield f"the search ended early: {localisation.stopped}"

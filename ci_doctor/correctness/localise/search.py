@@ -568,7 +568,7 @@ class LocalisationSearch(SentSoFar):
             vanished = [each for each in smaller if self._shown(each) is False]
             return LocalisedCause(
                 shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
-                copies=self._varied(), shorts=self._shorts(), place=self._place(),
+                copies=self._varied(), shorts=self._shorts(),
             )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
@@ -582,7 +582,7 @@ class LocalisationSearch(SentSoFar):
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
             copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(),
-            shorts=self._shorts(), place=self._place(),
+            shorts=self._shorts(),
         )  # fmt: skip
 
     def _noise(self) -> str:

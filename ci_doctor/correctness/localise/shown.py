@@ -71,6 +71,8 @@ class SentSoFar:
                 base = self._bases.get(each.name, each.name)
                 places[base] = max(places.get(base, 0.0), each.differs_at)
             wrong = {send.name for result in self.results for send in result.differing}
+            # Those of the run too: they have shown it there.
+            wrong.update(self.subject.differing)
             median = statistics.median(places.values()) if places else 0.0
             told = []
             for result in self.results:

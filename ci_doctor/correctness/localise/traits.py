@@ -425,8 +425,12 @@ def _of_numbers(
         # A server has a default for what is not given.
         lacking = [name for name in table.requests if name not in has]
         text = f"requests with `{key}` {upper:g} or more or none"
-        mask = table.named([*least, *lacking])
-        yield CausePart(f"{key} or more or none", text, 3.6, mask, least=upper, below=lower)
+        many, none = table.named(least), table.named(lacking)
+        # Said only if both have differed.
+        if many & table.wrong and none & table.wrong:
+            yield CausePart(
+                f"{key} or more or none", text, 3.6, many | none, least=upper, below=lower
+            )
         most = [name for name, value in numbers.items() if value <= lower]
         text = f"requests with `{key}` {lower:g} or less"
         yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)

@@ -252,8 +252,7 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
 
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
     `copies` lack just what requests must hold, and were equal; without such a thing they are changed copies
-    that were equal where the request differed. `shorts` equal answers were too short to tell: others differ from the token `place` on. `noise` is a sentence if some starts do
-    not show it.
+    that were equal where the request differed. `shorts` equal answers were too short to tell. `noise` is a sentence if some starts do not show it.
     """
 
     cause: str | None = None
@@ -263,7 +262,6 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     copies: tuple[str, ...] = ()
     noise: str = ""
     shorts: int = 0
-    place: int = 0
 
 
 class Localisation(Struct, frozen=True, kw_only=True):

@@ -260,7 +260,25 @@ def test_an_equal_answer_that_ends_before_a_difference_would_show_tells_nothing(
     conclusion = search.conclusion()
     assert conclusion.cause == "prompts with a character that is not ASCII differ"
     assert conclusion.shorts
-    assert conclusion.place == 13
+
+
+def test_an_equal_answer_of_a_request_that_differed_in_the_run_is_never_too_short() -> None:
+    of = subject(["r1", "r3"])
+    search = searched(of, lambda _b, body, _w: body == of.requests[1].body, late=18)
+    sends = [each for result in search.told for each in result.sends]
+    assert any(each.is_short for each in sends)
+    assert not any(each.is_short for each in sends if each.name == "r3")
+
+
+@pytest.mark.parametrize(("wrong", "is_named"), [("r0", False), ("r0 r3", True)])
+def test_a_number_or_none_is_named_only_if_both_have_differed(wrong: str, is_named: bool) -> None:
+    """A default of the server is not the greatest number."""
+    of = subject(["r0"], [{"prompt": f"p{n}", **({"top_k": n} if n else {})} for n in range(4)])
+    requests = {each.id: each for each in of.requests}
+    lane = [TrialSend(name=name, block=0, at_once=1, wrong=name in wrong) for name in requests]
+    parts = targets(SendTable([lane], requests, requests, {}), [])
+    said = "requests with `top_k` 3 or more or none"
+    assert any(each.words == said for each in parts) is is_named
 
 
 def test_where_every_long_answer_differs_the_place_is_named() -> None:
