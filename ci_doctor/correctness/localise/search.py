@@ -42,6 +42,7 @@ _WITHIN = 0.15
 
 
 _MOST_CONTRASTS = 3
+_MOST_COPIES = 4
 
 # For so many words and signs copies are sent.
 _MOST_TEXTS = 20
@@ -577,12 +578,15 @@ class LocalisationSearch(SentSoFar):
         cause = found.cause.in_words()
         if self._shorts() and found.cause.family == ("any", "any"):
             cause += f", from about token {self._place()} of its answer on"
+        copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
+        # Names alone say little: what must be there is what equal copies lack.
+        if copies and found.cause.family in {("some", "any"), ("some bodies", "any")}:
+            cause += f" (equal: {'; '.join(copies[:_MOST_COPIES])})"
         return LocalisedCause(
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied(),
-            shorts=self._shorts(),
+            copies=copies, shorts=self._shorts(),
         )  # fmt: skip
 
     def _noise(self) -> str:

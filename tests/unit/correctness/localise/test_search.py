@@ -396,6 +396,7 @@ def test_where_no_cause_is_confirmed_equal_copies_stand_as_facts() -> None:
     bodies[4] = {**bodies[4], "stop": ["~"]}
     conclusion = searched(subject(["r4", "r5"], bodies), three).conclusion()
     assert {"r4 without `stop`", "r4 without `temperature`"} <= set(conclusion.copies), conclusion
+    assert conclusion.cause == f"the requests r4, r5 differ (equal: {'; '.join(conclusion.copies)})"
 
 
 def test_answers_that_differ_by_chance_have_no_cause() -> None:
