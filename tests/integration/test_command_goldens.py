@@ -401,6 +401,8 @@ def import_race(site: Site) -> None:
     modules = {
         r"<version>( \| | )\d+\b": r"<version>\1<modules>",
         r"\"(value|loaded)\": \d\d\b": r'"\1": <modules>',
+        # A process may well have a small number.
+        r"(command |\| )\d+(?=( \|)? <version>)": r"\1<number>",
     }
     site.run("import-race", "--", sys.executable, "main.py", chance=modules)
     site.run("import-race", "--", "true")
