@@ -257,9 +257,8 @@ class TestStages:
         self.sessions: list[PytestSession] = []
         self._request = request
         self._plan = plan
-        self._again = (
-            plan  # for runs of chosen tests: one process, none of the reports of the suite
-        )
+        # For runs of chosen tests: one process, none of the reports of the suite.
+        self._again = plan
         self._runner = runner
         self._scratch = scratch
         self._tell = tell

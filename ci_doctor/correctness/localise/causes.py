@@ -394,6 +394,18 @@ def _goes_on(text: str, earlier: str) -> bool:
     return bool(rest) and text.startswith(earlier) and (not is_chat or rest[0] in MARKS)
 
 
+def _soon_after(table: SendTable, part: CausePart) -> Iterator[CausePart]:
+    """As one of some requests after one of a kind."""
+    after = _before(table, part.mask)
+    near = last = _right_before(table, part.mask)
+    for count in range(2, _LONGEST_SPAN + 1):
+        last = _right_before(table, last)
+        near |= last
+        words = f"as one of the {count} requests after {part.words}"
+        family, beyond = f"soon {part.family}", after & ~near
+        yield CausePart(family, words, part.cost + 2.3, near, part.trait, beyond=beyond)
+
+
 def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """After, right after, or at once with a request of some kind, or with certain ones."""
     unanswered = table.mask(each.wrong is None and not each.is_short for each in table.sends)
@@ -417,14 +429,7 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
             # Of some certain requests each one must have been it.
             if family == "right after" or not each.family.startswith("some"):
                 yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
-        near = last = _right_before(table, each.mask)
-        for count in range(2, _LONGEST_SPAN + 1):
-            last = _right_before(table, last)
-            near |= last
-            words = f"as one of the {count} requests after {each.words}"
-            beyond = places[0][3] & ~near
-            family = f"soon {each.family}"
-            yield CausePart(family, words, each.cost + 2.3, near, each.trait, beyond=beyond)
+        yield from _soon_after(table, each)
     yield from _of_counts(table, [each for each in earlier if each.trait])
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):

@@ -3,7 +3,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -226,6 +226,18 @@ def _turned(cut: Cut) -> Cut:
     return " ".join(reversed(cut.split())) if isinstance(cut, str) else cut[::-1]
 
 
+def _other_values(own: Mapping[str, Any], key: str, values: Sequence[Any]) -> list[Any]:
+    """Some of the `values` of a parameter beside that of a body."""
+    others = [each for each in values if each != own.get(key)]
+    number = own.get(key, 0)
+    if all(map(_is_number, [*others, number])):
+        # The nearest ones tell where the border is, the others whether it is this number alone.
+        others = sorted(others, key=lambda each: abs(each - number))[:2]
+        if number > 1:
+            others += [2 * number, number // 2]
+    return others[:4]
+
+
 def _with_other_parameters(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
     own = request.body
     values: dict[str, list[Any]] = defaultdict(list)
@@ -239,12 +251,7 @@ def _with_other_parameters(request: Request, subject: LocalisedDifference) -> It
             body = {name: value for name, value in own.items() if name not in left_out}
             yield replace(request, id=f"{request.id} without `{key}`", body=body)
             yield from _with_a_part(request, key)
-        others = [each for each in values[key] if each != own.get(key)]
-        if all(map(_is_number, [*others, own.get(key, 0)])):
-            # The nearest ones tell where the border is, the others whether it is this number alone.
-            others = sorted(others, key=lambda each: abs(each - own.get(key, 0)))[:2]
-            others += [2 * own[key], own[key] // 2] if own.get(key, 0) > 1 else []
-        for value in others[:4]:
+        for value in _other_values(own, key, values[key]):
             owner = next((e.id for e in subject.requests if e.body.get(key) == value), "")
             name = f"{request.id} with {valued(key, value, owner)}"
             # Sums of tokens need those of each request.

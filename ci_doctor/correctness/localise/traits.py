@@ -192,26 +192,38 @@ def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> 
 def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
     """Which requests may be meant: all, those of one kind, or some of the `names`."""
     traits = [*_of_bodies(table), *_of_prompts(table, names[:MOST_NAMES])]
-    answers = [each.answer_tokens for each in table.sends]
-    traits += thresholds(answers, "answer", "requests with {} tokens of answer or more", 4.5)
+    traits += [*_of_answers(table), *_of_messages(table), *_of_paths(table)]
+    every = CausePart("any", "any request", 0, table.mask(True for _ in table.sends))
+    named = _named_ones(table, names[:MOST_NAMES])
+    return [every, *named, *(replace(each, trait=True) for each in traits)]
+
+
+def _of_answers(table: SendTable) -> Iterator[CausePart]:
+    lengths = [each.answer_tokens for each in table.sends]
+    yield from thresholds(lengths, "answer", "requests with {} tokens of answer or more", 4.5)
     for finish in sorted({each.finish for each in table.sends} - {""}):
         text = f"requests whose answers end with finish_reason {finish}"
         mask = table.mask(each.finish == finish for each in table.sends)
-        traits.append(CausePart(f"finish {finish}", text, 4.1, mask))
-    chats = [len(table.requests[each.name].body.get("messages", ())) for each in table.sends]
-    traits += thresholds(chats, "messages", "chats of {} messages or more", 3.6)
+        yield CausePart(f"finish {finish}", text, 4.1, mask)
+
+
+def _of_messages(table: SendTable) -> Iterator[CausePart]:
+    counts = [len(table.requests[each.name].body.get("messages", ())) for each in table.sends]
+    yield from thresholds(counts, "messages", "chats of {} messages or more", 3.6)
     roles = {name: _roles_of(each) for name, each in table.requests.items()}
     for role in sorted({each for some in roles.values() for each in some}):
         mask = table.named(name for name, some in roles.items() if role in some)
         lack = f"a message of the role {role}"
-        traits.append(CausePart(f"role {role}", f"chats with {lack}", 3.1, mask, lack=lack))
+        yield CausePart(f"role {role}", f"chats with {lack}", 3.1, mask, lack=lack)
+
+
+def _of_paths(table: SendTable) -> Iterator[CausePart]:
     paths = sorted({each.path for each in table.requests.values()})
-    for path in paths if len(paths) > 1 else ():
+    if len(paths) < 2:
+        return
+    for path in paths:
         mask = table.named(name for name, each in table.requests.items() if each.path == path)
-        traits.append(CausePart(f"path {path}", _PATHS.get(path, f"requests to {path}"), 3, mask))
-    every = CausePart("any", "any request", 0, table.mask(True for _ in table.sends))
-    named = _named_ones(table, names[:MOST_NAMES])
-    return [every, *named, *(replace(each, trait=True) for each in traits)]
+        yield CausePart(f"path {path}", _PATHS.get(path, f"requests to {path}"), 3, mask)
 
 
 def _roles_of(request: Request) -> set[str]:
@@ -290,15 +302,14 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
 def _of_signs_and_words(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     """A fault of a word, or of a sign, shows in all that differ."""
     texts = table.texts
-    signs = _in_all([set(texts[name]) for name in names])
-    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
-        mask = table.named(each for each, text in texts.items() if sign in text)
-        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask, lack=sign)
+    in_all = _in_all([set(texts[name]) for name in names])
+    signs = sorted(each for each in in_all if not each.isalpha() and not each.isspace())
     words = sorted(set(_WORD.findall(texts[names[0]]))) if names else []
     shared = [word for word in words if all(word in texts[name] for name in names)]
-    for word in shared[:_MOST_WORDS]:
-        mask = table.named(each for each, text in texts.items() if word in text)
-        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask, lack=word)
+    for kind, cost, holds in (("sign", 4.4, signs), ("word", 4.5, shared[:_MOST_WORDS])):
+        for each in holds:
+            mask = table.named(name for name, text in texts.items() if each in text)
+            yield CausePart(f"{kind} {each}", f"prompts with `{each}`", cost, mask, lack=each)
 
 
 def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
@@ -352,12 +363,13 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
         yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has))
         lacking = table.named(given.keys() - has.keys())
         yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
-        values = list(dict.fromkeys(has[name] for name in used if name in has))
+        sent = [name for name in used if name in has]
+        values = list(dict.fromkeys(has[name] for name in sent))
         for value in values[:MOST_NAMES]:
-            equal = [name for name in used if name in has and has[name] == value]
-            text = f"requests with {valued(key, value, equal[0])}"
-            named = [name for name in has if has[name] == value]
-            yield CausePart(f"{key}={value}", text, 3.5, table.named(named))
+            owner = next(name for name in sent if has[name] == value)
+            text = f"requests with {valued(key, value, owner)}"
+            mask = table.named(name for name in has if has[name] == value)
+            yield CausePart(f"{key}={value}", text, 3.5, mask)
         yield from _of_numbers(table, key, has, values)
         yield from _of_texts(table, key, has)
     yield from _of_any_key(table, given)
