@@ -100,8 +100,7 @@ def served_bytes(port: int) -> dict[object, int]:
         if state == _TIME_WAIT and port in ports:
             served[ends] = 1
         elif ports[0] == port:
-            # The first byte is that of the connection itself.
-            served[ends] = max(0, _acknowledged(message) - 1)
+            served[ends] = _acknowledged(message)
     return served
 
 
