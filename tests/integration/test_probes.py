@@ -304,7 +304,8 @@ def test_the_line_for_grpc_health_tells_serving_from_not_serving(commands: Comma
     with subprocess.Popen(
         [sys.executable, "-c", GRPC], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
-        assert server.stdin is not None
+        stdin = server.stdin
+        assert stdin is not None
         assert server.stdout is not None
         line = grpc_line(f"127.0.0.1:{server.stdout.readline().strip()}")
         line = line.replace("python3", sys.executable, 1)
@@ -312,8 +313,8 @@ def test_the_line_for_grpc_health_tells_serving_from_not_serving(commands: Comma
 
         def on_seen(text: str) -> None:
             seen.append(text)
-            server.stdin.write("\n")
-            server.stdin.flush()
+            stdin.write("\n")
+            stdin.flush()
 
         assert commands.ask(line, on_seen=on_seen) is None
     assert seen[0].endswith("ended with exit code 1: not serving")
