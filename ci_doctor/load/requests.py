@@ -106,7 +106,14 @@ def require_file(path: Path, origin: str) -> None:
     """Raise UsageError if there is no such file. `origin` is the place that names it."""
     if path.exists():
         return
-    hint = "write a file with one JSON object a line; `ci-doctor init` proposes one"
+    hint = near_file(path) or (
+        "write a file with one JSON object a line; `ci-doctor init` proposes one"
+    )
+    raise UsageError(f"{path}: no such file; it is named by {origin}", hint=hint)
+
+
+def near_file(path: Path) -> str | None:
+    """A hint for a path without a file: one of nearly its name, else the JSON lines beside it."""
     # A path in a configuration starts from its directory, and people type it from where they are.
     for directory in (path.parent, Path()):
         names = _names(directory)
@@ -115,12 +122,10 @@ def require_file(path: Path, origin: str) -> None:
             # `prompts` and `prompts.jsonl`, in whatever length.
             near = next((each for each in names if Path(each).stem == path.stem), None)
         if near is not None:
-            hint = f"did you mean `{directory / near}`?"
-            break
+            return f"did you mean `{directory / near}`?"
         if of_lines := [str(directory / each) for each in names if each.endswith(".jsonl")]:
-            hint = f"JSON lines are in {', '.join(of_lines[:_FILES_SHOWN])}"
-            break
-    raise UsageError(f"{path}: no such file; it is named by {origin}", hint=hint)
+            return f"JSON lines are in {', '.join(of_lines[:_FILES_SHOWN])}"
+    return None
 
 
 def _names(directory: Path) -> list[str]:
