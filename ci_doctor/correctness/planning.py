@@ -78,8 +78,8 @@ def read_settings(
         if path is not None and "://" not in path:
             changes[name] = str(path_in(loaded, origins[name], path))
     if settings.requests is not None:
-        file = os.path.relpath(changes.get("requests", settings.requests))
-        require_file(Path(file), origins["requests"])
+        file = path_in(loaded, origins["requests"], settings.requests)
+        require_file(Path(os.path.relpath(file)), origins["requests"])
     for arm in Arm:
         chosen = settings.arm(arm)
         if command := commands[arm]:

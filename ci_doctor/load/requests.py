@@ -299,8 +299,9 @@ def _object(line: str, where: str) -> dict[str, Any]:
         value = parse_json(line)
     except ValueError as error:
         # Its own words count lines as well, and this line is always the first there.
-        is_of_json = isinstance(error, json.JSONDecodeError)
-        why = f"{error.msg} in column {error.colno}" if is_of_json else error
+        why = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            why = f"{error.msg} in column {error.colno}"
         hint = _ONE_A_LINE
         if line.rstrip().endswith(","):
             hint = "write one JSON object a line, without a comma after it"
