@@ -301,7 +301,7 @@ def _append(report: Report, path: str) -> None:
 def read_reports(
     directories: Sequence[Path], broken: list[str] | None = None
 ) -> list[tuple[Path, Report]]:
-    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
+    """Every report.json at or below `directories`, oldest first, each with its directory; no secrets.
 
     Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
     """
@@ -310,7 +310,13 @@ def read_reports(
 
     redactor = Redactor.from_environment(os.environ)
     reports: list[tuple[Path, Report]] = []
-    for path in sorted({each for top in directories for each in top.rglob(REPORT_FILE)}):
+    # By its real place: two names of one folder are one.
+    files = {
+        each.resolve(): each
+        for top in directories
+        for each in ([top] if top.name == REPORT_FILE and top.is_file() else top.rglob(REPORT_FILE))
+    }
+    for path in sorted(files.values()):
         try:
             text = path.read_text(encoding="utf-8")
             # Once more: an older version, or somebody else, may have written it.
