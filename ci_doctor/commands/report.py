@@ -184,15 +184,15 @@ def open_page(
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        status = started.wait(refuses_within_s)
-    except subprocess.TimeoutExpired:
-        # It shows the page, and is nobody's child to wait for.
-        started.returncode = 0
-        return
     except OSError as error:
         raise UsageError(
             f"{page} cannot be shown: {command[0]}: {error.strerror}", hint=hint
         ) from error
+    try:
+        status = started.wait(refuses_within_s)
+    except subprocess.TimeoutExpired:
+        # It shows the page, and is nobody's child to wait for.
+        status = started.returncode = 0
     if status:
         raise UsageError(f"{page} cannot be shown: {command[0]} ended with {status}", hint=hint)
 
