@@ -108,14 +108,6 @@ def test_a_service_is_started_found_ready_and_stopped(scene: Scene) -> None:
     assert (stopped.signal, stopped.exit_code) == ("SIGINT", None)
 
 
-def test_a_service_that_is_loading_is_waited_for(scene: Scene) -> None:
-    async def run() -> None:
-        group = await scene.started(vllm=scene.service("answers", "{port}", "3"))
-        await group.stop()
-
-    asyncio.run(run())
-
-
 def test_a_service_starts_after_what_it_needs_and_is_told_its_port(scene: Scene) -> None:
     async def run() -> RunningGroup:
         kv = scene.service("answers")

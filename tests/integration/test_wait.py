@@ -58,6 +58,12 @@ class Scene:
     def wait(self, *arguments: str | Path, ready: str | None = None) -> Ran:
         return doctor("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
 
+    def begin(self, *arguments: str | Path, ready: str | None = None) -> subprocess.Popen[bytes]:
+        """A wait under way: its first line has come."""
+        waiting = begin("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
+        assert "waiting for" in first_line(waiting)
+        return waiting
+
     def report(
         self, *arguments: str | Path, ready: str | None = None
     ) -> tuple[Ran, dict[str, Any]]:
@@ -126,18 +132,7 @@ def test_a_child_of_the_process_may_be_the_one_that_answers(scene: Scene) -> Non
 
 def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
     path = scene.directory / "run" / "server.pid"
-    waiting = begin(
-        "wait",
-        "--pidfile",
-        path,
-        "--ready",
-        scene.url,
-        "--report-dir",
-        "report",
-        cwd=scene.directory,
-    )
-    # Talk begins after 2 s: by then it does wait.
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--pidfile", path, "--report-dir", "report")
     path.parent.mkdir()
     path.touch()
     server = scene.program("answers", str(scene.port))
@@ -179,8 +174,7 @@ def test_a_death_is_told_with_the_root_line_of_its_log(scene: Scene) -> None:
 def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: str) -> None:
     parent = scene.program("never_waits", "child.pid", str(code))
     pid = scene.pid_in("child.pid")
-    waiting = begin("wait", "--json", "--pid", str(pid), "--ready", scene.url, cwd=scene.directory)
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--json", "--pid", str(pid))
     assert parent.stdin is not None
     parent.stdin.write(b".")
     parent.stdin.flush()
@@ -218,10 +212,7 @@ def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
 def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
-    waiting = begin(
-        "wait", "--json", "--pid", str(server.pid), "--ready", scene.url, cwd=scene.directory
-    )
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--json", "--pid", str(server.pid))
     os.kill(worker, signal.SIGKILL)
     out, _ = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 1
@@ -235,20 +226,8 @@ def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
 def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
-    waiting = begin(
-        *(
-            "wait",
-            "--json",
-            "--pid",
-            str(server.pid),
-            "--ready",
-            "file:done",
-            "--descendants",
-            "ignore",
-        ),
-        cwd=scene.directory,
-    )
-    assert "waiting for" in first_line(waiting)
+    ignoring = ("--descendants", "ignore")
+    waiting = scene.begin("--pid", str(server.pid), *ignoring, ready="file:done")
     os.kill(worker, signal.SIGKILL)
     while (status := Path(f"/proc/{worker}")).exists():
         os.sched_yield()
@@ -264,21 +243,7 @@ def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
         report = f"report-{number}"
         parent = scene.program("never_waits", f"{number}.pid", "1")
         pid = scene.pid_in(f"{number}.pid")
-        waiting = begin(
-            *(
-                "wait",
-                "--pid",
-                str(pid),
-                "--ready",
-                scene.url,
-                "--log",
-                str(scene.log),
-                "--report-dir",
-                report,
-            ),
-            cwd=scene.directory,
-        )
-        assert "waiting for" in first_line(waiting)
+        waiting = scene.begin("--pid", str(pid), "--log", scene.log, "--report-dir", report)
         watch = os.pidfd_open(waiting.pid)
         assert parent.stdin is not None
         began = time.monotonic()
@@ -365,17 +330,8 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
     scene: Scene, number: signal.Signals, code: int
 ) -> None:
     server = scene.python("input()")
-    waiting = begin(
-        "wait",
-        "--pid",
-        str(server.pid),
-        "--ready",
-        "exec:sleep 600",
-        "--report-dir",
-        "report",
-        cwd=scene.directory,
-    )
-    assert "waiting for" in first_line(waiting)
+    here = ("--report-dir", "report")
+    waiting = scene.begin("--pid", str(server.pid), *here, ready="exec:sleep 600")
     waiting.send_signal(number)
     waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == code
