@@ -183,6 +183,7 @@ def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(
     assert not (site.out / "logs").exists()
 
 
+@pytest.mark.nightly
 def test_a_client_without_its_interpreter_stops_what_was_started(site: Site) -> None:
     (site.directory / "script").write_text("#!/no/such/interpreter\n")
     (site.directory / "script").chmod(0o755)
@@ -236,6 +237,7 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
     assert site.rules()[0] == "services/died"
 
 
+@pytest.mark.nightly
 def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
     program = "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"
     ran = site.launch(
@@ -277,6 +279,7 @@ def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
     assert site.rules()[0] == "services/not-ready"
 
 
+@pytest.mark.nightly
 def test_a_repository_has_its_own_exit_codes(site: Site) -> None:
     site.configure(api={"command": site.service("exits", "1", "{port}")})
     with (site.directory / "ci-doctor.toml").open("a") as file:
@@ -309,6 +312,7 @@ def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
     assert "deep/events.jsonl" in {each["path"] for each in site.report["attachments"]}
 
 
+@pytest.mark.nightly
 def test_junit_has_a_case_for_each_service_and_one_for_the_client(site: Site) -> None:
     service = f"api={site.service('answers', '{port}')}"
     site.launch("--junit", "requests", "--service", service, "--", "true")
@@ -652,12 +656,7 @@ def test_what_services_write_can_be_followed(site: Site) -> None:
     assert "api | hello" in ran.err
 
 
-def test_events_that_cannot_be_written_stop_nobody(site: Site) -> None:
-    ran = site.launch(*site.api, "--events", "/dev/full", "--", "true")
-    check(site, ran, "pass", 0)
-    assert ran.err.count("warning: cannot write events to /dev/full") == 1
-
-
+@pytest.mark.nightly
 def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
     pipe = site.directory / "events"
     os.mkfifo(pipe)
@@ -670,12 +669,6 @@ def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
     os.close(reader)
     check(site, ran, "pass", 0)
     assert ran.err.count("warning: cannot write events to events: ") == 1
-
-
-def test_each_launch_has_its_own_logs(site: Site) -> None:
-    for number in (1, 2):
-        site.launch(*site.api, "--", "true")
-        assert site.report["attempts"][0]["log"] == f"logs/api-{number}.log"
 
 
 def test_a_service_that_hangs_under_its_client_has_died_with_evidence(site: Site) -> None:

@@ -151,6 +151,7 @@ def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
         ("exec:test -e run.ready", "open('run.ready', 'w'); input()"),
     ],
 )
+@pytest.mark.gate(1)
 def test_every_kind_of_probe_can_be_waited_for(scene: Scene, ready: str, program: str) -> None:
     server = scene.python(program)
     ran = scene.wait("--pid", str(server.pid), "--log", scene.log, ready=ready)
@@ -171,6 +172,7 @@ def test_a_death_is_told_with_the_root_line_of_its_log(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("code", "told"), [(3, "exit code 3"), (0, "exit code 0"), (-11, "killed by SIGSEGV (11)")]
 )
+@pytest.mark.gate(1)
 def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: str) -> None:
     parent = scene.program("never_waits", "child.pid", str(code))
     pid = scene.pid_in("child.pid")
@@ -237,6 +239,7 @@ def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
     assert waiting.returncode == 0
 
 
+@pytest.mark.nightly
 def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
     delays, whole_runs = [], []
     for number in range(3):
@@ -294,6 +297,7 @@ def test_another_process_on_the_port_is_named(scene: Scene) -> None:
     assert "retry on another machine" in report["findings"][0]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
     server = scene.python("input()")
     other = scene.program("answers", str(scene.port))
@@ -311,6 +315,7 @@ def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
         ("1", "holds '1'"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_pidfile_that_names_nobody_in_time_is_told(
     scene: Scene, content: str | None, told: str
 ) -> None:
@@ -326,6 +331,7 @@ def test_a_pidfile_that_names_nobody_in_time_is_told(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.gate(1)
 def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
     scene: Scene, number: signal.Signals, code: int
 ) -> None:
@@ -365,6 +371,7 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
         ),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_cannot_be_waited_for_is_a_usage_error(
     scene: Scene, arguments: list[str], told: str
 ) -> None:
@@ -408,6 +415,7 @@ def pipeline(scene: Scene, rest: str, *server: str) -> int:
         "> fifo & cat < fifo",
     ],
 )
+@pytest.mark.gate(1)
 def test_a_server_that_writes_into_the_pipe_of_the_process_is_its_own(
     scene: Scene, rest: str
 ) -> None:

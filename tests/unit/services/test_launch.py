@@ -363,16 +363,12 @@ def written(
 
 
 def test_each_event_is_one_line_of_json(tmp_path: Path) -> None:
-    started, died = written(tmp_path / "deep" / "events.jsonl", STARTED, DIED)
+    path = tmp_path / "deep" / "events.jsonl"
+    assert len(written(path, STARTED)) == 1
+    started, died = written(path, STARTED, DIED)  # the file is made anew
     assert started.pop("time").endswith("Z")
     assert started == {"t": 12.5, "event": "started", "service": "vllm", "start": 1, "pid": 4242, "log": "/logs/vllm-1.log"}  # fmt: skip
     assert (died["event"], died["signal"], died["peak_rss"]) == ("died", "SIGKILL", 1024)
-
-
-def test_the_file_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text("of yesterday\n")
-    assert len(written(path, STARTED)) == 1
 
 
 def test_secrets_stay_out(tmp_path: Path) -> None:
