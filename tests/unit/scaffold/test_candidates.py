@@ -3,13 +3,10 @@ import tomllib
 
 import pytest
 
+from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
 from ci_doctor.scaffold.candidates import (
-    ArmsKind,
     ServerCandidate,
-    choose_arms,
-    chosen_arms,
     engine_candidate,
-    ranked,
     without_connector,
     without_secrets,
 )

@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
-from ci_doctor.scaffold.candidates import ScaffoldFacts, choose_arms
+from ci_doctor.scaffold.arms import ScaffoldFacts, choose_arms
 from ci_doctor.scaffold.look import _QUEUE, install_command, look, queues_in, read_files
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
 from ci_doctor.scaffold.texts import config_text

@@ -5,12 +5,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from ci_doctor.scaffold.candidates import (
-    ExistingFiles,
-    ScaffoldFacts,
-    choose_arms,
-    engine_candidate,
-)
+from ci_doctor.scaffold.arms import ExistingFiles, ScaffoldFacts, choose_arms
+from ci_doctor.scaffold.candidates import engine_candidate
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.propose import ProposalRequest, propose
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
