@@ -22,6 +22,7 @@ from ci_doctor.syntax.yaml import (
 Tags = tuple[tuple[str, str], ...]
 _DEEPEST: Final = 5  # scripts that call scripts
 _CALLED: Final = re.compile(r"[\w./@+-]+")
+_UPWARDS: Final = re.compile(r"^(?:\.{0,2}/)+")
 _TAG: Final = re.compile(r"\s*([^=\s]+)\s*=\s*(.*?)\s*", re.DOTALL)
 
 
@@ -129,7 +130,7 @@ class Callers:
     def _called(self, text: str) -> Iterator[str]:
         """The files of the repository that a text names, by their path or the end of it."""
         for word in dict.fromkeys(_CALLED.findall(text)):
-            path = word.lstrip("./") if word.startswith(("./", "../")) else word.lstrip("/")
+            path = _UPWARDS.sub("", word)
             last = path.rpartition("/")[2]
             if last == "make":
                 yield from (each for each in ("Makefile", "makefile") if each in self._by_name)

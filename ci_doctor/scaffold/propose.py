@@ -204,7 +204,7 @@ def _here(facts: ScaffoldFacts, name: str) -> str:
 
 def _why(arms: ProposedArms | None) -> str:
     if arms is None:
-        return "a skeleton in comments: no command of a server was recognised"
+        return "a skeleton in comments: no command of a server that answers was recognised"
     baseline, candidate = arm_names(arms)
     match arms.kind:
         case ArmsKind.SAME:
@@ -362,11 +362,11 @@ def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
         yield text_table("Not written", proposal.kept)
     left_out = proposal.request.facts.left_out
     if left_out:
-        rows = [row(each.origin, each.why) for each in left_out[:_MOST_LEFT_OUT]]
-        more = len(left_out) - len(rows)
+        lines = [f"{each.origin}: {each.why}" for each in left_out[:_MOST_LEFT_OUT]]
+        more = len(left_out) - len(lines)
         if more > 0:
-            rows.append(row(f"{more:,} more", "the report of `ci-doctor init --json` names them"))
-        yield Table(title="Servers left out", rows=tuple(rows))
+            lines.append(f"{more:,} more, which `ci-doctor init --json` names")
+        yield text_table("Servers left out", tuple(lines))
     if proposal.steps and not why_not:
         numbered = [f"{at}. {step}" for at, step in enumerate(proposal.steps, start=1)]
         yield text_table("Next", tuple(numbered))
