@@ -262,7 +262,7 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
     if PRE_COMMIT in _to_paste(request):
         yield f"paste the block below into {PRE_COMMIT}"
     if written and not facts.existing.ignores_reports:
-        yield "keep reports out of git: echo ci-doctor-report/ >> .gitignore"
+        yield "keep reports out of git: echo 'ci-doctor-report*/' >> .gitignore"
 
 
 def _first_steps(request: ProposalRequest) -> Iterator[str]:
