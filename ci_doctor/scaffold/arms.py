@@ -267,6 +267,21 @@ class ExistingFiles(Struct, frozen=True, kw_only=True):
     has_workflows: bool = False
 
 
+class ToolOrigin(Struct, frozen=True, kw_only=True):
+    """Where ci-doctor comes from.
+
+    requirement: what pip, pre-commit and the option `install` of the plugin take on every machine, pinned by
+    a commit or a digest; None if nothing is known that other machines have, and `missing` says why after "this ci-doctor". plugin:
+    the plugin's source in a pipeline; None if only a wheel is known. program: the words that start this very
+    installation.
+    """
+
+    requirement: str | None = None
+    plugin: str | None = None
+    missing: str = ""
+    program: tuple[str, ...] = ("ci-doctor",)
+
+
 class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     """All that was read.
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 import ci_doctor
 from ci_doctor.git import ask_git
 from ci_doctor.machine.packages import Origin, find_package
 from ci_doctor.model.distribution import DISTRIBUTION
+from ci_doctor.scaffold.arms import ToolOrigin
 
 _PLUGIN: Final = "buildkite_plugins/ci-doctor"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -27,21 +26,6 @@ _SHORT: Final = re.compile(r"(?P<host>(?:[\w.-]+@)?[\w.-]{2,}):(?P<path>(?!//)[^
 _WHEEL: Final = re.compile(r"/ci_doctor_toolkit-[^/]+\.whl")
 # Hosts on which an agent needs no `.git` to see where a repository's name ends.
 _SHORT_NAMES: Final = frozenset({"github.com", "bitbucket.org"})
-
-
-class ToolOrigin(Struct, frozen=True, kw_only=True):
-    """Where ci-doctor comes from.
-
-    requirement: what pip, pre-commit and the option `install` of the plugin take on every machine, pinned by
-    a commit or a digest; None if nothing is known that other machines have, and `missing` says why after "this ci-doctor". plugin:
-    the plugin's source in a pipeline; None if only a wheel is known. program: the words that start this very
-    installation.
-    """
-
-    requirement: str | None = None
-    plugin: str | None = None
-    missing: str = ""
-    program: tuple[str, ...] = ("ci-doctor",)
 
 
 def tool_origin() -> ToolOrigin:

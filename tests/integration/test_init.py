@@ -208,7 +208,7 @@ def test_from_a_path_the_hook_stays_on_this_machine_and_runs(engine: Path) -> No
     assert not [name for name in made if str(ROOT) in (engine / name).read_text()]
     (engine / "bad.sh").write_text("#!/bin/sh\nif true\n")
     git(engine, "add", "--all")
-    run = [Path(sys.executable).with_name("pre-commit"), "run", "--all-files"]
+    run = [str(Path(sys.executable).with_name("pre-commit")), "run", "--all-files"]
     run += ["--config", ".ci-doctor/pre-commit.yaml"]
     hook = subprocess.run(
         run, cwd=engine, env=cli.environment(), capture_output=True, text=True, check=False

@@ -8,9 +8,8 @@ import pytest
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
-from ci_doctor.scaffold.arms import ScaffoldFacts, choose_arms
+from ci_doctor.scaffold.arms import ScaffoldFacts, ToolOrigin, choose_arms
 from ci_doctor.scaffold.look import install_command, look, read_files
-from ci_doctor.scaffold.origin import ToolOrigin
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
 from ci_doctor.scaffold.texts import config_text
 from ci_doctor.services.spec import service_specs

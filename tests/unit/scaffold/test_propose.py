@@ -6,10 +6,9 @@ import yaml
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.agents import PipelineStep, Tags
-from ci_doctor.scaffold.arms import ExistingFiles, ScaffoldFacts, choose_arms
+from ci_doctor.scaffold.arms import ExistingFiles, ScaffoldFacts, ToolOrigin, choose_arms
 from ci_doctor.scaffold.candidates import engine_candidate
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.origin import ToolOrigin
 from ci_doctor.scaffold.propose import ProposalRequest, propose
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
 
