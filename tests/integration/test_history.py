@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 
+from ci_doctor.history.address import database_address
+from ci_doctor.history.database import METADATA, NEWEST, reading
+from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
@@ -329,8 +334,15 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         with postgres(Path(folder) / "s") as url:
+            missing = url.replace("/postgres?", "/nobody?")
+            nobody = history("flaky", "--database", missing, cwd=tmp_path)
             refused = history("ingest", evidence, "--database", url, cwd=tmp_path)
             made = history("upgrade", "--database", url, cwd=tmp_path)
+            again = upgrade(database_address(url), busy_s=60)
+            engine = open_database(database_address(url), busy_s=60)
+            with reading(engine) as connection:
+                differences = compare_metadata(MigrationContext.configure(connection), METADATA)
+            engine.dispose()
             history("ingest", evidence, "--about=commit=abc", "--database", url, cwd=tmp_path)
             answers = [
                 history(*words, "--database", url, cwd=tmp_path)
@@ -341,7 +353,11 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
                 )
             ]
 
+    assert nobody.code == 2, nobody
+    assert "there is no such database" in " ".join(nobody.err.split())
+    assert "createdb" in nobody.err
     assert (refused.code, made.code) == (2, 0)
+    assert (again, differences) == (NEWEST, [])
     assert "ci-doctor history upgrade" in refused.err
     assert [answer.code for answer in answers] == [0] * 3, answers
     assert answers[0].out.startswith("1 test of 2 flaky")
@@ -368,17 +384,3 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
     )
 
     assert ran.stdout == "set()\n"
-
-
-@NEEDS_POSTGRES
-@pytest.mark.nightly
-def test_a_database_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)
-        with postgres(Path(folder) / "s") as url:
-            missing = url.replace("/postgres?", "/nobody?")
-            ran = history("flaky", "--database", missing, cwd=tmp_path)
-
-    assert ran.code == 2, ran
-    assert "there is no such database" in " ".join(ran.err.split())
-    assert "createdb" in ran.err

@@ -73,6 +73,7 @@ def test_a_failed_command_is_explained_in_the_log_and_ends_with_the_code_of_its_
     assert "infra/disk-full" in job.log
 
 
+@pytest.mark.nightly
 def test_each_option_of_setup_env_reaches_it(real: Workplace) -> None:
     site = make_venv(real.checkout / "venv")
     (real.checkout / "ci").mkdir()
@@ -147,6 +148,7 @@ def test_a_wrong_option_fails_the_job_and_the_build_says_why(
     assert verdict(real) == "error"
 
 
+@pytest.mark.nightly
 def test_a_checkout_without_a_python_project_gets_its_determinism(real: Workplace) -> None:
     (real.checkout / "pyproject.toml").unlink()
     job = real.job("env", {"determinism": "strict", "pythons": sys.executable})

@@ -380,10 +380,8 @@ class TestTheJobsOfAMatrixWithOneLabel:
     ) -> None:
         for number, (order, left) in enumerate(
             [
-                ("0 1 0'", [f"{RED} 1"]),
                 ("0 1 1'", [f"{RED} 0"]),
                 ("0 0' 1", [f"{RED} 1"]),
-                ("0 0' 1 1'", []),
                 ("1 0 1' 0'", []),
             ]
         ):

@@ -84,6 +84,7 @@ def test_gitlab_gets_a_section() -> None:
 
 
 @pytest.mark.parametrize("env", [BUILDKITE, GITHUB, GITLAB], ids=["Buildkite", "GitHub", "GitLab"])
+@pytest.mark.gate(1)
 def test_data_on_stdout_and_the_stderr_beside_it_hold_no_line_of_a_log(
     env: dict[str, str],
 ) -> None:
