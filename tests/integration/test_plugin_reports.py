@@ -46,7 +46,8 @@ def verdict(workplace: Workplace) -> str | None:
 
 
 def test_the_profile_reaches_the_command_and_the_report_the_build(real: Workplace) -> None:
-    job = real.job("env", {"determinism": "default", "pythons": sys.executable})
+    twice = "ci-doctor explain 75 >/dev/null; ci-doctor explain 86 >/dev/null"
+    job = real.job(f"env; {twice}", {"determinism": "default", "pythons": sys.executable})
 
     assert job.run() == 0, job.log
     assert "CUBLAS_WORKSPACE_CONFIG=:4096:8" in job.log
@@ -56,6 +57,8 @@ def test_the_profile_reaches_the_command_and_the_report_the_build(real: Workplac
     (upload,) = calls(real, "artifact", "upload")
     assert f"{JOB_ID}/setup-env/report.json" in upload["files"]
     assert f"{JOB_ID}/setup-env/junit-{JOB_ID}.xml" in upload["files"]
+    # A command that runs twice has a numbered folder, which is taken too.
+    assert f"{JOB_ID}/explain-2/report.json" in upload["files"]
     assert verdict(real) == "pass"
     # Buildkite would open this group, and not the command's.
     assert "\n--- " not in job.log
