@@ -103,13 +103,28 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
-def test_outside_a_job_the_artifacts_are_to_be_downloaded_first(tmp_path: Path) -> None:
-    address = "https://buildkite.com/acme/serving/builds/812"
-
-    ran = doctor("history", "ingest", "--build", address, cwd=tmp_path, env={"PATH": ""})
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("flaky", "--database", "none.sqlite"), "there is no history at none.sqlite"),
+        (("prune", "--keep-days", "9", "--database", "none.sqlite"), "there is no history at"),
+        (("ingest",), "nothing is to be ingested"),
+        # Outside a job the artifacts are to be downloaded first.
+        (
+            ("ingest", "--build", "https://buildkite.com/acme/serving/builds/812"),
+            "no Buildkite job with a buildkite-agent",
+        ),
+    ],
+)
+@pytest.mark.gate(2)
+def test_what_is_not_there_is_a_usage_error(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    ran = history(*words, cwd=tmp_path, env={"PATH": ""})
 
     assert ran.code == 2, ran
-    assert "no Buildkite job with a buildkite-agent" in ran.err
+    assert problem in ran.err
+    assert not (tmp_path / "none.sqlite").exists()
 
 
 def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_path: Path) -> None:
@@ -125,13 +140,6 @@ def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_pa
     assert (ran.code, json.loads(ran.out)["facts"]["late_jobs"]) == (0, ["7"])
     (test,) = json.loads(flaky.out)["facts"]["flaky"]
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
-
-
-def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:
-    ran = history("ingest", cwd=tmp_path)
-
-    assert ran.code == 2
-    assert "nothing is to be ingested" in ran.err
 
 
 def test_no_file_of_a_batch_costs_the_others_their_place(tmp_path: Path) -> None:
@@ -217,18 +225,6 @@ def test_evidence_of_other_tools_is_void_with_what_to_write_in_its_place(
     report = json.loads(ran.out)
     assert (ran.code, report["verdict"]) == (86, "void")
     assert "pytest --junit-xml" in report["summary"]
-
-
-@pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
-@pytest.mark.gate(1)
-def test_a_history_that_is_not_there_is_a_usage_error(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    ran = history(*command, "--database", "none.sqlite", cwd=tmp_path)
-
-    assert ran.code == 2
-    assert "there is no history at none.sqlite" in ran.err
-    assert not (tmp_path / "none.sqlite").exists()
 
 
 def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:
