@@ -90,14 +90,17 @@ def test_a_damaged_inforom_is_a_warning_with_the_words(tmp_path: Path) -> None:
     assert "infoROM is corrupted" in result.problems[0].finding.summary
 
 
-def test_nvidia_smi_on_a_machine_without_a_gpu_is_no_fault(tmp_path: Path) -> None:
+def test_an_nvidia_smi_that_fails_where_no_gpu_is_on_the_bus_is_no_fault_and_not_ok(
+    tmp_path: Path,
+) -> None:
     path = program(tmp_path / "bin", "nvidia-smi", "couldn't find libnvidia-ml.so\n", code=12)
     bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
     root = machine(tmp_path / "root", bus, loaded=None)
 
     result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
-    assert result.status is CheckStatus.OK
+    assert (result.status, result.problems) == (CheckStatus.UNKNOWN, ())
+    assert "couldn't find libnvidia-ml.so" in str(result.unknown)
 
 
 def test_a_gpu_on_the_bus_without_a_driver_is_an_error(tmp_path: Path) -> None:
