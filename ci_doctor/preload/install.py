@@ -340,11 +340,13 @@ def _targets(pythons: Sequence[Path | Target | Refused]) -> list[Target | Refuse
         if isinstance(python, Refused):
             candidates.setdefault(str(python.python), python)
             continue
-        try:
-            target = python if isinstance(python, Target) else inspect_interpreter(python)
-        except CiDoctorError as error:
-            candidates.setdefault(str(python), Refused(python=python, error=error))
-            continue
+        target = python
+        if isinstance(target, Path):
+            try:
+                target = inspect_interpreter(target)
+            except CiDoctorError as error:
+                candidates.setdefault(str(python), Refused(python=target, error=error))
+                continue
         candidates.setdefault(os.path.realpath(target.site_dir), target)
     return list(candidates.values())
 
@@ -504,8 +506,8 @@ def remove(
     With `everywhere` instead from each site directory that `find_sites` finds. Raises UsageError if
     there is no interpreter.
     """
+    sites = find_sites(interpreters, environ) if everywhere else []
     if everywhere:
-        sites = find_sites(interpreters, environ)
         with_shim = filter(_may_have_shim, sites)
         # One that is refused does not keep the shim of another project.
         results = tuple(
