@@ -340,13 +340,14 @@ def _targets(pythons: Sequence[Path | Target | Refused]) -> list[Target | Refuse
         if isinstance(python, Refused):
             candidates.setdefault(str(python.python), python)
             continue
-        target = python
-        if isinstance(target, Path):
-            try:
-                target = inspect_interpreter(target)
-            except CiDoctorError as error:
-                candidates.setdefault(str(python), Refused(python=target, error=error))
-                continue
+        if isinstance(python, Target):
+            candidates.setdefault(os.path.realpath(python.site_dir), python)
+            continue
+        try:
+            target = inspect_interpreter(python)
+        except CiDoctorError as error:
+            candidates.setdefault(str(python), Refused(python=python, error=error))
+            continue
         candidates.setdefault(os.path.realpath(target.site_dir), target)
     return list(candidates.values())
 
