@@ -9,8 +9,9 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.driver import driver, driver_answer, gpus_of, memory_errors, modes
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.machine.nvidia_smi import parse_mig_list
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log, volta
+from tests.support.gpus import PARTS, machine, program, smi_gpu, smi_log, volta
 
 
 def context_of(tmp_path: Path, text: str, code: int = 0, **how: str) -> CheckContext:
@@ -257,3 +258,14 @@ def test_one_that_hangs_makes_the_check_unknown(tmp_path: Path) -> None:
 
     assert finished.result.unknown is not None
     assert finished.result.unknown.endswith("`nvidia-smi -q -x` was still running")
+
+
+def test_parts_have_their_names_in_the_list_only() -> None:
+    text = PARTS.replace("GPU 0", "GPU 1")
+
+    parts = parse_mig_list(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n{text}")
+
+    assert [(part.gpu, part.index, part.profile, part.uuid) for part in parts] == [
+        (1, 0, "1g.10gb", "MIG-aaaa1111"),
+        (1, 1, "2g.20gb", "MIG-bbbb2222"),
+    ]
