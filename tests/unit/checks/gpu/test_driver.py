@@ -170,11 +170,13 @@ def checked_of_memory_errors(tmp_path: Path, *gpus: str) -> CheckResult:
 def test_a_gpu_without_ecc_is_ok_and_counts_that_the_driver_hides_are_unknown(
     tmp_path: Path,
 ) -> None:
-    counts = {"sram_uncorrectable_parity": "N/A", "sram_uncorrectable_secded": "N/A"}
-    without = smi_gpu(uncorrected="N/A", **counts).replace(
-        "<current_ecc>Enabled", "<current_ecc>N/A"
-    )
-    hidden = smi_gpu(uncorrected="Insufficient Permissions", **counts)
+    def gpu(dram: str) -> str:
+        return smi_gpu(
+            uncorrected=dram, sram_uncorrectable_parity="N/A", sram_uncorrectable_secded="N/A"
+        )
+
+    without = gpu("N/A").replace("<current_ecc>Enabled", "<current_ecc>N/A")
+    hidden = gpu("Insufficient Permissions")
 
     result = checked_of_memory_errors(tmp_path, without)
 
