@@ -292,9 +292,11 @@ def test_what_another_job_saves_is_found_after_a_restore_of_nothing(place: Workp
 def test_nothing_to_restore_is_no_failure_unless_somebody_is_strict(
     place: Workplace, words: tuple[str, ...], code: int
 ) -> None:
-    facts = place.transfer("restore", *words, code=code)
+    restored = place.transfer("restore", *words, code=code)
+    saved = place.transfer("save", *words, code=code)
 
-    assert facts["caches"][0]["result"] == "none"
+    assert [facts["caches"][0]["result"] for facts in (restored, saved)] == ["none", "absent"]
+    assert saved["caches"][0]["reason"] == f"{place.cache} does not exist"
 
 
 def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:
@@ -325,9 +327,15 @@ def test_a_store_that_hangs_takes_no_longer_than_the_budget(place: Workplace) ->
         }
         first = place.facts(*words, environment=environment)
         second = place.facts(*words, "--strict", code=75, environment=environment)
+        place.compile("a.so")
+        saving = place.run(
+            "save", *words[1:3], "--budget", "4s", *place.family, environment=environment
+        )
 
     assert first["failure"] == "timeout"
     assert (second["failure"], second["is_shared"]) == ("timeout", True)
+    # It tells of itself before its budget ends.
+    assert "saving caches: 2 of at most 4 s" in saving.stderr
 
 
 def test_an_address_of_another_kind_is_an_error_of_usage(place: Workplace) -> None:

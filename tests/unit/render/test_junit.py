@@ -71,7 +71,9 @@ def test_green_cases_need_no_verdict_and_the_suite_says_what_is_flaky() -> None:
     report = sample_reports()["flaky"]
     suite, cases = parsed(report)
     assert [case.attrib["name"] for case in cases] == [case.name for case in report.cases]
-    assert (suite.findtext("system-out") or "").startswith("flaky: the baseline differs from itself")
+    assert (suite.findtext("system-out") or "").startswith(
+        "flaky: the baseline differs from itself"
+    )
 
 
 def test_flaky_that_fails_the_command_is_not_green() -> None:
