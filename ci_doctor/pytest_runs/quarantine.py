@@ -153,8 +153,8 @@ def quarantine(
     )
     held: dict[str, QuarantineEntry] = {}
     over = []
-    unused = []
-    left_out = []
+    unused: list[QuarantineEntry] = []
+    left_out: list[QuarantineEntry] = []
     wide = []
     long = []
     for entry in entries:
