@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from ci_doctor.model.about import About
 from ci_doctor.model.facts import Facts
@@ -77,7 +77,7 @@ class Case(Struct, frozen=True, kw_only=True, gc=False):
     detail: str | None = None
     duration_s: float | None = None
     attempts: tuple[CaseAttempt, ...] = ()
-    kind: str | None = None
+    kind: str | UnsetType = UNSET
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

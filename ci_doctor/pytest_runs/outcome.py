@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ci_doctor.model.facts import Facts
@@ -137,7 +137,8 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
     if judged.is_plain_pass and last is not None:
         # By far the most of them.
         return Case(group=group, name=name, outcome=CaseOutcome.PASSED, duration_s=last.duration_s)
-    outcome, message, kind = _CASE_OUTCOMES[judged.verdict], None, None
+    outcome, message = _CASE_OUTCOMES[judged.verdict], None
+    kind: str | UnsetType = UNSET
     failed = next((each for each in judged.attempts if not each.is_green), None)
     detail = None if failed is None else failed.traceback or failed.message
     if judged.verdict is not Verdict.PASS:
