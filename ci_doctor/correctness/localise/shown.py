@@ -324,6 +324,7 @@ class SentSoFar:
         if mine:
             yield one_by_one([target, *mine])
             yield one_by_one([*others, target, *mine])
+            yield one_by_one([each for name in (target, *mine) for each in (name, name)])
             for shown in self._differing_trials():
                 yield one_by_one([*shown.names[:-1], target, *mine])
             for name in self._right_before():
@@ -363,12 +364,13 @@ class SentSoFar:
             yield one_by_one([*part, target])
 
     def _groups(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        ladder: list[TrialBlock] = []
-        for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
-            yield together([target, *others[: size - 1]], size, GROUP_TIMES)
-            yield together([target, *others[-(size - 1) :]], size, GROUP_TIMES)
-            ladder += together([target, *others[: size - 1]], size, GROUP_TIMES).blocks
-        yield Trial(blocks=tuple(ladder))
+        by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
+        for order in (others, by_length, by_length[::-1]):
+            ladder: list[TrialBlock] = []
+            for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
+                yield together([target, *order[: size - 1]], size, GROUP_TIMES)
+                ladder += together([target, *order[: size - 1]], size, GROUP_TIMES).blocks
+            yield Trial(blocks=tuple(ladder))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, GROUP_TIMES)
         pairs = [

@@ -90,7 +90,7 @@ def test_where_only_some_pairs_differ_equal_may_be_chance() -> None:
 def test_programs_get_the_cause_every_trial_and_every_start() -> None:
     starts = (result("A5", "one"), result("B7", "one"))
     facts = localisation_facts(replace(LONG, starts=starts), ARGV, "out", Path("/reports"))
-    assert facts.cause == "prompts of 93 characters or more differ (90: equal)"
+    assert facts.cause == "prompts of 91 characters or more differ"
     assert facts.smallest == "r1 alone"
     assert facts.without == ("r1, first 68 of 136 characters alone",)
     _, every, *_ = facts.conditions
