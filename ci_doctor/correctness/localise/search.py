@@ -427,6 +427,10 @@ class LocalisationSearch(SentSoFar):
         if None in self._controls(cause) or not self._is_timed(cause.context.family):
             return False
         needed = [self._is_needed(cause, each) for each in cause.context.both]
+        # How much is under way shows in a start that differs, not between two.
+        if "load" in cause.context.family or cause.context.family == "arrival":
+            below = cause.target.mask & ~cause.context.mask
+            needed.append(self._is_equal_in(below, elsewhere=0))
         if cause.context.beyond:
             needed.append(self._is_equal_in(cause.target.mask & cause.context.beyond))
         if not all(needed):
@@ -452,13 +456,13 @@ class LocalisationSearch(SentSoFar):
         (other,) = [each for each in cause.context.both if each is not part]
         return self._is_equal_in(cause.target.mask & other.mask & ~part.mask)
 
-    def _is_equal_in(self, without: int) -> bool:
-        """Whether one of these sends was equal, in a start with a difference or in two without one."""
+    def _is_equal_in(self, without: int, elsewhere: int = 1) -> bool:
+        """Whether one of these sends was equal, in a start with a difference or in two `elsewhere`."""
         place, equal = 0, 0
         for lane in self._lanes():
             window = without >> place & ((1 << len(lane)) - 1)
             is_equal = any(window >> at & 1 and each.wrong is False for at, each in enumerate(lane))
-            equal += is_equal * (2 if any(each.wrong for each in lane) else 1)
+            equal += is_equal * (2 if any(each.wrong for each in lane) else elsewhere)
             place += len(lane)
         return equal > 1
 

@@ -333,14 +333,14 @@ def _of_totals(table: SendTable) -> Iterator[CausePart]:
     wrong = [at for at, each in enumerate(table.sends) if each.wrong]
     if not wrong or not all(each.answer_tokens for each in table.sends if each.wrong is not None):
         return
-    place = min(table.tokens[at] + table.sends[at].differs_at for at in wrong)
+    place = min(table.tokens[at] + table.sends[at].place for at in wrong)
     text = "requests whose prompt and answer come to {} tokens or more"
     for part in thresholds(both, "total", text, 3.7):
         # The difference shows at the border, not before it.
         if part.least is not None and part.below is not None and place >= part.below - _PLACE:
             yield replace(part, by_place=True)
     for block in _BLOCKS:
-        over = [(table.tokens[at] + table.sends[at].differs_at + _PLACE) % block for at in wrong]
+        over = [(table.tokens[at] + table.sends[at].place + _PLACE) % block for at in wrong]
         if max(over) <= 2 * _PLACE:
             mask = table.mask(
                 size // block < whole // block

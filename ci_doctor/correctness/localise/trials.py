@@ -90,7 +90,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     """One request of a trial. `wrong`: the candidate answers otherwise; None if nobody knows.
 
     `length`: how long the baseline's answer is, in tokens, and after how many of them the candidate's
-    `differs_at`, if it `is_text`. `is_short`: it ends before a difference could show, so that `wrong` is None.
+    `differs_at` at the latest, about at the `place`, if it `is_text`. `is_short`: it ends before a difference could show, so that `wrong` is None.
     """
 
     name: str
@@ -103,6 +103,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     at_s: float = 0.0
     length: float = 0.0
     differs_at: float = 0.0
+    place: float = 0.0
     is_text: bool = True
     is_short: bool = False
 
@@ -198,7 +199,9 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             length = expected.answer_tokens or size / _CHARACTERS_A_TOKEN
             shared = common(given, expected.text)
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
-            shared = _pieces(expected.text, shared) if shared < size else 0
+            shared = shared if shared < size else 0
+            pieces = max(1, _pieces(expected.text, size))
+            place = _pieces(expected.text, shared) * length / pieces
             sends.append(
                 TrialSend(
                     name=name,
@@ -211,7 +214,8 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     at_s=right[name].at_s,
                     length=length,
                     is_text=size > 0,
-                    differs_at=shared * length / max(1, _pieces(expected.text, size)),
+                    differs_at=max(place, shared * length / max(1, size)),
+                    place=place,
                 )
             )
     return TrialResult(trial=trial, sends=tuple(sends))

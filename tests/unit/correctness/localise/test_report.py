@@ -44,7 +44,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
     assert finding.summary == (
-        "where it differs: prompts of 93 characters or more differ (90: equal); "
+        "where it differs: prompts of 91 characters or more differ; "
         "or: prompts of 23 tokens or more differ"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
@@ -55,7 +55,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert str(finding.evidence[0].excerpt).splitlines() == [
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
-        "what fits all of this: prompts of 93 characters or more differ (90: equal)",
+        "what fits all of this: prompts of 91 characters or more differ",
         "what fits as well: prompts of 23 tokens or more differ",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
