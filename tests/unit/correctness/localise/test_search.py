@@ -123,6 +123,39 @@ def test_the_cause_of_a_fault_among_chats_and_parameters_is_named(
     assert cause in conclusion.cause, conclusion
 
 
+def size(body: Body) -> int:
+    return max(1, len(text(body)) // 4)
+
+
+def another(key: str, before: Sequence[Body], body: Body) -> bool:
+    return any(each.get(key) != body.get(key) for each in before)
+
+
+SERVED = tuple({**each, "model": "ab"[number % 5 > 2]} for number, each in enumerate(BODIES))
+EDGES = (*BODIES, {"prompt": "Zu dieser Zeit äße er Käse", "max_tokens": 20})
+# What a request has to do with others before it and beside it, and what several of its sides come to.
+RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
+    (SERVED, ["r3"], lambda b, x, _w: another("model", b[-1:], x), "right after a request with another `model`"),
+    (SERVED, ["r3"], lambda b, x, _w: len({each["model"] for each in [*b, x]}) > 1, "once a start has got 2 different values of `model`"),
+    (BODIES, ["r1", "r4"], lambda _b, x, w: sum(map(size, [*w, x])) > 50, "tokens or more in all are under way at once"),
+    (BODIES, ["r2", "r4"], lambda _b, x, _w: size(x) + x.get("max_tokens", 16) > 39, "requests whose prompt and token limit come to 4"),
+    (BODIES, ["r0"], lambda b, x, _w: size(x) % 8 > 0 and x["prompt"] in prompts(b), "prompts of no multiple of 8 tokens differ if the same prompt came before"),
+    (EDGES, ["r7"], lambda _b, x, _w: any(each & 0xC0 == 0x80 for each in x["prompt"].encode()[16::16]), "prompts with a character across byte 16 or a multiple of it"),
+]  # fmt: skip
+
+
+@pytest.mark.gate(2)
+@pytest.mark.parametrize(
+    ("bodies", "differing", "fault", "cause"), RELATED, ids=[each[3] for each in RELATED]
+)
+def test_the_cause_of_a_fault_of_relations_and_sums_is_named(
+    bodies: Sequence[Body], differing: Sequence[str], fault: Fault, cause: str
+) -> None:
+    conclusion = searched(subject(differing, bodies, concurrency=len(bodies)), fault).conclusion()
+    assert conclusion.cause is not None, conclusion
+    assert cause in conclusion.cause, conclusion
+
+
 def test_a_sign_that_no_copy_lacked_is_not_named() -> None:
     """An earlier turn of the chat holds 30: copies change each message, not the last one alone."""
     conclusion = searched(subject(["r2"], MIXED), continues).conclusion()
