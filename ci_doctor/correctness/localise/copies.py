@@ -76,7 +76,7 @@ def changed_copies(request: Request, subject: LocalisedDifference) -> list[Copy]
         lacking.append(Copy(_masked(request, f"x for {kind}", _other_than(pattern)), kind))
     if length is not None and length.unit == "characters":
         for size in _SHIFTS:
-            moved = with_prompt(request, lambda cut, x="x" * size: f"{x}{cut}")
+            moved = with_prompt(request, _longer("x" * size, ""))
             moved = replace(moved, id=f"{request.id}, {'x' * size} before its prompt")
             lacking.append(Copy(moved, PLACE))
     made = [*map(Copy, copies), *_with_fewer_messages(request), *lacking]
@@ -131,11 +131,14 @@ def longer_copies(request: Request) -> list[Copy]:
         return []
     copies = []
     for count in range(1, _LONGEST_BLOCK):
-        more = with_prompt(
-            request, lambda cut, n=count: cut + (" x" * n if isinstance(cut, str) else cut[:1] * n)
-        )
+        more = with_prompt(request, _longer("", " x" * count, count))
         copies.append(Copy(replace(more, id=f"{request.id} with {count} words more")))
     return copies
+
+
+def _longer(before: str, behind: str, count: int = 0) -> Callable[[Cut], Cut]:
+    """More of a text, or so many more token ids."""
+    return lambda cut: f"{before}{cut}{behind}" if isinstance(cut, str) else cut + cut[:1] * count
 
 
 def _masked(request: Request, text: str, keeps: Callable[[int, str], bool]) -> Request:

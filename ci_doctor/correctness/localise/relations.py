@@ -56,13 +56,13 @@ def of_parameters(table: SendTable) -> Iterator[CausePart]:
             yield from thresholds(values, f"{family} {key}", words.replace("KEY", key), cost)
 
 
-def _first_sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[int, int]]]:
+def _first_sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
     """For each send the places of what shares more of its prompt than all before, with how much that is."""
     names = tuple(each.name for each in lane)
     place = ("", *names)
     if place not in table.remembered:
         earlier: dict[str, int] = {}
-        made = []
+        made: list[tuple[float, ...]] = []
         for at, name in enumerate(names):
             prompt, most, some = table.prompts[name], 0, []
             for text, owner in earlier.items():
@@ -80,7 +80,7 @@ def _with_another(
     table: SendTable,
     lane: Sequence[TrialSend],
     value_of: dict[str, str],
-    sharers: list[list[tuple[int, int]]],
+    sharers: list[list[tuple[float, float]]],
 ) -> Iterator[tuple[float, ...]]:
     """The numbers of `_PARAMETER` for each send of a start."""
     values = [value_of[each.name] for each in lane]
@@ -93,7 +93,7 @@ def _with_another(
     for at, each in enumerate(lane):
         prompt, value = table.prompts[each.name], values[at]
         own = known[prompt]
-        prefix = max((size for size, to in sharers[at] if values[to] != value), default=0)
+        prefix = max((size for size, to in sharers[at] if values[int(to)] != value), default=0)
         others = blocks[each.block] if each.at_once > 1 else ()
         beside = [name for name in others if value_of[name] != value]
         yield (

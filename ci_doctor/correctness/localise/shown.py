@@ -368,9 +368,9 @@ class SentSoFar:
         by_length = sorted(self.ids, key=lambda name: len(prompt_of(self.requests[name])))
         # The same number of short ones, and of long ones, tells it from how much they are.
         for order in ((target, *others), (target, *others[::-1]), by_length, by_length[::-1]):
-            made = [together(order[:size], size, GROUP_TIMES) for size in _sizes(most)]
-            yield from made if order[0] == target else ()
-            yield Trial(blocks=tuple(block for each in made for block in each.blocks))
+            ladder = [together(order[:size], size, GROUP_TIMES) for size in _sizes(most)]
+            yield from ladder if order[0] == target else ()
+            yield Trial(blocks=tuple(block for each in ladder for block in each.blocks))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, GROUP_TIMES)
         pairs = [

@@ -304,7 +304,9 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
             text = f"prompts of a multiple of {block} {unit}"
             yield CausePart(f"{unit} in blocks", text, 3.8, mask)
             text = f"prompts of no multiple of {block} {unit}"
-            yield CausePart(f"{unit} out of blocks", text, 4.3, table.mask(sizes) & ~mask)
+            yield CausePart(
+                f"{unit} out of blocks", text, 4.3, table.mask(size > 0 for size in sizes) & ~mask
+            )
             # The last block of a prompt may hold one token alone.
             mask = table.mask(size > block and size % block == 1 for size in sizes)
             text = f"prompts of 1 more than a multiple of {block} {unit}"
