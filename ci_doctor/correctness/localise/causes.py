@@ -88,7 +88,12 @@ class Cause(Struct, frozen=True, kw_only=True):
 def _conjunctions(parts: Sequence[CausePart], equal: int) -> Iterator[CausePart]:
     """Requests that are of two kinds at once, or else of three: what is `equal` lacks one of them."""
     # Of certain prompts, too: with others the answer may never come to the fault.
-    some = [each for each in parts if each.trait or each.family.startswith(("some", "prompt of"))]
+    some = [
+        each
+        for each in parts
+        if (each.trait and each.family != "any key")
+        or each.family.startswith(("some", "prompt of"))
+    ]
     parts = sorted(some, key=lambda each: each.cost)
     made = list(_covers(parts, equal, 2))
     made = made or list(_covers(parts[:_MOST_THREE], equal, 3))
@@ -100,7 +105,7 @@ def _conjunctions(parts: Sequence[CausePart], equal: int) -> Iterator[CausePart]
         cost = sum(each.cost for each in both) - 0.8 * (len(both) - 1)
         yield CausePart(
             family,
-            _joint(both),
+            joint(both),
             cost,
             mask,
             trait=True,
@@ -144,7 +149,7 @@ def _others(kinds: Sequence[CausePart], wrong: int, exact: int) -> Iterator[Caus
             )  # fmt: skip
 
 
-def _joint(some: Sequence[CausePart]) -> str:
+def joint(some: Sequence[CausePart]) -> str:
     """Several kinds in words: `requests with a and b`, `of the requests with a, the prompts with b`."""
     if all(each.family.startswith("has ") for each in some):
         *most, last = (each.words.removeprefix("requests with ") for each in some)

@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import Cause
+from ci_doctor.correctness.localise.causes import Cause, joint
 from ci_doctor.correctness.localise.trials import Trial
 
 # A trial that tells less than this (in bits) is not worth two starts.
@@ -61,8 +62,25 @@ def chosen(weighed: Weighed) -> list[Cause]:
         # What nobody can tell apart, and claims as little.
         is_as_good = bool(named) and best.cost <= named[0].cost
         if is_apart or (is_as_good and best.traits > 0):
-            named.append(best)
+            named.append(_with_ends(best, [e for e in families[family] if e.mask == best.mask]))
     return named
+
+
+def _with_ends(cause: Cause, alike: Sequence[Cause]) -> Cause:
+    """The cause with the safe number of each parameter, and the nearest that would say something else.
+
+    Those that are `alike` differ in numbers that no send has.
+    """
+    made = []
+    for at, part in enumerate(cause.target.both or (cause.target,)):
+        parts = [(each.target.both or (each.target,))[at] for each in alike]
+        if part.least is None or part.said or any(each.family != part.family for each in parts):
+            made.append(part)
+            continue
+        parts.sort(key=lambda each: each.least or 0, reverse=part.family.endswith("or less"))
+        made.append(replace(parts[-1], below=parts[0].below))
+    target = replace(cause.target, both=tuple(made), words=joint(made)) if made[1:] else made[0]
+    return Cause(target=target, context=cause.context)
 
 
 def candidates(weighed: Weighed) -> list[Cause]:
