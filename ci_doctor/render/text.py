@@ -69,8 +69,9 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
 
     Without colours only the indent of the rows sets them apart from the title.
     """
+    is_green = tone(report) is Tone.SUCCESS
     for table in report.tables:
-        if table.is_aside is asides:
+        if table.is_aside is asides and not (table.is_detail and is_green):
             yield [terminal.bold(one_line(table.title)), *table_lines(table, terminal.width)]
 
 

@@ -8,7 +8,6 @@ import re
 import select
 import shutil
 import signal
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +23,7 @@ from tests.integration.test_correctness import (
 from tests.support.orders import SEED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     import subprocess
 
 pytestmark = pytest.mark.integration
