@@ -23,8 +23,8 @@ from tests.integration.test_correctness import (
 from tests.support.orders import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     import subprocess
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 __all__ = ["bench", "bench_apart"]

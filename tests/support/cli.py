@@ -101,16 +101,17 @@ def inside(*args: str | Path, cwd: Path, env: Mapping[str, str | None] | None = 
     """`doctor` in this process, for command lines that start no process: it takes a tenth of the CPU."""
     from ci_doctor import cli
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    out, err = io.BytesIO(), io.BytesIO()
     with (
         contextlib.chdir(cwd),
         mock.patch.dict(os.environ, environment(env), clear=True),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
+        contextlib.redirect_stdout(io.TextIOWrapper(out, "utf-8", write_through=True)),
+        contextlib.redirect_stderr(io.TextIOWrapper(err, "utf-8", write_through=True)),
     ):
         code = cli.main(list(map(str, args)))
-    said = (each.buffer.getvalue().decode(errors="replace") for each in (out, err))
-    return Ran(code, *said, words=("ci-doctor", *map(str, args)), cwd=cwd)
+        # Before the wrappers go, and close what they wrap.
+        said = [each.getvalue().decode(errors="replace") for each in (out, err)]
+    return Ran(code, said[0], said[1], words=("ci-doctor", *map(str, args)), cwd=cwd)
 
 
 def _unproven(args: Sequence[str | Path]) -> dict[str, str]:
