@@ -203,8 +203,8 @@ class TestExports:
         # Old exports cannot be sourced after a failure; in another format there is no failing line.
         assert file.read_text() == "(exit 2)\n"
         (project / ".env").write_text("OLD=1\n")
-        line = ("setup-env", "--format", "dotenv", "--output", ".env", "--project", "gone")
-        assert doctor(*line, cwd=project).code == 2
+        dotenv = ("--format", "dotenv", "--output", ".env", "--project", "gone")
+        assert doctor("setup-env", *dotenv, cwd=project).code == 2
         assert not (project / ".env").exists()
 
     def test_an_output_that_is_no_file_is_left_alone(self, project: Path) -> None:
