@@ -230,7 +230,7 @@ class ExternalWatch:
         container started. `failure_cause.older_listener` excludes every younger listener.
         """
         own = [process.kin.started for process in self._processes if process.kin is not None]
-        for owner in failure_cause.foreign_listeners(self._probe, self._living_pids()):
+        for owner in failure_cause.foreign_listeners(self._probe, self._living_pids):
             other = look_up(owner.pid or 0)
             # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
             is_younger = other is not None and own and other.started >= min(own)

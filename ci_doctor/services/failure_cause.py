@@ -3,7 +3,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
@@ -170,7 +170,7 @@ def older_listener(probe: ReadinessProbe, pid: int, living: Living) -> PortOwner
     rule for a service that ci-doctor started: `ExternalWatch` also reports
     a younger listener.
     """
-    for owner in foreign_listeners(probe, [kin.pid for kin in living()]):
+    for owner in foreign_listeners(probe, lambda: [kin.pid for kin in living()]):
         # A younger one may be a container that the service started.
         other, service = look_up(owner.pid or 0), look_up(pid)
         if other is not None and service is not None and other.started < service.started:
@@ -178,14 +178,16 @@ def older_listener(probe: ReadinessProbe, pid: int, living: Living) -> PortOwner
     return None
 
 
-def foreign_listeners(probe: ReadinessProbe, own: Sequence[int]) -> Iterator[PortOwner]:
+def foreign_listeners(
+    probe: ReadinessProbe, own: Callable[[], Iterable[int]]
+) -> Iterator[PortOwner]:
     """Who listens where only the service itself may answer `probe`, and is known and not `own`."""
     for part in probe.own():
         place = part.socket or part.port
         if part.socket is None and not is_local(part.host):
             continue
         # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
-        if not listens(own, place):
+        if not listens(own(), place):
             owner = owner_of(place)
             if owner is not None and owner.pid is not None:
                 yield owner
