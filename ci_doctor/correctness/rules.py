@@ -235,7 +235,7 @@ ARCHIVE_DRIFT = Rule(
     meaning="Today's baseline starts answer otherwise than the archived ones, although everything "
     "known of both machines is the same. The archived starts do not count in this run.",
     remedy="The first line of each archived file names its build and its commits. If one build is "
-    "wrong, remove its files (docs/archive.md shows the command). If this machine differs in a fact "
+    "wrong, remove its files from the archive. If this machine differs in a fact "
     "that the identity lacks (clocks, a kernel chosen by timing), give it an archive of its own.",
 )
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Attempt, Report
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
@@ -34,6 +35,19 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
     shown = cleaned(replace(report, cases=()))  # it shows no case
     return "\n\n".join("\n".join(lines) for lines in _blocks(shown, terminal)) + "\n"
+
+
+def render_preparation(report: Report, *, width: int = 80, colour: bool = False) -> str:
+    """As `render`, but of a pass only a sentence and its warnings: the verdict of interest comes after it."""
+    if report.verdict is not Verdict.PASS or report.error is not None:
+        return render(report, width=width, colour=colour)
+    terminal = StyledTerminal(width, colour=colour)
+    shown = cleaned(replace(report, cases=()))
+    sentence = f"ci-doctor: {shown.summary} (`ci-doctor {shown.command} --dry-run` shows why)"
+    warnings = [each for each in shown.findings if each.severity is not Severity.NOTE]
+    blocks = [wrap(sentence, width, rest="  ")]
+    blocks += [_finding(each, terminal) for each in warnings]
+    return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
 
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:

@@ -18,7 +18,9 @@ from ci_doctor.services.spec import (
     FilledSpec,
     LaunchContext,
     ServiceSpec,
+    check_placeholders,
     fill_spec,
+    placeholders_for,
     port_names,
     start_order,
 )
@@ -68,6 +70,7 @@ def _checked(
             f'"{name}" cannot name a service',
             hint="use letters, digits, dots, underscores and hyphens",
         )
+    _check_placeholders(name, spec, placeholders_for(name, context, reserved))
     value: object = None
     for read, hint in (
         (spec.words, "close the quotation, or write the command as a list of words"),
@@ -90,6 +93,15 @@ def _checked(
     for message, hint in (*_of_values(name, spec, value), *_of_commands(spec, value)):
         raise UsageError(f'service "{name}": {message}', hint=hint)
     return value
+
+
+def _check_placeholders(name: str, spec: ServiceSpec, known: Mapping[str, str]) -> None:
+    # What cannot be read is said below.
+    texts = [*spec.env.values(), spec.cwd or "", spec.pidfile or ""]
+    for read in (spec.words, spec.stop_words, lambda: [spec.probe_address() or ""]):
+        with contextlib.suppress(ValueError):
+            texts += read()
+    check_placeholders(f'service "{name}"', texts, known)
 
 
 def _compile(pattern: str | None) -> None:

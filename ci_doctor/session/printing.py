@@ -173,10 +173,12 @@ def print_report(
     text: str | None = None,
     *,
     has_group: bool = False,
+    is_preparation: bool = False,
 ) -> None:
     """Print `report` on `stream`; `text` takes the place of the rendered text. Raises OSError.
 
-    has_group: it stands in a group of the log already.
+    has_group: it stands in a group of the log already. is_preparation: of one that passed a
+    sentence is enough, and its group is that of what follows.
     """
     from ci_doctor.session.delivery import text_for, write_data
 
@@ -193,8 +195,10 @@ def print_report(
 
         write_data(stream, annotations(report))
     else:
-        shown = text_for(report, stream) if text is None else text
-        print_framed(report, stream, shown, has_group=has_group)
+        shown = text
+        if shown is None:
+            shown = text_for(report, stream, is_preparation=is_preparation)
+        print_framed(report, stream, shown, has_group=has_group or is_preparation)
 
 
 def say(text: str) -> None:

@@ -39,6 +39,7 @@ class Session:
         self.named_directory: Path | None = None
         self.signals: list[signal.Signals] = []  # that arrived while a report was written
         self.has_group = False  # a hook has begun a group of the CI's log
+        self.is_preparation = False  # what matters comes after this report
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
         self._may_hold = True
@@ -167,12 +168,12 @@ class Session:
         return shown.exit_code
 
     def show(self, outcome: "Outcome") -> None:
-        """Print what has come of the preparation, on stderr; the report comes at the end."""
+        """Print what has come of a preparation, on stderr; the report comes at the end."""
         from ci_doctor.session.delivery import text_for
 
         report = self.redactor.report(self._report(outcome))
         if sys.stderr is not None:
-            say(text_for(report, sys.stderr))
+            say(text_for(report, sys.stderr, is_preparation=True))
 
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
@@ -258,7 +259,14 @@ class Session:
             form: PrintedForm = "json" if self.as_json else self.form
             # The report is redacted already, this text is not.
             safe = None if text is None else self.redactor.without_values(text)
-            print_report(report, stream, form, safe, has_group=self.has_group)
+            print_report(
+                report,
+                stream,
+                form,
+                safe,
+                has_group=self.has_group,
+                is_preparation=self.is_preparation,
+            )
         except BrokenPipeError:
             # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
             if stream is not sys.stdout:
