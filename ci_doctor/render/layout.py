@@ -229,7 +229,8 @@ def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]
         else:
             room = max(columns[index] if index < last else width - start, _NARROWEST)
             rest = _INDENT if index == 0 else ""
-            cells.append(wrap(text, room, rest=rest, breakable=True))
+            # A command stays whole, to be pasted.
+            cells.append(wrap(text, room, rest=rest, breakable="`" not in text))
         start += columns[index] + len(_GAP)
     return [
         _INDENT + _GAP.join(map(pad, texts, columns)).rstrip()

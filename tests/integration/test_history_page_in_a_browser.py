@@ -15,6 +15,9 @@ from tests.support.builders import a_report
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_A_BROWSER]
 
+# Texts that are cut or stand over what is beside them.
+CRAMPED = """() => [...document.querySelectorAll(".heat :is(th, td, span)")].filter(
+  (each) => each.clientWidth > 1 && each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent)"""
 NAMES = "all => all.filter((each) => !each.closest('tr').hidden).map((each) => each.textContent)"
 
 
@@ -54,7 +57,7 @@ def history_report() -> Report:
 
 def test_the_page_is_silent_fits_every_window_and_can_be_read(open_page: Any) -> None:
     opened = open_page(history_report())
-    for scheme, width in itertools.product(("light", "dark"), (400, 1600)):
+    for scheme, width in itertools.product(("light", "dark"), (400, 720, 800, 1000, 1600)):
         opened.page.emulate_media(color_scheme=scheme)
         opened.page.set_viewport_size({"width": width, "height": 900})
         texts = opened.page.evaluate(CONTRAST)
@@ -63,6 +66,7 @@ def test_the_page_is_silent_fits_every_window_and_can_be_read(open_page: Any) ->
         assert texts["poor"] == []
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         assert opened.page.evaluate(OUTSIDE) == []
+        assert opened.page.evaluate(CRAMPED) == []
     assert opened.silent(), (opened.said, opened.asked)
 
 
