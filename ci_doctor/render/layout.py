@@ -2,7 +2,7 @@
 """Pure. Lines and tables of a fixed width for a terminal, measured in cells: a wide character takes two."""
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -96,11 +96,13 @@ def clip(text: str, width: int) -> str:
 class StyledTerminal:
     """A terminal of `width` cells; without `colour` every style is plain text.
 
-    Wrap text first and paint it then: an escape sequence takes no cells.
+    Wrap text first and paint it then: an escape sequence takes no cells. has_edge: long words of a
+    table are broken there. A log and a file have none, and a path in them stays whole.
     """
 
-    def __init__(self, width: int, *, colour: bool) -> None:
+    def __init__(self, width: int, *, colour: bool, has_edge: bool = False) -> None:
         self.width = width
+        self.has_edge = has_edge
         self._colour = colour
 
     def paint(self, text: str, style: str) -> str:
@@ -139,8 +141,10 @@ _NARROWEST = 6
 _NARROWEST_LABEL = 16
 
 
-def table_lines(table: Table, width: int) -> list[str]:
+def table_lines(table: Table, width: int, *, breakable: bool = False) -> list[str]:
     """The rows of `table` as lines of `width` cells; more only if it has very many columns.
+
+    Words that are wider than their column widen it, unless they are `breakable`.
 
     The title is left out. Labels and texts stand at the left of their column. Numbers stand at its
     right if the columns have names: without names the rows have nothing to do with each other. A
@@ -153,8 +157,8 @@ def table_lines(table: Table, width: int) -> list[str]:
         # Labels have no name above them.
         names = tuple(Cell(value=name) for name in table.columns)
         grid.insert(0, _TableLine(Row(label="", cells=names), aligned=True))
-    columns = _column_widths(grid, width)
-    return [text for line in grid for text in _laid_out(line, columns, width)]
+    columns = _column_widths(grid, width, breakable=breakable)
+    return [text for line in grid for text in _laid_out(line, columns, width, breakable=breakable)]
 
 
 class _TableLine:
@@ -170,30 +174,36 @@ class _TableLine:
         ]
 
 
-def _column_widths(grid: Sequence[_TableLine], width: int) -> list[int]:
+def _column_widths(grid: Sequence[_TableLine], width: int, *, breakable: bool) -> list[int]:
     """The cells that each column takes; the last text of a row takes what is left."""
     # A paragraph has no columns: it would widen the first one to its own length.
     rows = [line for line in grid if len(line.texts) > 1]
-    widths = [0] * max((len(line.texts) for line in rows), default=0)
-    lasts = [0] * len(widths)
+    count = max((len(line.texts) for line in rows), default=0)
+    widths, lasts = [0] * count, [0] * count
+    least = [_NARROWEST_LABEL, *[_NARROWEST] * count]
     numbers = {index for line in rows for index, is_one in enumerate(line.is_number) if is_one}
     for line in rows:
         last = len(line.texts) - 1
         for index, text in enumerate(line.texts):
-            if index != last or index in numbers:
-                widths[index] = max(widths[index], widest([text]))
-            else:
-                longest = widest([word for _, word in _words(text, None)])
-                least = max(_LAST_COLUMN, min(longest, width // 2))
-                lasts[index] = max(lasts[index], min(widest([text]), least))
-    for index in reversed(range(len(widths))):
+            cells = widest([text])
+            longest = widest([word for _, word in _words(text, None)])
+            if index == last and index not in numbers:
+                enough = max(_LAST_COLUMN, min(longest, width // 2))
+                lasts[index] = max(lasts[index], min(cells, enough))
+                continue
+            widths[index] = max(widths[index], cells)
+            if index in numbers:
+                longest = cells
+            if index in numbers or not breakable or "`" in text:
+                least[index] = max(least[index], longest)
+    for index in reversed(range(count)):
         # A column that fits is never the reason to make one before it narrower.
-        _make_room(widths, lasts, index, numbers, width)
+        _make_room(widths, lasts, least, index, width)
     return widths
 
 
 def _make_room(
-    widths: list[int], lasts: list[int], index: int, numbers: Container[int], width: int
+    widths: list[int], lasts: list[int], least: Sequence[int], index: int, width: int
 ) -> None:
     """Make columns up to `index` narrower, the widest first, until that one ends within `width`."""
 
@@ -203,19 +213,16 @@ def _make_room(
 
     # The last text only if nothing else can be narrower.
     for cells, first in ((widths, 0), (lasts, index)):
-        columns = [each for each in range(first, index + 1) if each not in numbers]
         while over() > 0:
-            wide = [each for each in columns if cells[each] > _least(each)]
+            wide = [each for each in range(first, index + 1) if cells[each] > least[each]]
             if not wide:
                 break
             cells[max(wide, key=cells.__getitem__)] -= 1
 
 
-def _least(column: int) -> int:
-    return _NARROWEST if column else _NARROWEST_LABEL
-
-
-def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
+def _laid_out(
+    line: _TableLine, columns: Sequence[int], width: int, *, breakable: bool
+) -> list[str]:
     """One row as lines of text, each of its texts in its own column."""
     if len(line.texts) == 1:
         return wrap(line.texts[0], width, first=_INDENT, rest=_BELOW)
@@ -227,10 +234,12 @@ def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]
             # Not rjust(), which counts characters: a wide one takes two cells.
             cells.append([" " * (columns[index] - widest([text])) + text])
         else:
-            room = max(columns[index] if index < last else width - start, _NARROWEST)
+            narrowest = _NARROWEST if breakable or index < last else _LAST_COLUMN
+            room = max(columns[index] if index < last else width - start, narrowest)
             rest = _INDENT if index == 0 else ""
             # A command stays whole, to be pasted.
-            cells.append(wrap(text, room, rest=rest, breakable="`" not in text))
+            is_broken = breakable and "`" not in text
+            cells.append(wrap(text, room, rest=rest, breakable=is_broken))
         start += columns[index] + len(_GAP)
     return [
         _INDENT + _GAP.join(map(pad, texts, columns)).rstrip()

@@ -24,23 +24,25 @@ _EXCERPT_LINES = 10
 _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
+def render(report: Report, *, width: int = 80, colour: bool = False, has_edge: bool = False) -> str:
     """`report` for a terminal of `width` cells, with ANSI colours if `colour`.
 
     Commands, remedies and paths stand on one line however long they are, so that they can be
     copied; all other text is broken between words. Ends with a newline. A pass without findings
-    leaves out how it was done.
+    leaves out how it was done. has_edge: as of StyledTerminal.
     """
-    terminal = StyledTerminal(width, colour=colour)
+    terminal = StyledTerminal(width, colour=colour, has_edge=has_edge)
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
     shown = cleaned(replace(report, cases=()))  # it shows no case
     return "\n\n".join("\n".join(lines) for lines in _blocks(shown, terminal)) + "\n"
 
 
-def render_preparation(report: Report, *, width: int = 80, colour: bool = False) -> str:
+def render_preparation(
+    report: Report, *, width: int = 80, colour: bool = False, has_edge: bool = False
+) -> str:
     """As `render`, but of a pass only a sentence and its warnings: the verdict of interest comes after it."""
     if report.verdict is not Verdict.PASS or report.error is not None:
-        return render(report, width=width, colour=colour)
+        return render(report, width=width, colour=colour, has_edge=has_edge)
     terminal = StyledTerminal(width, colour=colour)
     shown = cleaned(replace(report, cases=()))
     sentence = f"ci-doctor: {shown.summary} (`ci-doctor {shown.command} --dry-run` shows why)"
@@ -81,7 +83,10 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
     """
     for table in report.tables:
         if table.is_aside is asides:
-            yield [terminal.bold(one_line(table.title)), *table_lines(table, terminal.width)]
+            yield [
+                terminal.bold(one_line(table.title)),
+                *table_lines(table, terminal.width, breakable=terminal.has_edge),
+            ]
 
 
 def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:

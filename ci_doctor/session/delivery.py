@@ -231,7 +231,7 @@ def text_for(report: Report, stream: TextIO, *, is_preparation: bool = False) ->
     terminal = shutil.get_terminal_size((80, 24))
     # Longer lines are hard to read, however wide the terminal is.
     width = min(terminal.columns, 120)
-    return render(report, width=width, colour=_may_colour(os.environ))
+    return render(report, width=width, colour=_may_colour(os.environ), has_edge=True)
 
 
 def _may_colour(environ: Mapping[str, str]) -> bool:

@@ -97,7 +97,8 @@ def report(
         subprocess.run(command, cwd=example, env=environ, check=False, capture_output=True)
         found = json.parse((Path(folder) / "report.json").read_text())
     shown = re.split(
-        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)", text.render(found, width=_CELLS, colour=True)
+        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)",
+        text.render(found, width=_CELLS, colour=True, has_edge=True),
     )[0]
     shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
     # Where Python lies is this machine's matter.
