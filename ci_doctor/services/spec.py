@@ -191,7 +191,9 @@ def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str
     """
     for text in texts:
         for match in _PLACEHOLDER.finditer("" if _OF_A_PROGRAM.search(text) else text):
-            near = [name for name in known if _is_slip(match[1], name)]
+            # A bare `{port}` may be the client's own template; one in an address would not work.
+            end = f".{match[1]}" if text[: match.start()].endswith(":") else "\0"
+            near = [name for name in known if _is_slip(match[1], name) or name.endswith(end)]
             if near and match[1] not in known:
                 names = " or ".join(f"`{{{name}}}`" for name in near)
                 raise UsageError(
@@ -200,10 +202,10 @@ def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str
 
 
 def _is_slip(word: str, name: str) -> bool:
-    """Whether `word` has the letters of `name` but for one, or lacks the name of the service."""
+    """Whether `word` has the letters of `name`, but for one that is missing or too much."""
     # Not a letter for another: `{sort}` and `{post}` are words of other programs.
     one, other = (Counter(re.sub(r"[_-]", ".", text.lower())) for text in (word, name))
-    return (one - other).total() + (other - one).total() <= 1 or name.endswith(f".{word}")
+    return (one - other).total() + (other - one).total() <= 1
 
 
 def fill_spec(
