@@ -15,7 +15,7 @@ REGRESSION = Rule(
     meaning="On some requests the candidate gives other answers than the baseline, or the baseline's "
     "in another mix, or it never answers. An exact test over the starts rules out chance.",
     remedy="Look at the divergence with `ci-doctor correctness replay`, and send that request "
-    "alone with `--only ID`. If the answers then agree, the other requests in the batch or the "
+    "alone with `--only` and its id. If the answers then agree, the other requests in the batch or the "
     "cache are part of the cause.",
 )
 FLAKY = Rule(
@@ -179,7 +179,8 @@ BUDGET_SPENT = Rule(
     id="correctness/budget-spent",
     severity=Severity.NOTE,
     meaning="The budget ended before the run was decided, and before `--max-starts` were made.",
-    remedy="Resume the run with `--resume DIR` and another `--budget`.",
+    remedy="If the run is undecided, the command that the report proposes resumes it with a larger "
+    "`--budget`.",
 )
 MENDED = Rule(
     id="correctness/mended",

@@ -25,6 +25,7 @@ from ci_doctor.correctness.evidence.samples import Outputs, SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
 from ci_doctor.correctness.localise.report import with_localisation
 from ci_doctor.correctness.localise.run import localise
+from ci_doctor.correctness.pace import command_line
 from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
@@ -34,6 +35,7 @@ from ci_doctor.correctness.report.findings import (
     device_findings,
     drift_findings,
     failure_findings,
+    failure_to_mend,
     findings,
     shared_flaw,
     unended_flaw,
@@ -84,7 +86,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return decision
-    if decision.is_final:
+    # Further starts of a command that cannot run, or that its own log calls broken, decide nothing.
+    is_broken = unusable(experiment.results, prepared.plan.arms) is not None
+    if decision.is_final or is_broken or failure_to_mend(decision, experiment) is not None:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
@@ -119,6 +123,10 @@ def conclude(
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
     context, plan = prepared.context, prepared.plan
     directory = plan.directory
+    wrong = unusable(experiment.results, plan.arms)
+    if wrong is not None:
+        # What to correct is the next step, and no answer of this run.
+        context = replace(context, run="")
     pairs = differences(experiment, decision, plan.ids)
     facts = figures.facts(experiment, decision, pairs)
     made = [result.start.name for result in experiment.results if result.counts]
@@ -137,15 +145,20 @@ def conclude(
     )
     if experiment.ending.is_signal:
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
+        hint = "no start was finished: run it again"
+        if made:
+            hint = (
+                "the answers until then are in samples.jsonl; "
+                f"`{command_line(prepared.request.argv, ['--resume', prepared.context.run])}` continues"
+            )
         failure = Failure(
             message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
             "every process was stopped",
-            hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
-            "finished starts",
+            hint=hint,
             kind=signal_kind(experiment.ending.name),
         )
         return replace(outcome, verdict=None, summary=failure.message, error=failure)
-    if wrong := unusable(experiment.results, plan.arms):
+    if wrong is not None:
         findings_of_starts = tuple(failure_findings(experiment, decision))
         return replace(
             outcome, verdict=None, summary=wrong.message, error=wrong, findings=findings_of_starts

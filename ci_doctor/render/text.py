@@ -24,25 +24,42 @@ _EXCERPT_LINES = 10
 _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False, has_edge: bool = False) -> str:
+def render(
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    has_edge: bool = False,
+    page: str | None = None,
+) -> str:
     """`report` for a terminal of `width` cells, with ANSI colours if `colour`.
 
     Commands, remedies and paths stand on one line however long they are, so that they can be
     copied; all other text is broken between words. Ends with a newline. A pass without findings
-    leaves out how it was done. has_edge: as of StyledTerminal.
+    leaves out how it was done. has_edge: as of StyledTerminal. page: where the report lies, for
+    the last line.
     """
     terminal = StyledTerminal(width, colour=colour, has_edge=has_edge)
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
     shown = cleaned(replace(report, cases=()))  # it shows no case
-    return "\n\n".join("\n".join(lines) for lines in _blocks(shown, terminal)) + "\n"
+    blocks = list(_blocks(shown, terminal))
+    end = [terminal.dim(f"exit code {report.exit_code}")] if report.exit_code else []
+    if page is not None:
+        end.append(f"{terminal.bold('report:')} {terminal.paint(one_line(page), 'cyan')}")
+    return "\n\n".join("\n".join(lines) for lines in [*blocks, end] if lines) + "\n"
 
 
 def render_preparation(
-    report: Report, *, width: int = 80, colour: bool = False, has_edge: bool = False
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    has_edge: bool = False,
+    page: str | None = None,
 ) -> str:
     """As `render`, but of a pass only a sentence and its warnings: the verdict of interest comes after it."""
     if report.verdict is not Verdict.PASS or report.error is not None:
-        return render(report, width=width, colour=colour, has_edge=has_edge)
+        return render(report, width=width, colour=colour, has_edge=has_edge, page=page)
     terminal = StyledTerminal(width, colour=colour)
     shown = cleaned(replace(report, cases=()))
     sentence = f"ci-doctor: {shown.summary} (`ci-doctor {shown.command} --dry-run` shows why)"
@@ -72,8 +89,6 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         yield from _tables(report, terminal, asides=True)
         if report.findings or tone(report) not in {Tone.SUCCESS, Tone.INFO}:
             yield from _circumstances(report, terminal)
-    if report.exit_code:
-        yield [terminal.dim(f"exit code {report.exit_code}")]
 
 
 def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterator[list[str]]:

@@ -218,7 +218,7 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
     if facts.existing.pre_commit and not facts.existing.has_hook:
         yield f"paste the block below into {PRE_COMMIT}"
     if written and not facts.existing.ignores_reports:
-        yield "keep reports out of git: echo ci-doctor-report/ >> .gitignore"
+        yield "keep reports out of git: echo 'ci-doctor-report*/' >> .gitignore"
 
 
 def _first_steps(request: ProposalRequest) -> Iterator[str]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import counted_results, look_up
-from ci_doctor.correctness.report.findings import Context, replay_command
+from ci_doctor.correctness.report.findings import Context, replay_command, telling_differences
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import counted
@@ -201,8 +201,8 @@ def _next(
 ) -> Iterator[Row]:
     if decision.settle:
         yield row("to settle", decision.settle)
-    if differences and context.run:
-        yield row("next", f"`{replay_command(differences[0], context)}`")
+    if context.run and (shown := telling_differences(decision, differences)):
+        yield row("next", f"`{replay_command(shown[0], context)}`")
 
 
 _REQUESTS = 3
