@@ -14,7 +14,7 @@ from ci_doctor.machine.gpus import check_gpu_library
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.words import nearest
 from ci_doctor.services.misuse import file_name
-from ci_doctor.services.ready import NoProbeError
+from ci_doctor.services.ready import NoProbeError, addresses
 from ci_doctor.services.spec import (
     FilledSpec,
     LaunchContext,
@@ -95,7 +95,7 @@ def _checked(
 def _check_placeholders(name: str, spec: ServiceSpec, known: Mapping[str, str]) -> None:
     # What cannot be read is said below.
     texts = [*spec.env.values(), spec.cwd or "", spec.pidfile or ""]
-    for read in (spec.words, spec.stop_words, lambda: [spec.probe_address() or ""]):
+    for read in (spec.words, spec.stop_words, lambda: addresses(spec.ready)):
         with contextlib.suppress(ValueError):
             texts += read()
     check_placeholders(f'service "{name}"', texts, known)

@@ -174,13 +174,11 @@ def print_report(
     *,
     page: str | None = None,
     has_group: bool = False,
-    is_preparation: bool = False,
 ) -> None:
     """Print `report` on `stream`; `text` takes the place of the rendered text. Raises OSError.
 
     page: where the report lies, for the last line of the rendered text. has_group: it stands in a
-    group of the log already. is_preparation: of one that passed a sentence is enough, and its group
-    is that of what follows.
+    group of the log already.
     """
     from ci_doctor.session.delivery import text_for, write_data
 
@@ -197,10 +195,8 @@ def print_report(
 
         write_data(stream, annotations(report))
     else:
-        shown = text
-        if shown is None:
-            shown = text_for(report, stream, page, is_preparation=is_preparation)
-        print_framed(report, stream, shown, has_group=has_group or is_preparation)
+        shown = text_for(report, stream, page) if text is None else text
+        print_framed(report, stream, shown, has_group=has_group)
 
 
 def say(text: str) -> None:
