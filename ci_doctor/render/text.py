@@ -96,12 +96,11 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
 
     Without colours only the indent of the rows sets them apart from the title.
     """
+    is_green = tone(report) is Tone.SUCCESS
     for table in report.tables:
-        if table.is_aside is asides:
-            yield [
-                terminal.bold(one_line(table.title)),
-                *table_lines(table, terminal.width, breakable=terminal.has_edge),
-            ]
+        if table.is_aside is asides and not (table.is_detail and is_green):
+            lines = table_lines(table, terminal.width, breakable=terminal.has_edge)
+            yield [terminal.bold(one_line(table.title)), *lines]
 
 
 def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
