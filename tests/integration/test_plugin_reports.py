@@ -46,7 +46,8 @@ def verdict(workplace: Workplace) -> str | None:
 
 
 def test_the_profile_reaches_the_command_and_the_report_the_build(real: Workplace) -> None:
-    job = real.job("env", {"determinism": "default", "pythons": sys.executable})
+    twice = "ci-doctor explain 75 >/dev/null; ci-doctor explain 86 >/dev/null"
+    job = real.job(f"env; {twice}", {"determinism": "default", "pythons": sys.executable})
 
     assert job.run() == 0, job.log
     assert "CUBLAS_WORKSPACE_CONFIG=:4096:8" in job.log
@@ -56,6 +57,8 @@ def test_the_profile_reaches_the_command_and_the_report_the_build(real: Workplac
     (upload,) = calls(real, "artifact", "upload")
     assert f"{JOB_ID}/setup-env/report.json" in upload["files"]
     assert f"{JOB_ID}/setup-env/junit-{JOB_ID}.xml" in upload["files"]
+    # A command that runs twice has a numbered folder, which is taken too.
+    assert f"{JOB_ID}/explain-2/report.json" in upload["files"]
     assert verdict(real) == "pass"
     # Buildkite would open this group, and not the command's.
     assert "\n--- " not in job.log
@@ -73,6 +76,7 @@ def test_a_failed_command_is_explained_in_the_log_and_ends_with_the_code_of_its_
     assert "infra/disk-full" in job.log
 
 
+@pytest.mark.nightly
 def test_each_option_of_setup_env_reaches_it(real: Workplace) -> None:
     site = make_venv(real.checkout / "venv")
     (real.checkout / "ci").mkdir()
@@ -147,6 +151,7 @@ def test_a_wrong_option_fails_the_job_and_the_build_says_why(
     assert verdict(real) == "error"
 
 
+@pytest.mark.nightly
 def test_a_checkout_without_a_python_project_gets_its_determinism(real: Workplace) -> None:
     (real.checkout / "pyproject.toml").unlink()
     job = real.job("env", {"determinism": "strict", "pythons": sys.executable})
