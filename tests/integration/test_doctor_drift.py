@@ -166,7 +166,7 @@ def test_the_talk_about_a_failed_command_names_what_changed(job: Path) -> None:
     ran = doctor("run", *options, *program, cwd=job)
 
     assert ran.code == 3
-    assert ran.err.rstrip().endswith("since the last green run: transformers 5.4.0 -> 5.5.0")
+    assert "since the last green run: transformers 5.4.0 -> 5.5.0\n" in ran.err
 
 
 def test_a_green_run_that_is_missing_is_unknown_and_changes_nothing(job: Path) -> None:
