@@ -214,6 +214,7 @@ def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".", "report.json"])
+@pytest.mark.gate(1)
 def test_evidence_of_other_tools_is_void_with_what_to_write_in_its_place(
     place: str, tmp_path: Path
 ) -> None:

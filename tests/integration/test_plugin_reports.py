@@ -164,14 +164,6 @@ def test_a_checkout_without_a_python_project_gets_its_determinism(real: Workplac
     assert verdict(real) == "pass"
 
 
-def test_a_project_that_is_named_must_be_there(real: Workplace) -> None:
-    (real.checkout / "pyproject.toml").unlink()
-    job = real.job("env", {"projects": ".", "pythons": sys.executable})
-
-    assert job.run() == 2, job.log
-    assert phases(job) == ["pre-command", "pre-exit"]
-
-
 def test_a_wrong_option_leaves_the_others_true(real: Workplace) -> None:
     reports = real.folder / "elsewhere"
     wrong = {"project": ".", "report-dir": str(reports), "annotate": False}
@@ -195,16 +187,19 @@ def test_a_plugin_that_is_listed_twice_does_it_once(real: Workplace) -> None:
     assert len(calls(real, "artifact", "upload")) == 1
 
 
+@pytest.mark.parametrize(("project", "said"), [("gone", "gone"), (".", "pyproject.toml")])
+@pytest.mark.gate(1)
 def test_a_project_that_does_not_exist_fails_the_job_with_its_code_and_the_build_says_why(
-    real: Workplace,
+    real: Workplace, project: str, said: str
 ) -> None:
-    job = real.job(configuration={"projects": "gone", "pythons": sys.executable})
+    (real.checkout / "pyproject.toml").unlink()
+    job = real.job(configuration={"projects": project, "pythons": sys.executable})
 
     assert job.run() == 2, job.log
     assert phases(job) == ["pre-command", "pre-exit"]
     (annotation,) = calls(real, "annotate")
     assert annotation["flags"]["--style"] == "error"
-    assert "gone" in annotation["body"]
+    assert said in annotation["body"]
 
 
 def test_without_setup_env_the_report_directory_is_exported_and_no_earlier_report_published(
