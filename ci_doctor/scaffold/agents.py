@@ -11,6 +11,7 @@ from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
 from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,
+    SequenceNode,
     compose,
     items_of,
     mapping_of,
@@ -44,13 +45,16 @@ class PipelineStep(Struct, frozen=True, kw_only=True):
         return f"{self.file}:{self.line}"
 
 
-def steps_of(source: SourceFile) -> Iterator[PipelineStep]:
-    """The steps of a pipeline that run a command, those of groups too, in their order."""
+def steps_of(source: SourceFile) -> list[PipelineStep] | None:
+    """The steps of a pipeline that run a command, those of groups too, in their order; None for a file without steps."""
+    made: list[PipelineStep] | None = None
     for document in compose(with_plain_breaks(source.text)).documents:
         root = mapping_of(document)
         steps = document if root is None else root.get("steps")
         common = () if root is None else _tags(root.get("agents"))
-        yield from _steps(items_of(steps), source.path, common)
+        if isinstance(steps, SequenceNode):
+            made = [*(made or ()), *_steps(steps.items, source.path, common)]
+    return made
 
 
 def _steps(items: Iterable[Node], file: str, common: Tags) -> Iterator[PipelineStep]:
@@ -97,13 +101,21 @@ class Callers:
         self._by_name: dict[str, list[str]] = {}
         for name in files:
             self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
-        pipelines = [each for each in sources if each.place is ScriptPlace.PIPELINE]
-        self.steps = [step for source in pipelines for step in steps_of(source)]
+        self.pipelines: list[str] = []
+        self.steps: list[PipelineStep] = []
+        for source in sources:
+            steps = steps_of(source) if source.place is ScriptPlace.PIPELINE else None
+            if steps is not None:
+                self.pipelines.append(source.path)
+                self.steps += steps
         self._steps_by_script: dict[str, list[PipelineStep]] = {}
+        self._callers: dict[str, list[str]] = {}
+        self._read_calls(sources)
+
+    def _read_calls(self, sources: Sequence[SourceFile]) -> None:
         for step in self.steps:
             for script in self._called(step.commands):
                 self._steps_by_script.setdefault(script, []).append(step)
-        self._callers: dict[str, list[str]] = {}
         for source in sources:
             if source.kind in (TextKind.SHELL, TextKind.MAKEFILE):
                 for script in self._called(source.text):

@@ -30,7 +30,6 @@ from ci_doctor.scaffold.servers import (
     LEFT_OUT,
     PYTHON_PROGRAM,
     ListedFiles,
-    ScriptPlace,
     SourceFile,
     TextKind,
     place_of_file,
@@ -176,7 +175,7 @@ def look(files: ListedFiles) -> ScaffoldFacts:
         servers=servers,
         commands=len(commands),
         left_out=left_out,
-        pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
+        pipelines=tuple(callers.pipelines),
         workflows=tuple(
             name
             for name in files.root_files

@@ -95,7 +95,9 @@ def _of_clone(directory: Path, commit: str | None) -> ToolOrigin:
     for name, address in remotes:
         if any(branch.startswith(f"{name}/") for branch in branches):
             return _at_commit(address, commit, subdirectory)
-    return ToolOrigin(missing=f"{here}, and no remote has its commit {commit[:12]} yet: push it")
+    return ToolOrigin(
+        missing=f"{here}, and no branch of a remote is known to have its commit {commit[:12]}: push it"
+    )
 
 
 def _remotes(directory: Path) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The files that name a server, and the table of servers with how each is started and asked."""
 
+import re
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -115,6 +116,8 @@ _EXAMPLES: Final = frozenset(
         "templates",
     }
 )
+# Where an agent looks for a pipeline by itself, besides `.buildkite`.
+_PIPELINE: Final = re.compile(r"buildkite(?:/pipeline)?\.ya?ml")
 _CI: Final = frozenset({".buildkite", ".ci", "ci", ".github", ".gitlab", "tests", "test", "e2e"})
 
 
@@ -139,7 +142,7 @@ def place_of_file(path: str, kind: TextKind) -> ScriptPlace:
     directories = frozenset(path.lower().split("/")[:-1])
     if kind is TextKind.MARKDOWN:
         return ScriptPlace.README
-    if kind is TextKind.YAML and ".buildkite" in directories:
+    if kind is TextKind.YAML and (".buildkite" in directories or _PIPELINE.fullmatch(path)):
         return ScriptPlace.PIPELINE
     if kind is TextKind.YAML and path.startswith(".github/"):
         return ScriptPlace.WORKFLOW

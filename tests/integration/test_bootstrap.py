@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -156,21 +157,12 @@ def test_a_second_run_changes_nothing(clone: Clone) -> None:
     assert (second.returncode, second.stderr) == (0, "")
 
 
-def test_python_without_ensurepip_names_the_package_and_leaves_nothing_half_made(
-    clone: Clone,
-) -> None:
-    clone.program("python3", WITHOUT_ENSUREPIP)
-
-    ran = clone.run()
-
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    assert ran.returncode == 2, ran.stderr
-    assert f"apt-get install python{version}-venv" in ran.stderr
-    assert not (clone.root / ".venv").exists()
+def interpreter_gone(clone: Clone) -> None:
+    assert clone.run().returncode == 0
+    (clone.root / ".venv" / "bin" / "python").unlink()
 
 
-def test_a_half_made_environment_is_made_anew(clone: Clone) -> None:
-    clone.quick_python()
+def half_made(clone: Clone) -> None:
     half = clone.root / ".venv" / "bin"
     half.mkdir(parents=True)
     (half.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
@@ -180,55 +172,109 @@ def test_a_half_made_environment_is_made_anew(clone: Clone) -> None:
     )
     (half / "python").chmod(0o755)
 
-    ran = clone.run()
 
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-
-
-def test_the_next_interpreter_is_taken_if_the_first_one_lacks_ensurepip(clone: Clone) -> None:
+def without_ensurepip(clone: Clone) -> None:
     clone.program("python3", WITHOUT_ENSUREPIP)
     clone.quick_python("python3.11")
 
-    ran = clone.run()
 
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-    assert "with python3.11" in ran.stderr
-
-
-@pytest.mark.parametrize("tool", ["uv", "virtualenv"])
-def test_uv_or_virtualenv_make_the_environment_if_no_python_can(tool: str, clone: Clone) -> None:
-    clone.program("python3", WITHOUT_ENSUREPIP)
+def by_another_tool(clone: Clone, tool: str) -> None:
     # Both are called with the directory as the last word.
+    clone.program("python3", WITHOUT_ENSUREPIP)
     clone.program(
-        tool,
-        f'#!/bin/sh\necho "$@" >>{clone.root}/called\nfor venv; do :; done\n'
-        f'exec {clone.bin}/quick -m venv "$venv"\n',
+        tool, f'#!/bin/sh\nfor venv; do :; done\nexec {clone.bin}/quick -m venv "$venv"\n'
     )
     clone.program("quick", QUICK)
 
-    ran = clone.run()
 
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-    assert str(clone.root / ".venv") in (clone.root / "called").read_text()
+def by_uv(clone: Clone) -> None:
+    by_another_tool(clone, "uv")
 
 
-def test_git_is_asked_for_before_anything_is_made(clone: Clone) -> None:
+def by_virtualenv(clone: Clone) -> None:
+    by_another_tool(clone, "virtualenv")
+
+
+def linked(clone: Clone) -> None:
+    (clone.bin / "readlink").symlink_to(str(shutil.which("readlink")))
+    place = clone.root.parent / "disk"
+    (clone.root / ".venv").symlink_to(place)
+    place.mkdir()
+
+
+def copied(clone: Clone) -> None:
+    """The environment of the first checkout would run its code."""
+    assert clone.run().returncode == 0
+    first = clone.root
+    clone.root = first.with_name("copy")
+    shutil.copytree(first, clone.root)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "says"),
+    [
+        (half_made, "making"),
+        (interpreter_gone, "making"),
+        (without_ensurepip, "with python3.11"),
+        (by_uv, "with uv"),
+        (by_virtualenv, "with virtualenv"),
+        (linked, "making"),
+        (copied, "making"),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_an_environment_is_made_by_what_the_machine_has_wherever_none_can_be_used(
+    arrange: Callable[[Clone], None], says: str, clone: Clone
+) -> None:
     clone.quick_python()
+    arrange(clone)
+    ran = clone.run()
+    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
+    assert says in ran.stderr
+    assert (clone.root / ".venv").is_symlink() == (arrange is linked)
+
+
+def no_git(clone: Clone) -> None:
     (clone.bin / "git").unlink()
 
-    ran = clone.run()
 
-    assert ran.returncode == 2
-    assert "git is missing" in ran.stderr
+def too_old(clone: Clone) -> None:
+    clone.program("old", TOO_OLD)
+
+
+def no_python(clone: Clone) -> None:
+    (clone.bin / "python3").unlink()
+
+
+def no_ensurepip(clone: Clone) -> None:
+    clone.program("python3", WITHOUT_ENSUREPIP)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "says"),
+    [
+        (no_git, "git is missing"),
+        (no_python, "no Python >= 3.11 found"),
+        (no_ensurepip, "apt-get install python{0[0]}.{0[1]}-venv"),
+        (too_old, "PYTHON=old is no Python >= 3.11"),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_what_is_missing_is_named_and_nothing_is_half_made(
+    arrange: Callable[[Clone], None], says: str, clone: Clone
+) -> None:
+    clone.quick_python()
+    arrange(clone)
+    ran = clone.run(**({"PYTHON": "old"} if arrange is too_old else {}))
+    assert ran.returncode == 2, ran.stderr
+    assert says.format(sys.version_info) in ran.stderr
     assert not (clone.root / ".venv").exists()
 
 
 def test_without_an_index_it_says_what_it_needs_and_the_next_run_tries_again(clone: Clone) -> None:
     clone.quick_python()
     (clone.root / "no-index").touch()
-
     ran = clone.run()
-
     assert ran.returncode == 2, ran.stderr
     assert "it needs a package index" in ran.stderr
     (clone.root / "no-index").unlink()
@@ -238,76 +284,32 @@ def test_without_an_index_it_says_what_it_needs_and_the_next_run_tries_again(clo
 
 def test_the_environment_may_be_elsewhere(clone: Clone, tmp_path: Path) -> None:
     clone.quick_python()
-
     ran = clone.run(CI_DOCTOR_VENV="elsewhere/venv")
-
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "elsewhere" / "venv" / ".ci-doctor-bootstrap").exists()
     assert clone.was_installed
     assert not (clone.root / ".venv").exists()
 
 
-def test_a_link_to_another_disk_is_followed(clone: Clone) -> None:
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        # As one of uv, without pip, where uv is not on PATH.
+        ("lib/python3.11/site-packages/torch-2.9.dist-info/METADATA", "no pip that works"),
+        ("thesis.txt", "is no virtual environment"),
+    ],
+)
+def test_what_somebody_else_has_there_is_not_cleared(file: str, says: str, clone: Clone) -> None:
     clone.quick_python()
-    (clone.bin / "readlink").symlink_to(str(shutil.which("readlink")))
-    place = clone.root.parent / "disk"
-    (clone.root / ".venv").symlink_to(place)
-    place.mkdir()
-
+    mine = clone.root / ".venv" / file
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    if file.startswith("lib"):
+        (clone.root / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
     ran = clone.run()
-
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-    assert (clone.root / ".venv").is_symlink()
-
-
-def test_a_copied_checkout_gets_an_environment_of_its_own(clone: Clone, tmp_path: Path) -> None:
-    """The copied one would run the code of the first checkout."""
-    clone.quick_python()
-    assert clone.run().returncode == 0
-    first = clone.root
-    clone.root = tmp_path / "copy"
-    shutil.copytree(first, clone.root)
-
-    ran = clone.run()
-
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-    assert "making" in ran.stderr
-
-
-def test_an_environment_whose_interpreter_is_gone_is_made_anew(clone: Clone) -> None:
-    clone.quick_python()
-    assert clone.run().returncode == 0
-    (clone.root / ".venv" / "bin" / "python").unlink()
-
-    ran = clone.run()
-
-    assert (ran.returncode, clone.was_installed) == (0, True), ran.stderr
-
-
-def test_an_environment_of_somebody_else_is_not_cleared(clone: Clone) -> None:
-    """As one of uv, without pip, where uv is not on PATH."""
-    clone.quick_python()
-    package = clone.root / ".venv" / "lib" / "python3.11" / "site-packages" / "torch-2.9.dist-info"
-    package.mkdir(parents=True)
-    (clone.root / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
-
-    ran = clone.run()
-
     assert ran.returncode == 2, ran.stderr
-    assert "has packages, and no pip that works" in ran.stderr
-    assert package.exists()
-
-
-def test_a_directory_that_is_no_environment_is_not_cleared(clone: Clone) -> None:
-    clone.quick_python()
-    (clone.root / ".venv").mkdir()
-    (clone.root / ".venv" / "thesis.txt").write_text("mine")
-
-    ran = clone.run()
-
-    assert ran.returncode == 2
-    assert "is no virtual environment" in ran.stderr
-    assert (clone.root / ".venv" / "thesis.txt").read_text() == "mine"
+    assert says in ran.stderr
+    assert mine.read_text() == "mine"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -318,26 +320,8 @@ def test_a_read_only_checkout_is_told(clone: Clone) -> None:
         ran = clone.run()
     finally:
         clone.root.chmod(0o755)
-
     assert ran.returncode == 2
     assert "cannot be written" in ran.stderr
-
-
-def test_a_python_that_is_named_and_too_old_is_an_error(clone: Clone) -> None:
-    clone.quick_python()
-    clone.program("old", TOO_OLD)
-
-    ran = clone.run(PYTHON="old")
-
-    assert ran.returncode == 2
-    assert "PYTHON=old is no Python >= 3.11" in ran.stderr
-
-
-def test_no_python_at_all_is_told(clone: Clone) -> None:
-    ran = clone.run()
-
-    assert ran.returncode == 2
-    assert "no Python >= 3.11 found" in ran.stderr
 
 
 def test_an_installation_under_the_former_name_is_removed_first(clone: Clone) -> None:

@@ -340,7 +340,7 @@ def pinned(scene: Scene, backend: str) -> ComputedVersion:
         return prover.derive(computed, allow_fallback=False)
 
 
-@pytest.mark.gate(10)
+@pytest.mark.gate(7)
 @pytest.mark.parametrize(
     ("make", "backend", "is_pinned"),
     CASES,

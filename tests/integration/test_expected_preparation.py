@@ -65,7 +65,7 @@ def rules(ran: Ran) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_says_so_and_goes_on(command: str, project: Path) -> None:
     ran = doctor(*with_json(command), cwd=project)
 
@@ -77,7 +77,7 @@ def test_says_so_and_goes_on(command: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_starts_nothing_where_the_repository_wants_an_error(command: str, project: Path) -> None:
     configure(project, '[setup-env]\nif_missing = "error"\n')
     ran = doctor(*with_json(command), cwd=project)
@@ -89,7 +89,7 @@ def test_starts_nothing_where_the_repository_wants_an_error(command: str, projec
 def test_a_job_that_was_prepared_hears_nothing(project: Path) -> None:
     exports = json.loads(doctor("setup-env", "--format", "json", cwd=project).out)
 
-    for command in ("launch", "import-race", "wait"):
+    for command in ("launch", "wait"):
         assert rules(doctor(*with_json(command), cwd=project, env=exports)) == [], command
 
 
@@ -100,6 +100,7 @@ def test_run_prepares_what_it_starts(project: Path) -> None:
     assert (ran.code in (0, 86), rules(ran)) == (True, []), ran
 
 
+@pytest.mark.nightly
 def test_a_dry_run_is_in_no_job(project: Path) -> None:
     for command in ("launch", "correctness", "restart-check"):
         words = with_json(command)

@@ -67,29 +67,12 @@ def test_it_is_asked_and_not_told_by_its_version(immune: Venv, tmp_path: Path) -
     assert [self_replacement_race(venv.python) for venv in (immune, exposed)] == [False, True]
 
 
+@pytest.mark.nightly
 def test_verify_says_that_the_shim_can_go(immune: Venv) -> None:
-    assert (
-        doctor(
-            "preload",
-            "install",
-            "serve=lazy:thing",
-            "--venv",
-            immune.directory,
-            cwd=immune.directory,
-        ).code
-        == 0
-    )
+    place = ("--venv", immune.directory)
+    assert doctor("preload", "install", "serve=lazy:thing", *place, cwd=immune.directory).code == 0
 
-    ran = doctor(
-        "preload",
-        "verify",
-        "--venv",
-        immune.directory,
-        "--runs",
-        "2",
-        "--json",
-        cwd=immune.directory,
-    )
+    ran = doctor("preload", "verify", *place, "--runs", "2", "--json", cwd=immune.directory)
 
     report = json.loads(ran.out)
     (unneeded,) = [
@@ -100,6 +83,7 @@ def test_verify_says_that_the_shim_can_go(immune: Venv) -> None:
     assert "ci-doctor preload remove" in unneeded["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_race_that_others_would_have_is_no_finding_and_the_interpreter_is_called_immune(
     immune: Venv,
 ) -> None:

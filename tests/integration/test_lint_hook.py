@@ -45,6 +45,7 @@ def test_pre_commit_takes_the_manifest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "word"), [(WRONG, 1, "gate/success-on-error"), (RIGHT, 0, "Passed")]
 )
+@pytest.mark.gate(1)
 def test_a_commit_with_a_mistake_is_stopped(
     text: str, code: int, word: str, tmp_path: Path
 ) -> None:

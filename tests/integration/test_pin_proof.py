@@ -99,23 +99,18 @@ IGNORES_THE_PIN = """
 
 
 @pytest.mark.nightly
-def test_a_build_that_does_not_take_the_pin_is_an_error_with_the_tags(tmp_path: Path) -> None:
+def test_a_build_that_does_not_take_the_pin_is_an_error_whose_remedy_runs_nothing_of_a_tag(
+    tmp_path: Path,
+) -> None:
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
-    with pytest.raises(PreparationError) as caught:
-        checkout.prepare()
-    broken = [each for each in caught.value.findings if each.rule == "version/broken-build"]
-    assert [each.severity for each in broken] == [Severity.ERROR]
-    assert [each.excerpt for each in broken[0].evidence] == [f"refs/tags/{BAD}"]
-
-
-@pytest.mark.nightly
-def test_the_remedy_runs_nothing_that_a_tag_is_named(tmp_path: Path) -> None:
-    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
+    named = "x1-$(touch${IFS}pwned)"
     checkout.git("tag", "--delete", BAD)
-    checkout.git("tag", "x1-$(touch${IFS}pwned)", "HEAD~1")
+    checkout.git("tag", named, "HEAD~1")
     with pytest.raises(PreparationError) as caught:
         checkout.prepare()
     (broken,) = (each for each in caught.value.findings if each.rule == "version/broken-build")
+    assert broken.severity is Severity.ERROR
+    assert [each.excerpt for each in broken.evidence] == [f"refs/tags/{named}"]
     subprocess.run(["sh", "-c", broken.remedy or "false"], cwd=checkout.root, check=True)
     assert checkout.git("tag") == "v1.2.3"
     assert not (checkout.root / "pwned").exists()
@@ -130,23 +125,19 @@ DESCRIBES = """
 
 
 @pytest.mark.nightly
-def test_code_that_breaks_on_the_tag_is_an_error(tmp_path: Path) -> None:
+def test_code_that_breaks_on_the_tag_is_an_error_and_code_that_bears_it_a_warning(
+    tmp_path: Path,
+) -> None:
     script = DESCRIBES.format(match="", trusting=False)
-    checkout = Checkout(tmp_path / "r", pyproject__toml=PLAIN, setup__py=script)
+    checkout = Checkout(tmp_path / "breaks", pyproject__toml=PLAIN, setup__py=script)
     with pytest.raises(PreparationError) as caught:
         checkout.prepare()
     assert "version/broken-build" in {each.rule for each in caught.value.findings}
-
-
-@pytest.mark.nightly
-def test_code_that_bears_the_tag_is_a_warning(tmp_path: Path) -> None:
     script = DESCRIBES.format(match=', "--match", "v*"', trusting=True)
-    checkout = Checkout(tmp_path / "r", pyproject__toml=PLAIN, setup__py=script)
-    preparation = checkout.prepare()
+    preparation = Checkout(tmp_path / "bears", pyproject__toml=PLAIN, setup__py=script).prepare()
     assert preparation.proofs[0].proven
-    assert [each.severity for each in preparation.findings if "version/" in each.rule] == [
-        Severity.WARNING
-    ]
+    severities = [each.severity for each in preparation.findings if "version/" in each.rule]
+    assert severities == [Severity.WARNING]
 
 
 MISSING = PLAIN.replace(
@@ -209,6 +200,7 @@ def prepare_metadata_for_build_wheel(place, settings=None):
         ("[]", "'x'", "names no version"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_backend_that_answers_wrongly_is_a_build_that_fails(
     tmp_path: Path, requires: str, name: str, words: str
 ) -> None:

@@ -228,9 +228,25 @@ def test_the_offending_tag_is_named_with_a_remedy_that_works(tmp_path: Path) -> 
     assert ask_library(repository.root) == compute(repository.root).version
 
 
-def test_a_far_unparsable_tag_is_only_a_note(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("nightly-cu13").commit().tag("v1.0").commit()
-    assert rules(compute(repository.root)) == {"version/unparsable-tag": Severity.NOTE}
+@pytest.mark.parametrize(
+    ("settings", "tags", "expected"),
+    [
+        # A far one, after which there is a release.
+        ("", ("nightly-cu13", "v1.0"), {"version/unparsable-tag": Severity.NOTE}),
+        # Plain numbers are versions where a project counts that way.
+        ("", ("v254", "v255"), {}),
+        ('version_scheme = "own_module:scheme"', ("v1.0",), {"version/custom-scheme": Severity.WARNING}),
+        ("", ("v1.0.dev7",), {"version/not-computable": Severity.ERROR}),
+        ("no_such_setting = 1", ("v1.0",), {"version/not-computable": Severity.ERROR}),
+    ],
+)  # fmt: skip
+def test_what_a_line_of_tags_comes_to(
+    tmp_path: Path, settings: str, tags: tuple[str, ...], expected: dict[str, Severity]
+) -> None:
+    repository = Repository(tmp_path / "r", f"{SCM}{settings}\n")
+    for tag in tags:
+        repository.tag(tag).commit()
+    assert rules(compute(repository.root)) == expected
 
 
 def test_an_unparsable_tag_on_another_branch_is_not_named(tmp_path: Path) -> None:
@@ -240,6 +256,7 @@ def test_an_unparsable_tag_on_another_branch_is_not_named(tmp_path: Path) -> Non
     assert compute(repository.root).findings == ()
 
 
+@pytest.mark.nightly
 def test_head_with_a_good_and_a_bad_tag(tmp_path: Path) -> None:
     for index, (annotated, order) in enumerate(itertools.product((False, True), (0, 1))):
         repository = Repository(tmp_path / f"r{index}").tag("v0.4.3").commit()
@@ -249,6 +266,7 @@ def test_head_with_a_good_and_a_bad_tag(tmp_path: Path) -> None:
         assert compute(repository.root).version == "0.4.4"
 
 
+@pytest.mark.nightly
 def test_thousands_of_unparsable_tags_fit_one_command_line(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     head = repository.git("rev-parse", "HEAD")
@@ -272,6 +290,7 @@ def test_thousands_of_unparsable_tags_fit_one_command_line(tmp_path: Path) -> No
     assert len(summary) < 1000
 
 
+@pytest.mark.nightly
 def test_bad_tags_do_not_use_up_the_candidates_of_describe(tmp_path: Path) -> None:
     # `git describe` weighs ten tagged commits; these would be ten, all nearer in time than the good tag.
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
@@ -287,20 +306,15 @@ def test_bad_tags_do_not_use_up_the_candidates_of_describe(tmp_path: Path) -> No
     assert computed.version == ask_library(without_bad_tags(repository, bad, tmp_path / "copy"))
 
 
-def test_no_tag_at_all_gives_what_the_library_gives(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").commit(2)
+@pytest.mark.parametrize("bad", [(), ("nightly-cu13",)])
+def test_without_a_good_tag_it_is_what_the_library_gives(
+    tmp_path: Path, bad: tuple[str, ...]
+) -> None:
+    repository = Repository(tmp_path / "r").commit().tag(*bad).commit()
     computed = compute(repository.root)
-    assert computed.version == ask_library(repository.root)
-    assert rules(computed) == {"version/no-usable-tag": Severity.WARNING}
-
-
-def test_only_bad_tags(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
-    computed = compute(repository.root)
-    assert computed.version == ask_library(
-        without_bad_tags(repository, ("nightly-cu13",), tmp_path / "copy")
-    )
-    assert set(rules(computed)) == {"version/no-usable-tag", "version/unparsable-tag"}
+    assert computed.version == ask_library(without_bad_tags(repository, bad, tmp_path / "copy"))
+    expected = {"version/no-usable-tag", *(["version/unparsable-tag"] if bad else [])}
+    assert set(rules(computed)) == expected
 
 
 def test_a_repository_without_commits(tmp_path: Path) -> None:
@@ -327,11 +341,6 @@ def test_a_regex_of_the_projects_own_is_its_word_on_versions(tmp_path: Path, set
     assert compute(repository.root).version == ask_library(repository.root)
 
 
-def test_plain_numbers_are_versions_where_a_project_counts_that_way(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("v254").commit().tag("v255").commit()
-    assert compute(repository.root).findings == ()
-
-
 def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     (repository.root / "pyproject.toml").write_text(SCM + "\n")
@@ -355,13 +364,6 @@ def test_a_shallow_clone_without_a_tag_on_head_is_refused(tmp_path: Path) -> Non
     allowed = compute(shallow, allow_fallback=True)
     assert allowed.version == ask_library(shallow)
     assert rules(allowed)["version/shallow-clone"] is Severity.WARNING
-
-
-def test_a_shallow_clone_that_holds_its_tag_is_pinned(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").commit(3).tag("v1.0").commit(2).tag("nightly-cu13")
-    shallow = clone_shallow(repository, tmp_path / "s", depth=4)
-    assert compute(shallow).version == compute(repository.root).version
-    assert "version/shallow-clone" not in rules(compute(shallow))
 
 
 def test_a_shallow_clone_that_is_cut_between_head_and_its_tag_is_refused(tmp_path: Path) -> None:
@@ -438,18 +440,22 @@ def test_nothing_proves_that_a_remote_which_is_gone_has_no_tags(tmp_path: Path) 
     assert "does not answer" in finding.summary
 
 
-def test_a_shallow_clone_with_only_a_bad_tag_on_head_is_refused(tmp_path: Path) -> None:
-    shallow = clone_shallow(
-        Repository(tmp_path / "r").tag("v1.0").commit().tag("nightly-cu13"), tmp_path / "s"
-    )
-    assert rules(compute(shallow))["version/shallow-clone"] is Severity.ERROR
-
-
-def test_a_shallow_clone_with_a_tag_on_head_is_pinned(tmp_path: Path) -> None:
-    shallow = clone_shallow(
-        Repository(tmp_path / "r").commit().tag("v1.0", "nightly-cu13"), tmp_path / "s"
-    )
-    assert compute(shallow).version == "1.0"
+@pytest.mark.parametrize(
+    ("before", "tags", "after", "depth", "is_pinned"),
+    [
+        (1, ("v1.0",), 1, 1, False),
+        (1, ("nightly-cu13",), 0, 1, False),
+        (1, ("v1.0", "nightly-cu13"), 0, 1, True),
+        (3, ("v1.0",), 2, 4, True),
+    ],
+)
+def test_a_shallow_clone_is_pinned_if_it_holds_its_tag(
+    tmp_path: Path, before: int, tags: tuple[str, ...], after: int, depth: int, *, is_pinned: bool
+) -> None:
+    repository = Repository(tmp_path / "r").commit(before).tag(*tags).commit(after)
+    shallow = clone_shallow(repository, tmp_path / "s", depth)
+    assert ("version/shallow-clone" in rules(compute(shallow))) == (not is_pinned)
+    assert compute(shallow).version == (compute(repository.root).version if is_pinned else None)
 
 
 def test_a_shallow_clone_is_never_fetched_by_us(tmp_path: Path) -> None:
@@ -461,6 +467,7 @@ def test_a_shallow_clone_is_never_fetched_by_us(tmp_path: Path) -> None:
     assert (shallow / ".git" / "shallow").exists()
 
 
+@pytest.mark.nightly
 def test_a_shallow_worktree_is_recognised(tmp_path: Path) -> None:
     shallow = clone_shallow(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "s")
     subprocess.run(
@@ -472,6 +479,7 @@ def test_a_shallow_worktree_is_recognised(tmp_path: Path) -> None:
     assert rules(compute(tmp_path / "w")) == {"version/shallow-clone": Severity.ERROR}
 
 
+@pytest.mark.nightly
 def test_worktrees_and_submodules_work(tmp_path: Path) -> None:
     inner = Repository(tmp_path / "inner").tag("v0.4.3").commit().tag("nightly-cu13").commit()
     inner.git("worktree", "add", "-q", str(tmp_path / "w"))
@@ -503,6 +511,7 @@ def test_worktrees_and_submodules_work(tmp_path: Path) -> None:
         pytest.param('root = ".."\nscm = {git = {distance_scope = true}}', id="scope"),
     ],
 )
+@pytest.mark.gate(3)
 def test_several_distributions_in_one_repository(tmp_path: Path, settings: str) -> None:
     repository = Repository(tmp_path / "r", f"{SCM}{settings}\n", project="a")
     bad = ("pkg-a-latest1", "pkg-b-cu13")
@@ -539,6 +548,7 @@ def test_several_distributions_in_one_repository(tmp_path: Path, settings: str) 
         'parentdir_prefix_version = "some-"',
     ],
 )
+@pytest.mark.gate(4)
 def test_schemes_and_settings_are_the_librarys(tmp_path: Path, settings: str) -> None:
     for index, good in enumerate((["v1.2.3"], [])):
         repository = (
@@ -551,25 +561,6 @@ def test_schemes_and_settings_are_the_librarys(tmp_path: Path, settings: str) ->
         copy = without_bad_tags(repository, ("nightly-cu13",), tmp_path / f"copy{index}")
         assert compute(repository.root).version == ask_library(copy)
         assert not (repository.root / "made.py").exists()
-
-
-def test_a_scheme_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
-    repository = (
-        Repository(tmp_path / "r", f'{SCM}version_scheme = "own_module:scheme"\n')
-        .tag("v1.0")
-        .commit()
-    )
-    assert rules(compute(repository.root)) == {"version/custom-scheme": Severity.WARNING}
-
-
-def test_a_tag_that_the_scheme_refuses_is_an_error(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("v1.0.dev7").commit()
-    assert rules(compute(repository.root)) == {"version/not-computable": Severity.ERROR}
-
-
-def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r", f"{SCM}no_such_setting = 1\n").tag("v1.0")
-    assert rules(compute(repository.root)) == {"version/not-computable": Severity.ERROR}
 
 
 def test_a_command_that_is_not_git_is_run_as_it_is(tmp_path: Path) -> None:
@@ -746,7 +737,7 @@ def build_history(repository: Repository, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("CI_DOCTOR_VERSION_EXAMPLES", "15"))))
-@pytest.mark.gate(4)
+@pytest.mark.gate(2)
 def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     settings = chance.choice(
@@ -770,6 +761,7 @@ def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, see
     )
 
 
+@pytest.mark.nightly
 def test_the_build_takes_the_pin_where_it_would_have_failed(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v0.4.3").commit().tag("nightly-cu13").commit()
     version = compute(repository.root).version

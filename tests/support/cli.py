@@ -143,13 +143,18 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ADDRESS = "https://git.somewhere.org/ci-doctor.git"
 
 
-def installed_from(folder: Path) -> dict[str, str]:
-    """Variables with which ci-doctor takes itself for one that pip installed from a commit of ADDRESS."""
+def installed_from(folder: Path, place: Path | None = None) -> dict[str, str]:
+    """Variables with which ci-doctor takes itself for one that pip installed from a commit of ADDRESS, or from `place`."""
     info = folder / "ci_doctor_toolkit-1.2.3.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: ci-doctor-toolkit\nVersion: 1.2.3\n"
     )
-    noted = {"url": ADDRESS, "vcs_info": {"vcs": "git", "commit_id": COMMIT}}
+    noted: dict[str, object] = {
+        "url": ADDRESS,
+        "vcs_info": {"vcs": "git", "commit_id": COMMIT},
+    }
+    if place is not None:
+        noted = {"url": place.as_uri(), "dir_info": {}}
     (info / "direct_url.json").write_text(json.dumps(noted))
     return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}

@@ -76,28 +76,20 @@ def test_get_version_without_a_name_reads_only_the_generic_variable(tmp_path: Pa
     )
 
 
-def test_get_version_with_a_name_reads_the_scoped_one(tmp_path: Path) -> None:
-    script = "from setuptools_scm import get_version\nget_version(dist_name='other')\n"
-    project = project_of(tmp_path, setup__py=script)
-    assert (project.name, project.reads_generic) == ("other", False)
-
-
-def test_the_keyword_takes_the_name_from_setup_cfg(tmp_path: Path) -> None:
-    script = "from setuptools import setup\nsetup(use_scm_version=True, name='from-setup')\n"
-    project = project_of(tmp_path, setup__py=script, setup__cfg="[metadata]\nname = from-cfg\n")
-    assert (project.name, project.source, project.reads_generic) == (
-        "from-cfg",
-        SETUPTOOLS_SCM,
-        False,
-    )
-
-
-def test_without_any_name_only_the_generic_variable_is_left(tmp_path: Path) -> None:
-    project = project_of(
-        tmp_path, setup__py="from setuptools import setup\nsetup(use_scm_version=True)\n"
-    )
-    assert project.name is None
-    assert project.reads_generic
+@pytest.mark.parametrize(
+    ("script", "cfg", "name", "generic"),
+    [
+        ("from setuptools_scm import get_version\nget_version(dist_name='other')\n", "", "other", False),
+        ("from setuptools import setup\nsetup(use_scm_version=True, name='x')\n", "[metadata]\nname = cfg\n", "cfg", False),
+        ("from setuptools import setup\nsetup(use_scm_version=True)\n", "", None, True),
+    ],
+)  # fmt: skip
+def test_without_a_table_the_name_is_that_of_the_script_or_of_setup_cfg(
+    tmp_path: Path, script: str, cfg: str, name: str | None, generic: bool
+) -> None:
+    project = project_of(tmp_path, setup__py=script, setup__cfg=cfg)
+    expected = (name, SETUPTOOLS_SCM, generic)
+    assert (project.name, project.source, project.reads_generic) == expected
 
 
 def test_hatch_vcs_from_pyproject_and_from_its_own_file(tmp_path: Path) -> None:

@@ -51,11 +51,29 @@ def test_who_does_not_use_it_hears_nothing(environ: dict[str, str], folder: Path
     assert missing_preparation(config(folder, "[exit-codes]\ninfra = 255\n"), environ) == ()
 
 
-def test_a_configured_preparation_that_never_ran_is_a_warning(folder: Path) -> None:
-    (finding,) = missing_preparation(config(folder), JOB)
+STRICT = SECTION.replace("default", "strict")
+NEVER_RAN = "ci-doctor.toml:1 configures it, but CI_DOCTOR_PREPARED is not set"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changes", "words"),
+    [
+        (None, SECTION, JOB, NEVER_RAN),
+        (SECTION, SECTION, {"BUILDKITE_JOB_ID": "0190-j2"}, "that of job 0190-j1"),
+        (SECTION, STRICT, {}, "other settings than those of ci-doctor.toml:1"),
+        (None, "", {"CI_DOCTOR_SETUP_ENV_DETERMINISM": "strict"}, "_DETERMINISM configures it"),
+        (None, "", {**JOB, **PLUGIN}, "the step's ci-doctor plugin was to run it"),
+    ],
+)
+def test_a_preparation_that_is_expected_and_not_there_is_a_warning(
+    before: str | None, now: str, changes: dict[str, str], words: str, folder: Path
+) -> None:
+    environ = {**(prepared(config(folder, before)) if before is not None else {}), **changes}
+
+    (finding,) = missing_preparation(config(folder, now), environ)
 
     assert (finding.rule, finding.severity) == ("setup-env/not-prepared", Severity.WARNING)
-    assert "ci-doctor.toml:1 configures it, but CI_DOCTOR_PREPARED is not set" in finding.summary
+    assert words in finding.summary
     assert EVALUATION in str(finding.remedy)
 
 
@@ -66,41 +84,13 @@ def test_a_job_that_was_prepared_hears_nothing(folder: Path) -> None:
     # Neither does a container that gets the exports without the agent's variables, or the reverse.
     assert missing_preparation(loaded, {**prepared(loaded), "BUILDKITE_JOB_ID": ""}) == ()
     assert missing_preparation(loaded, {**prepared(loaded, {}), **JOB}) == ()
-
-
-def test_the_preparation_of_another_job_is_none(folder: Path) -> None:
-    loaded = config(folder)
-    environ = {**prepared(loaded), "BUILDKITE_JOB_ID": "0190-j2"}
-
-    (finding,) = missing_preparation(loaded, environ)
-
-    assert "that of job 0190-j1" in finding.summary
-
-
-def test_the_preparation_for_other_settings_is_none(folder: Path) -> None:
-    environ = prepared(config(folder))
-
-    (finding,) = missing_preparation(
-        config(folder, '[setup-env]\ndeterminism = "strict"\n'), environ
+    # What to do if it is missing is no other setting.
+    assert (
+        missing_preparation(config(folder, SECTION + 'if_missing = "error"\n'), prepared(loaded))
+        == ()
     )
-
-    assert "other settings than those of ci-doctor.toml:1" in finding.summary
-
-
-def test_variables_configure_it_too(folder: Path) -> None:
-    environ = {"CI_DOCTOR_SETUP_ENV_DETERMINISM": "strict"}
-
-    (finding,) = missing_preparation(config(folder, ""), environ)
-
-    assert "CI_DOCTOR_SETUP_ENV_DETERMINISM configures it" in finding.summary
-
-
-def test_a_step_with_the_plugin_expects_it(folder: Path) -> None:
+    assert missing_preparation(config(folder, '[setup-env]\nif_missing = "off"\n'), JOB) == ()
     loaded = config(folder, "")
-
-    (finding,) = missing_preparation(loaded, {**JOB, **PLUGIN})
-
-    assert "the step's ci-doctor plugin was to run it" in finding.summary
     assert missing_preparation(loaded, {**prepared(loaded), **PLUGIN}) == ()
 
 
@@ -145,16 +135,6 @@ def test_an_error_where_the_repository_wants_one(folder: Path) -> None:
 
     assert [finding.severity for finding in raised.value.findings] == [Severity.ERROR]
     assert missing_preparation(loaded, prepared(loaded)) == ()
-
-
-def test_nothing_where_it_wants_nothing(folder: Path) -> None:
-    assert missing_preparation(config(folder, '[setup-env]\nif_missing = "off"\n'), JOB) == ()
-
-
-def test_what_to_do_if_it_is_missing_is_no_other_setting(folder: Path) -> None:
-    environ = prepared(config(folder))
-
-    assert missing_preparation(config(folder, SECTION + 'if_missing = "error"\n'), environ) == ()
 
 
 def test_a_wrong_section_is_named(folder: Path) -> None:

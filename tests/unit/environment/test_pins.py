@@ -48,29 +48,49 @@ def rules(pins: Pins) -> list[str]:
     return [finding.rule for finding in pins.findings]
 
 
-def test_a_project_with_a_name_gets_its_own_variable() -> None:
-    pins = decide_pins([computed()], {}, {})
-    assert exported(pins) == {SCOPED: "1.0"}
-    assert pins.findings == ()
-    assert pins.lines == ("lmcache 1.0 (setuptools-scm, from tag v1)",)
+def of(
+    name: str, source: VersionSource = SETUPTOOLS_SCM, version: str | None = "1.0"
+) -> ComputedVersion:
+    """Of a project that reads the generic variable."""
+    return computed(version, project(name, source, generic=True))
 
 
-def test_get_version_without_a_name_gets_both_and_a_note() -> None:
-    pins = decide_pins([computed(of=project("vllm", generic=True))], {}, {})
-    assert exported(pins) == {GENERIC: "1.0", f"{GENERIC}_FOR_VLLM": "1.0"}
-    assert rules(pins) == ["version/unscoped"]
+VLLM = f"{GENERIC}_FOR_VLLM"
 
 
-def test_hatch_vcs_gets_only_the_generic_one() -> None:
-    assert exported(decide_pins([computed(of=project("h", HATCH_VCS, generic=True))], {}, {})) == {
-        GENERIC: "1.0"
-    }
-
-
-def test_pdm_backend_gets_its_own() -> None:
-    assert exported(
-        decide_pins([computed(of=project("h", PDM_BACKEND, generic=True))], {}, {})
-    ) == {PDM: "1.0"}
+@pytest.mark.parametrize(
+    ("projects", "environ", "earlier", "expected", "found"),
+    [
+        ([computed()], {}, {}, {SCOPED: "1.0"}, []),
+        # Without a name, both, and a note; hatch-vcs has the generic one alone, pdm-backend its own.
+        ([of("vllm")], {}, {}, {GENERIC: "1.0", VLLM: "1.0"}, ["version/unscoped"]),
+        ([of("h", HATCH_VCS)], {}, {}, {GENERIC: "1.0"}, None),
+        ([of("h", PDM_BACKEND)], {}, {}, {PDM: "1.0"}, None),
+        # Two that agree share one variable; a generic pin may not reach one that cannot be pinned.
+        ([of("a", PDM_BACKEND), of("b", PDM_BACKEND)], {}, {}, {PDM: "1.0"}, None),
+        ([of("vllm"), computed(None)], {}, {}, {}, ["version/conflicting-pins"]),
+        ([of("vllm"), computed("2.0")], {}, {}, {GENERIC: "1.0", VLLM: "1.0", SCOPED: "2.0"}, None),
+        # An empty scoped value hides the generic one, and is filled.
+        ([computed()], {SCOPED: "", GENERIC: "9.9"}, {}, {SCOPED: "1.0"}, None),
+        # A scoped value does not decide where only the generic one is read.
+        ([of("vllm")], {VLLM: "9.9"}, {}, {GENERIC: "1.0"}, None),
+        # Of an earlier run: recomputed; a person's since; it follows one that was set since.
+        ([computed("1.1")], {SCOPED: "1.0"}, {SCOPED: "1.0"}, {SCOPED: "1.1"}, None),
+        ([computed("1.1")], {SCOPED: "9.9"}, {SCOPED: "1.0"}, {}, ["version/already-set"]),
+        ([computed("1.1")], {SCOPED: "1.0", GENERIC: "9.9"}, {SCOPED: "1.0"}, {SCOPED: "9.9"}, ["version/already-set"]),
+    ],
+)  # fmt: skip
+def test_which_variables_are_set(
+    projects: list[ComputedVersion],
+    environ: dict[str, str],
+    earlier: dict[str, str],
+    expected: dict[str, str],
+    found: list[str] | None,
+) -> None:
+    pins = decide_pins(projects, environ, earlier)
+    assert exported(pins) == expected
+    if found is not None:
+        assert rules(pins) == found
 
 
 def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
@@ -80,24 +100,6 @@ def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
     finding = pins.findings[-1]
     assert (finding.rule, finding.severity) == ("version/conflicting-pins", Severity.ERROR)
     assert "other, vllm" in finding.summary
-
-
-def test_two_projects_that_agree_share_one_variable() -> None:
-    pins = decide_pins(
-        [computed("1.0", project(name, PDM_BACKEND, generic=True)) for name in ("a", "b")], {}, {}
-    )
-    assert exported(pins) == {PDM: "1.0"}
-
-
-def test_a_generic_pin_may_not_reach_a_project_that_cannot_be_pinned() -> None:
-    pins = decide_pins([computed("1.0", project("vllm", generic=True)), computed(None)], {}, {})
-    assert pins.variables == ()
-    assert rules(pins) == ["version/conflicting-pins"]
-
-
-def test_a_generic_pin_leaves_scoped_projects_their_own() -> None:
-    pins = decide_pins([computed("1.0", project("vllm", generic=True)), computed("2.0")], {}, {})
-    assert exported(pins) == {GENERIC: "1.0", f"{GENERIC}_FOR_VLLM": "1.0", SCOPED: "2.0"}
 
 
 @pytest.mark.parametrize(
@@ -126,33 +128,6 @@ def test_an_invalid_value_of_a_person_is_an_error() -> None:
     assert pins.variables == ()
 
 
-def test_an_empty_scoped_value_hides_the_generic_one_and_is_filled() -> None:
-    assert exported(decide_pins([computed()], {SCOPED: "", GENERIC: "9.9"}, {})) == {SCOPED: "1.0"}
-
-
-def test_a_scoped_value_does_not_decide_where_only_the_generic_one_is_read() -> None:
-    pins = decide_pins(
-        [computed("1.0", project("vllm", generic=True))], {f"{GENERIC}_FOR_VLLM": "9.9"}, {}
-    )
-    assert exported(pins) == {GENERIC: "1.0"}
-
-
-def test_our_own_value_of_an_earlier_run_is_recomputed() -> None:
-    assert exported(decide_pins([computed("1.1")], {SCOPED: "1.0"}, {SCOPED: "1.0"})) == {
-        SCOPED: "1.1"
-    }
-
-
-def test_our_own_value_that_a_person_changed_is_theirs() -> None:
-    pins = decide_pins([computed("1.1")], {SCOPED: "9.9"}, {SCOPED: "1.0"})
-    assert (exported(pins), rules(pins)) == ({}, ["version/already-set"])
-
-
-def test_our_earlier_value_follows_one_that_was_set_since() -> None:
-    pins = decide_pins([computed("1.1")], {SCOPED: "1.0", GENERIC: "9.9"}, {SCOPED: "1.0"})
-    assert (exported(pins), rules(pins)) == ({SCOPED: "9.9"}, ["version/already-set"])
-
-
 def test_a_version_from_files_is_pinned_alike() -> None:
     files = ComputedVersion(project=project(), version="5.6", described=Described(version="5.6"))
     pins = decide_pins([files], {}, {})
@@ -165,3 +140,4 @@ def test_what_needs_no_pin_and_what_has_none() -> None:
     pins = decide_pins([fixed, computed(None)], {}, {})
     assert pins.variables == ()
     assert pins.lines == ("f 3.0 (fixed; nothing to pin)", "lmcache not pinned (setuptools-scm)")
+    assert decide_pins([computed()], {}, {}).lines == ("lmcache 1.0 (setuptools-scm, from tag v1)",)

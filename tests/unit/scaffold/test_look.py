@@ -194,12 +194,18 @@ def test_a_step_of_a_group_may_start_the_server_itself_and_one_that_nothing_runs
         "steps:\n  - group: g\n    steps:\n      - {command: pytest, agents: {queue: cpu}}\n"
         "      - agents: {queue: gpu}\n        command: |\n          vllm serve m --port 1 &\n"
     )
-    files = {".buildkite/p.yml": pipeline, "other.sh": "vllm serve n\n"}
+    files = {
+        ".buildkite/p.yml": pipeline,
+        "other.sh": "vllm serve n\n",
+        ".buildkite/settings.yml": "model: x\n",
+        "buildkite.yml": "steps: [wait]\n",
+    }
     facts = look(read_files(build(tmp_path, Layout(files=files, baseline=None))))
     assert {origin: dict(step.agents) for origin, step in facts.steps.items()} == {
         ".buildkite/p.yml:7": {"queue": "gpu"}
     }
     assert facts.queues == ("cpu", "gpu")
+    assert facts.pipelines == (".buildkite/p.yml", "buildkite.yml")
 
 
 def test_each_server_that_is_left_out_is_named_with_the_reason(tmp_path: Path) -> None:

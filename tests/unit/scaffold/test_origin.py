@@ -97,7 +97,7 @@ def test_a_clone_is_known_by_the_remote_that_has_its_commit(tmp_path: Path) -> N
     assert "no remote of that clone has an address" in origin_of(Origin(place)).missing
     git(clone, "remote", "add", "local", str(tmp_path / "elsewhere"))
     git(clone, "remote", "add", "fork", "git@h.org:me/ci-doctor.git")
-    assert f"no remote has its commit {commit[:12]} yet" in origin_of(Origin(place)).missing
+    assert f"known to have its commit {commit[:12]}" in origin_of(Origin(place)).missing
     for name in ("fork", "local"):
         git(clone, "update-ref", f"refs/remotes/{name}/main", "HEAD")
     expected = f"git+ssh://git@h.org/me/ci-doctor.git@{commit}"
