@@ -64,7 +64,7 @@ venv virtualenv
 _PHRASES: Final = {"oom": "out-of-memory"}
 # They name no thing of their own: `max_retries`, `requests_file`.
 _FILLERS: Final = frozenset({"of", "the", "file", "name", "max", "num", "count", "probe", "no"})
-_MOST_NEAR = 4
+_MOST_NEAR = 6
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str | None:
@@ -85,7 +85,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def near_names(word: str, names: Iterable[str]) -> list[str]:
-    """The names that are most like `word`, at most four; none if none is near.
+    """The names that are most like `word`, at most six; none if none is near.
 
     The first of these kinds that has any: the one that `word` begins, or that differs in one
     letter; those that say the same in other words (`ready_timeout` is `start_timeout`); the one

@@ -57,7 +57,7 @@ def test_a_slip_is_near(word: str, name: str) -> None:
             ["version/shallow-clone", "doctor/shallow-clone"],
             ["doctor/shallow-clone", "version/shallow-clone"],
         ),
-        ("timeout", [f"{name}{name}{name}{name}{name}_timeout" for name in "abcde"], []),
+        ("timeout", [f"{name * 5}_timeout" for name in "abcdefg"], []),
         ("--memory", ["--retries", "--store"], []),
     ],
 )
