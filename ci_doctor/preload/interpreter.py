@@ -19,6 +19,7 @@ from ci_doctor.model.facts.preload import Refusal
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 T = TypeVar("T")
@@ -265,7 +266,7 @@ def remember_site(site_dir: Path, environ: Mapping[str, str]) -> None:
     """Let `find_sites` find it from anywhere. Without a home that can be written nothing is kept."""
     with contextlib.suppress(OSError, TypeError):
         record = _record_of_sites(environ)
-        record.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(record.parent)
         with record.open("ab") as file:
             file.write(os.fsencode(os.path.realpath(site_dir)) + b"\0")
 

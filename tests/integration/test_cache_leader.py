@@ -67,6 +67,7 @@ def test_eight_ranks_make_one_transfer(tmp_path: Path) -> None:
         assert_nobody_else_asked(server)
 
 
+@pytest.mark.nightly
 def test_eight_ranks_wait_for_one_time_out_of_a_store_that_hangs(tmp_path: Path) -> None:
     with listening() as server, ranks(tmp_path, server, "0.2") as started:
         connection, _ = leader_of(server)

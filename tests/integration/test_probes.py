@@ -207,34 +207,7 @@ def test_a_line_in_a_log_is_noticed_at_once(tmp_path: Path) -> None:
     assert at - float(log.read_text().split()[-1]) < 0.1 + start_s(tmp_path)
 
 
-def test_a_log_that_is_flooded_is_searched_to_its_end(tmp_path: Path) -> None:
-    port = reserve_port()
-    try:
-        words = [sys.executable, str(PROGRAMS / "floods_stdout.py"), str(port.number), "50"]
-        assert (
-            asked_beside(words, probe_of("log:bytes and no newline"), tmp_path / "log")[0] is None
-        )
-    finally:
-        port.release()
-
-
 # --- servers ---
-
-
-def test_a_server_that_takes_connections_and_hangs_is_told() -> None:
-    port = reserve_port()
-    words = [sys.executable, str(PROGRAMS / "accepts_and_hangs.py"), str(port.number)]
-    told: list[str] = []
-
-    probe = probe_of(ReadySpec(http="/", attempt_timeout="200ms"), port.number)
-    with subprocess.Popen(words) as process:
-        try:
-            seen = asyncio.run(wait_until_ready(probe, 3.0, on_answer=told.append)) or ""
-        finally:
-            process.kill()
-            port.release()
-    assert seen.startswith("no answer within")
-    assert "no answer within 0.2 s" in told
 
 
 def test_what_binds_late_is_noticed_at_once(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def run(project: TestProject, tmp_path: Path, *args: str) -> PytestSession:
             runner.close()
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("args", [("-n0",), ("-n2",)], ids=" ".join)
 def test_a_module_whose_import_hangs_ends_the_run_and_is_named(
     python: Path, tmp_path: Path, args: tuple[str, ...]

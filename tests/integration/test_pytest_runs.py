@@ -96,6 +96,7 @@ def junit_cases(path: Path) -> list[tuple[str, ...]]:
     return sorted(cases)
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("options", [[], ["-k", "xfail or skip"], ["-n2"], ["broken"]])
 def test_the_junit_file_has_the_cases_of_pytests_own(
     project_with_plugins: TestProject, options: list[str]
@@ -266,6 +267,7 @@ def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject)
     ]
 
 
+@pytest.mark.nightly
 def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
     project: TestProject,
 ) -> None:
@@ -338,6 +340,7 @@ def test_what_an_earlier_run_would_leave_out_runs_too(project: TestProject, opti
     assert project.report["facts"]["counts"] == {"pass": 2, "failed": 1}
 
 
+@pytest.mark.nightly
 def test_a_plugin_that_stops_the_run_leaves_no_green_behind(project: TestProject) -> None:
     project.put("test_once.py", ONCE)
     project.put("test_z.py", "def test_z(): pass\n")
@@ -399,7 +402,7 @@ def test_retries_of_any_plugin_are_attempts(project: TestProject, plugin: str) -
     assert project.report["facts"]["counts"] == {"flaky": 1, "pass": 1}
 
 
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("status", [1, 9])
 def test_a_flaky_test_excuses_no_status_that_a_plugin_sets(
     project: TestProject, status: int
@@ -415,6 +418,7 @@ def test_a_flaky_test_excuses_no_status_that_a_plugin_sets(
     assert f"exit code {status}, which no test explains" in project.report["summary"]
 
 
+@pytest.mark.nightly
 def test_fail_on_flaky_of_rerunfailures_ends_with_its_seven(
     project_with_plugins: TestProject,
 ) -> None:

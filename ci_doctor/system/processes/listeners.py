@@ -23,7 +23,11 @@ _CLOSE_WAIT = 8
 _LISTEN = 10
 _INFO = 2  # INET_DIAG_INFO, linux/inet_diag.h
 _WITH_INFO = 1 << (_INFO - 1)
-_ACCEPTS = 0x10000  # __SO_ACCEPTCON, include/linux/net.h
+# struct unix_diag_req, and what it asks for (linux/unix_diag.h).
+_UNIX_REQUEST = struct.Struct("=BBHIIIII")
+_NAME_AND_FILE = 1 | 2
+_UNIX_NAME = 0
+_UNIX_FILE = 1
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI")
 _REST_OF_REQUEST = bytes(46)  # struct inet_diag_req_v2 after the source port
@@ -58,14 +62,22 @@ def listening_ports(port: int = 0) -> dict[int, int]:
 
 
 def socket_inodes(path: Path) -> frozenset[int]:
-    """The inodes of the unix sockets that were bound to `path` and are listened on."""
-    inodes = []
-    with contextlib.suppress(FileNotFoundError):
-        for line in Path("/proc/self/net/unix").read_bytes().splitlines()[1:]:
-            # Number, references, protocol, flags, type, state, inode, path (proc(5)).
-            fields = line.split(None, 7)
-            if len(fields) == 8 and int(fields[3], 16) & _ACCEPTS and fields[7] == bytes(path):
-                inodes.append(int(fields[6]))
+    """The inodes of the listening unix sockets that `path` leads to; none if nobody can tell.
+
+    By the file, because a server may have bound another way to write its path.
+    """
+    inodes = set()
+    with contextlib.suppress(OSError):
+        file = path.stat().st_ino & 0xFFFFFFFF
+        wanted = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 1 << _LISTEN, 0, _NAME_AND_FILE, 0, 0)
+        for message in _messages(wanted):
+            attributes = dict(_attributes(message[16:]))
+            name = attributes.get(_UNIX_NAME, b"").rstrip(b"\0").rpartition(b"/")[2]
+            # Also its name: two file systems may give one number to two files.
+            if attributes.get(_UNIX_FILE, b"")[:4] == _INODE.pack(file) and name == os.fsencode(
+                path.name
+            ):
+                inodes.add(_INODE.unpack_from(message, 4)[0])
     return frozenset(inodes)
 
 
@@ -106,13 +118,16 @@ def served_bytes(port: int) -> dict[object, int]:
 
 def _acknowledged(message: bytes) -> int:
     """tcpi_bytes_acked of a struct inet_diag_msg with its attributes (linux/tcp.h)."""
-    data = message[72:]
+    info = dict(_attributes(message[72:])).get(_INFO, b"")
+    return int(struct.unpack_from("=Q", info, 120)[0]) if len(info) >= 128 else 0
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and the content of each struct rtattr (rtnetlink(7))."""
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
-        if kind == _INFO and length >= 4 + 128:
-            return int(struct.unpack_from("=Q", data, 4 + 120)[0])
+        yield kind, data[4:length]
         data = data[max(4, (length + 3) & ~3) :]
-    return 0
 
 
 def _diagnosed(port: int) -> Iterator[tuple[int, int]]:
@@ -123,14 +138,18 @@ def _diagnosed(port: int) -> Iterator[tuple[int, int]]:
 
 def _dump(states: int, extensions: int, port: int = 0) -> Iterator[bytes]:
     """The struct inet_diag_msg of each TCP socket in one of these states, with its attributes."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, 0, states)
+        yield from _messages(wanted + _PORT.pack(port) + _REST_OF_REQUEST)
+
+
+def _messages(request: bytes) -> Iterator[bytes]:
+    """What the kernel answers to a dump. Raises OSError if it has no socket diagnosis."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diagnosis:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, 0, states)
-            request = wanted + _PORT.pack(port) + _REST_OF_REQUEST
-            size = _HEADER.size + len(request)
-            header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
-            diagnosis.send(header + request)
-            yield from _answers(diagnosis)
+        size = _HEADER.size + len(request)
+        header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
+        diagnosis.send(header + request)
+        yield from _answers(diagnosis)
 
 
 def _answers(diagnosis: socket.socket) -> Iterator[bytes]:

@@ -192,50 +192,33 @@ def taken_back(*hits: Hit, family: str = "another") -> list[int]:
     return [line for line in range(1, 10) if in_passed_run(runs, line, family)]
 
 
-def test_a_session_that_passed_takes_back_everything_in_it() -> None:
-    assert taken_back(hit(BEGIN, 3), hit(PASSED, 6)) == [3, 4, 5, 6]
+@pytest.mark.parametrize(
+    ("hits", "lines"),
+    [
+        # A session that passed takes back everything in it, and one that failed nothing.
+        ([hit(BEGIN, 3), hit(PASSED, 6)], [3, 4, 5, 6]),
+        ([hit(BEGIN, 3), hit(FAILED, 6)], []),
+        # Nor does it take back the one before it, with an end or without.
+        ([hit(BEGIN, 1), hit(FAILED, 3), hit(BEGIN, 5), hit(PASSED, 7)], [5, 6, 7]),
+        ([hit(BEGIN, 1), hit(BEGIN, 5), hit(PASSED, 7)], [5, 6, 7]),
+        # It takes back those that its tests ran.
+        ([hit(BEGIN, 1), hit(BEGIN, 3), hit(FAILED, 4), hit(PASSED, 7)], [1, 2, 3, 4, 5, 6, 7]),
+        # A test takes back its own lines only, and none if its begin is unknown.
+        ([hit(BEGIN, 1, "fails"), hit(BEGIN, 4, "passes"), hit(PASSED, 6, "passes")], [4, 5, 6]),
+        ([hit(BEGIN, 1, "fails"), hit(PASSED, 6, "passes")], []),
+        # The end of a session does not take back a test that did not pass.
+        ([hit(BEGIN, 1, "fails"), hit(PASSED, 6)], []),
+    ],
+)
+def test_what_passed_takes_back_its_own_lines(hits: list[Hit], lines: list[int]) -> None:
+    assert taken_back(*hits) == lines
 
 
-def test_a_session_that_failed_takes_back_nothing() -> None:
-    assert taken_back(hit(BEGIN, 3), hit(FAILED, 6)) == []
-
-
-def test_a_session_that_passed_does_not_take_back_the_one_before_it() -> None:
-    hits = (hit(BEGIN, 1), hit(FAILED, 3), hit(BEGIN, 5), hit(PASSED, 7))
-    assert taken_back(*hits) == [5, 6, 7]
-
-
-def test_a_session_without_an_end_is_not_taken_back_by_the_next() -> None:
-    assert taken_back(hit(BEGIN, 1), hit(BEGIN, 5), hit(PASSED, 7)) == [5, 6, 7]
-
-
-def test_a_session_takes_back_those_that_its_tests_ran() -> None:
-    hits = (hit(BEGIN, 1), hit(BEGIN, 3), hit(FAILED, 4), hit(PASSED, 7))
-    assert taken_back(*hits) == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_a_test_that_passed_takes_back_its_own_lines_only() -> None:
-    hits = (hit(BEGIN, 1, "fails"), hit(BEGIN, 4, "passes"), hit(PASSED, 6, "passes"))
-    assert taken_back(*hits) == [4, 5, 6]
-
-
-def test_a_test_whose_begin_is_unknown_takes_back_nothing() -> None:
-    assert taken_back(hit(BEGIN, 1, "fails"), hit(PASSED, 6, "passes")) == []
-    assert taken_back(hit(PASSED, 6, "passes"), family="runner") == []
-
-
-def test_a_run_without_a_begin_takes_back_hits_of_its_own_runner_only() -> None:
+def test_a_run_without_a_begin_takes_back_hits_of_its_own_runner_up_to_the_one_before() -> None:
     assert taken_back(hit(PASSED, 4)) == []
     assert taken_back(hit(PASSED, 4), family="runner") == [1, 2, 3, 4]
-
-
-def test_a_run_without_a_begin_goes_back_to_the_one_before_it() -> None:
-    hits = (hit(FAILED, 3), hit(PASSED, 6))
-    assert taken_back(*hits, family="runner") == [4, 5, 6]
-
-
-def test_the_end_of_a_session_does_not_take_back_a_test_that_did_not_pass() -> None:
-    assert taken_back(hit(BEGIN, 1, "fails"), hit(PASSED, 6)) == []
+    assert taken_back(hit(FAILED, 3), hit(PASSED, 6), family="runner") == [4, 5, 6]
+    assert taken_back(hit(PASSED, 6, "passes"), family="runner") == []
 
 
 def test_marks_that_a_passed_session_prints_are_no_marks_of_the_job() -> None:
@@ -259,20 +242,23 @@ STAMP = "2026-11-22T14:04:08.1234567Z "
 STEP = f"{STAMP}##[group]Run pytest\n{STAMP}OSError: [Errno 98] Address already in use\n"
 
 
-@pytest.mark.parametrize("end", ["", STAMP[:14], f"{STAMP}waiting for the server"])
-def test_a_log_cut_inside_a_step_does_not_end_well(tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize(
+    ("end", "ended_well"),
+    [
+        ("", False),
+        (STAMP[:14], False),
+        (f"{STAMP}waiting for the server", False),
+        (f"{STAMP}Post job cleanup.\n", True),
+    ],
+)
+def test_a_log_that_is_cut_before_the_clean_up_of_its_job_does_not_end_well(
+    tmp_path: Path, end: str, ended_well: bool
+) -> None:
     log = tmp_path / "job.log"
     log.write_text(STEP + end)
     diagnosis = diagnose([str(log)], load_rules())
-    assert diagnosis.cause is not None
-    assert (diagnosis.ended_well, diagnosis.cause.rule) == (False, "port/in-use")
-
-
-def test_a_log_with_the_clean_up_of_its_job_ends_well(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"{STEP}{STAMP}Post job cleanup.\n")
-    diagnosis = diagnose([str(log)], load_rules())
-    assert (diagnosis.ended_well, diagnosis.cause) == (True, None)
+    rule = diagnosis.cause and diagnosis.cause.rule
+    assert (diagnosis.ended_well, rule) == (ended_well, None if ended_well else "port/in-use")
 
 
 @pytest.mark.parametrize(("end", "is_named"), [("Val", False), ("ValueError: bad", True)])
@@ -291,35 +277,26 @@ def test_words_of_a_tool_after_the_report_of_a_passed_job_change_nothing(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "texts",
+    ("texts", "is_success"),
     [
-        ["3 passed, 0 failed"],
-        ["Errors: 0", "done in 3 s"],
-        ["build finished", "", "----"],
-        ["no problems found, bye"],
+        (["3 passed, 0 failed"], True),
+        (["Errors: 0", "done in 3 s"], True),
+        (["build finished", "", "----"], True),
+        (["no problems found, bye"], True),
+        # Only the last lines count.
+        (["error: it broke", *["working"] * 20, "all done"], True),
+        ([], False),
+        (["", "---"], False),
+        (["3 passed, 1 failed"], False),
+        (["all tests passed", "error: upload refused"], False),
+        (["loading the model"], False),
+        (["done, exit status 2"], False),
     ],
 )
-def test_a_summary_without_failures_sounds_like_success(texts: list[str]) -> None:
-    assert sounds_like_success(texts)
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [],
-        ["", "---"],
-        ["3 passed, 1 failed"],
-        ["all tests passed", "error: upload refused"],
-        ["loading the model"],
-        ["done, exit status 2"],
-    ],
-)
-def test_a_word_of_failure_or_no_word_at_all_is_no_success(texts: list[str]) -> None:
-    assert not sounds_like_success(texts)
-
-
-def test_only_the_last_lines_count() -> None:
-    assert sounds_like_success(["error: it broke", *["working"] * 20, "all done"])
+def test_last_lines_sound_like_success_only_with_words_of_it_and_none_of_failure(
+    texts: list[str], is_success: bool
+) -> None:
+    assert sounds_like_success(texts) is is_success
 
 
 def test_lines_at_the_end_that_speak_of_no_failure_are_counted() -> None:

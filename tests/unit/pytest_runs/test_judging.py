@@ -85,10 +85,33 @@ def test_a_failure_counts_although_another_test_of_its_node_id_was_not_to_run() 
     assert [each.verdict for each in judged] == [Verdict.FAILED]
 
 
-def test_one_worker_of_two_that_fails_is_counted() -> None:
-    judged = judge(TEST, runs((SUITE, "failed"), (SUITE, "passed")), Circumstances())
+@pytest.mark.parametrize(
+    ("tried", "known", "why"),
+    [
+        ([(SUITE, "failed"), (SUITE, "passed")], {}, "1 of 2 attempts failed"),
+        (
+            [(SUITE, "failed"), (ALONE, "failed"), (ORDER, "failed")],
+            {},
+            "each of 3 attempts failed",
+        ),
+        (
+            [(SUITE, "failed")],
+            {"alike": {TEST: ("b", "c")}},
+            "its attempt failed; it fails as 2 others do, which ran again in its place",
+        ),
+        (
+            [(SUITE, "failed")],
+            {"out_of_time": {TEST}},
+            "its attempt failed; the time for reruns was over",
+        ),
+    ],
+)
+def test_a_failure_says_how_often_and_why_not_oftener(
+    tried: list[tuple[RunKind, str]], known: Any, why: str
+) -> None:
+    judged = judge(TEST, runs(*tried), Circumstances(**known))
 
-    assert judged.why == "1 of 2 attempts failed"
+    assert (judged.verdict, judged.why) == (Verdict.FAILED, why)
 
 
 def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
@@ -101,12 +124,6 @@ def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
     tried = (crashed, *runs((SUITE, "passed")))
 
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
-
-
-def test_the_attempts_in_the_same_order_count() -> None:
-    tried = runs((SUITE, "failed"), (ALONE, "failed"), (ORDER, "failed"))
-
-    assert judge(TEST, tried, Circumstances()).why == "each of 3 attempts failed"
 
 
 def in_turns(rounds: int) -> tuple[TestAttempt, ...]:
@@ -160,17 +177,6 @@ def test_a_further_attempt_in_the_process_is_of_the_same_test_unless_several_sha
 
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
     assert judge(TEST, tried, Circumstances(repeated={TEST})).verdict is Verdict.FAILED
-
-
-def test_what_was_not_run_again_says_why() -> None:
-    tried = runs((SUITE, "failed"))
-
-    spared = judge(TEST, tried, Circumstances(alike={TEST: ("b", "c")}))
-    late = judge(TEST, tried, Circumstances(out_of_time={TEST}))
-
-    assert spared.why == "its attempt failed; it fails as 2 others do, which ran again in its place"
-    assert late.why == "its attempt failed; the time for reruns was over"
-    assert {spared.verdict, late.verdict} == {Verdict.FAILED}
 
 
 def test_a_cause_outside_the_change_is_infra_unless_the_base_passes() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_scripts, check_services, script_of
@@ -69,6 +70,14 @@ def test_a_service_without_a_fault_passes(tmp_path: Path) -> None:
             id="exec",
         ),
         pytest.param(
+            ServiceSpec(command="sh {port}", liveness="exec:nosuch"),
+            "liveness: command not found",
+            id="liveness",
+        ),
+        pytest.param(
+            ServiceSpec(command="sh {port}", liveness="log:x"), "about readiness", id="liveness-log"
+        ),
+        pytest.param(
             ServiceSpec(command="sh {port}", stop_command="nosuch"),
             "stop_command: command",
             id="stop",
@@ -129,16 +138,20 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(tmp_path: Path) -> 
     assert (caught.value.hint or "").startswith("did you mean `vllm`?")
 
 
-def test_the_service_s_own_path_counts(tmp_path: Path) -> None:
-    (tmp_path / "serve").touch(mode=0o755)
-    service = ServiceSpec(command="serve {port}", env={"PATH": str(tmp_path)})
-    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
-
-
-def test_a_relative_command_begins_at_the_service_s_cwd(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "service",
+    [
+        ServiceSpec(command="serve {port}", env={"PATH": "{here}/inner"}),
+        ServiceSpec(command="./serve {port}", cwd="inner"),
+        ServiceSpec(command=["sh", "{port}", "|"]),  # no shell word, but an argument
+    ],
+    ids=["own-path", "own-cwd", "list"],
+)
+def test_what_the_service_itself_can_run_is_right(tmp_path: Path, service: ServiceSpec) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner/serve").touch(mode=0o755)
-    service = ServiceSpec(command="./serve {port}", cwd="inner")
+    env = {name: value.replace("{here}", str(tmp_path)) for name, value in service.env.items()}
+    service = structs.replace(service, env=env)
     assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
 
 
@@ -152,11 +165,6 @@ def test_a_folder_of_path_that_may_not_be_entered_is_passed_over(tmp_path: Path)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o000)
     service = ServiceSpec(command="sh {port}", env={"PATH": f"{closed}:/usr/bin:/bin"})
-    assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
-
-
-def test_shell_words_are_arguments_in_a_list(tmp_path: Path) -> None:
-    service = ServiceSpec(command=["sh", "{port}", "|"])
     assert check_services({"a": service}, ["a"], context(tmp_path)) == ("a",)
 
 
@@ -239,25 +247,12 @@ def test_a_script_that_runs_elsewhere_is_rightly_named_if_its_directory_is_there
         check(tmp_path / "no-checkout", "python", elsewhere)
 
 
-@pytest.mark.parametrize(
-    ("command", "file"),
-    [
-        ("bash serve.sh", "tools/serve.sh"),
-    ],
-)
-def test_a_script_is_looked_for_as_its_interpreter_does(
-    tmp_path: Path, command: str, file: str
-) -> None:
+def test_a_shell_looks_for_a_name_on_path_and_not_for_a_path(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is to run"):
-        check(tmp_path, command=command)
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).touch()
-    check(tmp_path, command=command)
-
-
-def test_a_shell_does_not_look_for_a_path_on_path(tmp_path: Path) -> None:
+        check(tmp_path, command="bash serve.sh")
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "serve.sh").touch()
+    check(tmp_path, command="bash serve.sh")
     with pytest.raises(UsageError, match="is to run"):
         check(tmp_path, command="bash ./serve.sh")
 

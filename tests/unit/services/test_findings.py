@@ -61,14 +61,11 @@ def test_the_kind_of_failure_names_the_rule() -> None:
     assert rule_of(kind=FailureKind.NOT_READY) == "services/not-ready"
     assert rule_of(kind=FailureKind.OUTSIDE) == "services/outside"
     assert rule_of(fatal="CUDA error") == "services/fatal-line"
-    assert rule_of(oom="its cgroup", signal="SIGKILL") == "services/oom-killed"
-    assert rule_of(oom="the machine", kind=FailureKind.OUTSIDE) == "services/oom-killed"
-
-
-def test_a_service_that_lost_a_process_below_it_has_a_rule_of_its_own() -> None:
-    assert rule_of(descendant=LOST) == "services/descendant-died"
+    assert rule_of(processes=("python (pid 7) sleeping",)) == "services/hung"
     assert rule_of(descendant=LOST, message="of other words") == "services/descendant-died"
     assert rule_of(descendant=LOST, kind=FailureKind.OUTSIDE) == "services/outside"
+    assert rule_of(oom="its cgroup", signal="SIGKILL") == "services/oom-killed"
+    assert rule_of(oom="the machine", kind=FailureKind.OUTSIDE) == "services/oom-killed"
 
 
 @pytest.mark.parametrize("place", ["cause", "elsewhere"])

@@ -114,18 +114,16 @@ def test_names_come_newest_first_and_hold_only_manifests(place: Place) -> None:
     assert manifests(place.store, ("local",), "triton", hard) == []
 
 
-def test_one_that_nobody_signed_is_refused_before_it_is_parsed(place: Place) -> None:
-    name = place.put(manifest())
-    (place.store.directory / name).write_bytes(b"no manifest at all")
+def test_what_nobody_signed_so_or_has_expired_is_refused_before_it_is_parsed(place: Place) -> None:
+    unsigned = place.put(manifest())
+    changed = place.put(manifest(), "pr-7", made_for="pr-7")
+    (place.store.directory / unsigned).write_bytes(b"no manifest at all")
+    (place.store.directory / changed).write_bytes(encode(manifest(root="/evil")))
+    expired = place.put(manifest(expires_ms=NOW), made_for="signed")
 
-    assert place.distrust(name) is Distrust.UNSIGNED
+    reasons = [place.distrust(name) for name in (unsigned, changed, expired)]
 
-
-def test_changed_bytes_are_refused(place: Place) -> None:
-    name = place.put(manifest(), made_for="signed")
-    (place.store.directory / name).write_bytes(encode(manifest(root="/evil")))
-
-    assert place.distrust(name) is Distrust.TAMPERED
+    assert reasons == [Distrust.UNSIGNED, Distrust.TAMPERED, Distrust.EXPIRED]
 
 
 @pytest.mark.parametrize(
@@ -176,12 +174,6 @@ def test_bytes_come_from_the_own_scope_or_what_main_signed(
         assert read_manifest(place.store, name, place.rules, LIMITS).manifest.packs == references
     else:
         assert place.distrust(name) is Distrust.REPLAYED
-
-
-def test_an_expired_manifest_is_refused(place: Place) -> None:
-    name = place.put(manifest(expires_ms=NOW), made_for="signed")
-
-    assert place.distrust(name) is Distrust.EXPIRED
 
 
 def test_a_name_with_another_digest_is_damaged(place: Place) -> None:
@@ -325,18 +317,15 @@ def test_what_nobody_signed_is_refused(policy: TrustPolicy, shared: bool) -> Non
     assert raised.value.distrust is Distrust.UNSIGNED
 
 
-def test_a_private_directory_vouches_for_itself_by_the_policy_local() -> None:
-    vouched = vouch(b"content", None, "local", rules(TrustPolicy.LOCAL), shared=False)
+def test_a_private_directory_vouches_for_itself_and_the_policy_any_warns_of_what_it_accepts() -> (
+    None
+):
+    private = vouch(b"content", None, "local", rules(TrustPolicy.LOCAL), shared=False)
+    anything = vouch(b"content", None, "pr-7", rules(TrustPolicy.ANY), shared=True)
 
-    assert (vouched.signer, vouched.warning) == (None, None)
-
-
-def test_the_policy_any_warns_of_what_it_accepts() -> None:
-    vouched = vouch(b"content", None, "pr-7", rules(TrustPolicy.ANY), shared=True)
-
-    assert vouched.signer is None
-    assert "runs code in this job" in (vouched.warning or "")
-    assert "whoever can write to the store" in (vouched.warning or "")
+    assert (private.signer, private.warning, anything.signer) == (None, None, None)
+    assert "runs code in this job" in (anything.warning or "")
+    assert "whoever can write to the store" in (anything.warning or "")
 
 
 @pytest.mark.parametrize("policy", list(TrustPolicy))
@@ -378,19 +367,14 @@ MAIN = {
 }
 
 
-def test_the_default_branch_with_a_key_fills_what_all_read() -> None:
-    scopes = scopes_of(MAIN, has_key=True)
+def test_the_default_branch_fills_what_all_read_if_it_has_a_key() -> None:
+    signed, unsigned = (scopes_of(MAIN, has_key=has_key) for has_key in (True, False))
 
-    assert (scopes.write, scopes.read) == ("signed", ("signed",))
-    assert "default branch main" in scopes.reason
-
-
-def test_the_default_branch_without_a_key_does_not() -> None:
-    scopes = scopes_of(MAIN, has_key=False)
-
-    assert scopes.write.startswith("branch-main-")
-    assert scopes.read == (scopes.write, "signed")
-    assert "there is no key" in scopes.reason
+    assert (signed.write, signed.read) == ("signed", ("signed",))
+    assert "default branch main" in signed.reason
+    assert unsigned.write.startswith("branch-main-")
+    assert unsigned.read == (unsigned.write, "signed")
+    assert "there is no key" in unsigned.reason
 
 
 @pytest.mark.parametrize("has_key", [True, False])

@@ -4,6 +4,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from ci_doctor.system.processes import listeners
 from ci_doctor.system.processes.listeners import (
     holders,
@@ -57,10 +59,17 @@ def test_what_a_server_sends_is_counted_and_what_it_gets_is_not() -> None:
         assert list(served_bytes(port).values()) == [1]
 
 
-def test_the_listener_of_a_unix_socket_is_known_by_its_path() -> None:
+def test_the_listener_of_a_unix_socket_is_known_by_its_path_however_it_was_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
         path = Path(folder, "x.sock")
-        server.bind(str(path))
+        monkeypatch.chdir(folder)
+        server.bind("x.sock")
         assert not socket_inodes(path)
         server.listen()
         assert list(holders([os.getpid()], socket_inodes(path))) == [os.getpid()]
+        path.rename(Path(folder, "y.sock"))
+        path.touch()
+        assert not socket_inodes(path), "another file has its name"
+        monkeypatch.undo()
