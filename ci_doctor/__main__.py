@@ -48,6 +48,7 @@ for _number in _NAMES:
         except ValueError:  # imported by a thread of another program
             break
 
+import codecs  # noqa: E402
 import contextlib  # noqa: E402
 import errno  # noqa: E402
 import gc  # noqa: E402
@@ -66,9 +67,7 @@ def main() -> NoReturn:
     gc.set_threshold(_GARBAGE_THRESHOLD)
     _search_standard_library_first()
     _open_closed_streams()
-    # An encoding that lacks a character shows its number, as stderr does.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _show_signs()
     try:
         from ci_doctor import cli
 
@@ -103,6 +102,34 @@ def _open_closed_streams() -> None:
         except OSError:
             # The lowest number that is free: this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+# What a locale without our signs shows in their place.
+_IN_ASCII = str.maketrans(
+    {"✓": "+", "✗": "x", "…": "...", "–": "-", "·": "-", "│": "|", "≠": "!=", "∅": "0", "○": "o",
+     "→": "->", "×": "x", "≥": ">=", "≤": "<=", "—": "-", "┌": ",", "└": "`", "├": "|", "─": "-"}
+)  # fmt: skip
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """A handler of codecs: our signs as ASCII, and the number of every other character."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_IN_ASCII)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def _show_signs() -> None:
+    """Make stdout and stderr print every text, whatever the locale of the job is."""
+    codecs.register_error("ci_doctor", _in_ascii)
+    # The logs of these three are UTF-8; a job without a locale prints into them, too.
+    is_log = any(name in os.environ for name in ("BUILDKITE", "GITHUB_ACTIONS", "GITLAB_CI"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            if is_log:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+            else:
+                stream.reconfigure(errors="ci_doctor")
 
 
 def _last_resort(error: BaseException, argv: Sequence[str]) -> int:

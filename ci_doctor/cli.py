@@ -103,6 +103,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     },
 )
 @option(
+    "-V",
     "--version",
     group=GENERAL,
     is_flag=True,

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads rules: what a rule, a verdict, an exit code or an error message means, and what to do."""
+"""Reads rules and the glossary: what a rule, a verdict, an exit code, a word or an error message means, and what to do."""
 
+import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from ci_doctor.catalogue import all_rules
+from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.explained import explain_log_rule, explain_text, log_rule_ids
 from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
@@ -14,19 +22,65 @@ from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Meaning
-from ci_doctor.model.words import nearest
+from ci_doctor.model.words import near_names
 
 _NOTHING = "Nothing."
+
+
+class Word(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A word of the glossary. `text`, `more` and `picture` are Markdown, with links relative to docs/."""
+
+    word: str
+    text: str
+    more: str = ""
+    picture: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text without links: who has installed ci-doctor does not have the pages."""
+        return " ".join(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", self.text).split())
+
+
+class WordSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Words of one subject, under a title."""
+
+    title: str
+    words: tuple[Word, ...]
+    picture: str = ""
+
+
+@cache
+def glossary() -> tuple[WordSection, ...]:
+    """The words of the glossary, by subject."""
+    text = resources.files("ci_doctor").joinpath("glossary.toml").read_text("utf-8")
+    sections: tuple[WordSection, ...] = msgspec.convert(
+        tomllib.loads(text)["sections"], decodable(tuple[WordSection, ...])
+    )
+    return sections
+
+
+def _word(word: str) -> Word | None:
+    """The entry of `word`, also in the plural."""
+    asked = {word.lower(), word.lower().removesuffix("s")}
+    entries = (each for section in glossary() for each in section.words)
+    return next((each for each in entries if each.word.lower() in asked), None)
 
 
 def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Outcome:
     """The meaning of `word` as an Outcome without a verdict.
 
-    It is a rule, a verdict, an exit code, a group of rules, or an error message of one line or
-    several. `own_rules` gives the repository's rules files; it is called only if they are needed.
+    It is a rule, a verdict, an exit code, a word of the glossary, a group of rules, or an error
+    message of one line or several. `own_rules` gives the repository's rules files; it is called only if they are needed.
     Raises UsageError for other words, ConfigError if such a file has a mistake.
     """
     meaning = _meaning(word)
+    entry = _word(word)
+    if meaning is None and entry is not None:
+        return Outcome(
+            verdict=None,
+            summary=f"{entry.word}: {entry.plain}",
+            facts=ExplainFacts(meaning=entry.plain, remedy=""),
+        )
     if meaning is None:
         own = own_rules()
         outcome = explain_log_rule(word, own) or explain_text(word, own)
@@ -36,7 +90,12 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
     return Outcome(
         verdict=None,
         summary=f"{word}: {meaning.meaning}",
-        tables=(text_table("What to do", (meaning.remedy,)), *_examples(word)),
+        tables=(
+            text_table("What to do", (meaning.remedy,)),
+            # `pass` is two things.
+            *([text_table("In an experiment", (entry.plain,))] if entry is not None else ()),
+            *_examples(word),
+        ),
         facts=ExplainFacts(meaning=meaning.meaning, remedy=meaning.remedy),
     )
 
@@ -101,16 +160,20 @@ def _unknown(word: str, log_rules: Sequence[str]) -> UsageError:
             hint="`ci-doctor diagnose LOG` reads the whole log; `ci-doctor diagnose rules` lists "
             "the rules",
         )
-    known = (*all_rules(), *_verdicts_and_codes(), *log_rules)
+    words = [each.word.lower() for section in glossary() for each in section.words]
+    known = (*all_rules(), *_verdicts_and_codes(), *log_rules, *words)
     return UsageError(f"nothing is called `{word}`", hint=_hint(word, known))
 
 
 def _hint(word: str, known: Sequence[str]) -> str:
     # Not `did_you_mean`: without a near one it lists all names, which are too many here.
-    near = nearest(word, known)
-    if near is not None:
-        return f"did you mean `{near}`?"
+    near = near_names(word, known)
+    if near:
+        return f"did you mean {' or '.join(f'`{name}`' for name in near)}?"
     if word.isdigit():
         codes = ", ".join(str(int(code)) for code in EXIT_CODE_MEANINGS)
         return f"ci-doctor ends with one of {codes}, or with the status of your own command"
-    return "see docs/findings.md, docs/diagnose-rules.md and docs/exit-codes.md"
+    return (
+        "`ci-doctor diagnose rules` lists the rules about log lines; a report names the others, its "
+        "verdict and its exit code"
+    )

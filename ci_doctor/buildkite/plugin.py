@@ -213,7 +213,7 @@ def _wrong(name: str, value: object, what: str) -> UsageError:
     texts = value if isinstance(value, list) else [value]
     if any(isinstance(text, str) and not text.strip() for text in texts):
         return UsageError(f"{option} is empty", hint="leave it out, or give it a value")
-    return UsageError(f"{option}: {json.dumps(value)} is {what}")
+    return UsageError(f"{option}: {json.dumps(value, ensure_ascii=False)} is {what}")
 
 
 def _raw_options(environ: Mapping[str, str], problems: list[UsageError]) -> dict[str, object]:

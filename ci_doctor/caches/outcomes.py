@@ -48,7 +48,7 @@ REFUSED = Rule(
     ),
     remedy=(
         "Save it in a job that has the key. `ci-doctor cache verify` reads the whole store, and "
-        "docs/cache.md describes who may sign."
+        "`ci-doctor cache keygen` makes a key."
     ),
 )
 TRUSTED_ANYWAY = Rule(

@@ -242,9 +242,11 @@ def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
     """The error about a word that is no command here, with the commands of that name elsewhere."""
     names = group.list_commands(ctx)
     elsewhere = commands_named(word)
-    if not elsewhere and nearest(word, names) is None:
-        below = nearest(word, [name for each in BELOW.values() for name in each])
-        elsewhere = commands_named(below) if below is not None else []
+    if not elsewhere and ctx.parent is None:
+        # All of them at once: `repro` is less like `report` than like `correctness replay`.
+        below = {name for each in BELOW.values() for name in each}
+        near = nearest(word, {*names, *below})
+        elsewhere = commands_named(near) if near is not None and near not in names else []
     hint = did_you_mean(word, names)
     if elsewhere:
         hint = f"did you mean {' or '.join(f'`{line}`' for line in elsewhere)}?"

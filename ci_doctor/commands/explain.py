@@ -27,11 +27,11 @@ from ci_doctor.session.session import Session
 @output_options
 @pass_session
 def explain(session: Session, word: str, config_path: Path | None) -> int:
-    """Explain a rule, a verdict, an exit code, or an error message that is pasted.
+    """Explain a rule, a verdict, an exit code, a word, or an error message that is pasted.
 
     WORD is a rule (version/shallow-clone, gpu/out-of-memory), a group of them (import-race), a
-    verdict (flaky), an exit code (75), or an error message in quotes, of one line or several
-    ("cannot import name").
+    verdict (flaky), an exit code (75), a word of a report (shim), or an error message in quotes, of
+    one line or several ("cannot import name").
     """
     session.claim()
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import re
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 import click
@@ -11,7 +12,7 @@ from ci_doctor.commands.exports_output import print_failing_statement
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
-from ci_doctor.model.words import nearest
+from ci_doctor.model.words import near_names, nearest
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -23,12 +24,15 @@ def option_hint(name: str, context: click.Context | None, session: Session) -> s
     """What to do about an unknown option; None if nothing is known of it."""
     if context is None:
         return None
-    near = nearest(name, _names(context.command))
-    if near is not None:
-        return f"did you mean {near}?"
-    owners = [f"`ci-doctor {each}`" for each in COMMANDS if name in _names(_command(each))]
+    near = near_names(name, _names(context.command))
+    hints = [f"did you mean {' or '.join(near)}?"] if near else []
+    roots = [("ci-doctor", context.find_root().command)]
+    roots += [(f"ci-doctor {each}", _command(each)) for each in COMMANDS]
+    owners = [f"`{line}`" for line, each in _with_those_below(roots) if name in _names(each)]
     if owners:
-        return f"{name} is an option of {', '.join(owners)}"
+        hints.append(f"{name} is an option of {', '.join(owners)}")
+    if hints:
+        return " ".join(hints)
     if session.invocation.command == "run":
         return "see `ci-doctor run --help`; what belongs to the command stands after `--`"
     return None
@@ -45,6 +49,17 @@ def value_hint(error: click.ClickException) -> str | None:
         near = nearest(unknown["value"], map(str, parameter.type.choices))
         return f"did you mean `{near}`?" if near is not None else None
     return None
+
+
+def _with_those_below(
+    commands: Iterable[tuple[str, click.Command]],
+) -> Iterator[tuple[str, click.Command]]:
+    """Command lines and their commands, each with the commands below it."""
+    for line, command in commands:
+        yield line, command
+        if isinstance(command, click.Group):
+            below = [(f"{line} {name}", each) for name, each in command.commands.items()]
+            yield from _with_those_below(below)
 
 
 def _names(command: click.Command) -> list[str]:

@@ -51,7 +51,7 @@ COMMANDS: Final = {
     ),
     "explain": (
         "Explain",
-        "Explain a finding's rule, a verdict or an exit code, and what to do.",
+        "Explain a finding's rule, a verdict, an exit code or a word, and what to do.",
     ),
     "env": ("Explain", "Record what may decide a result, and name what changed."),
     "report": ("Report", "Print written reports again, or publish them on Buildkite."),

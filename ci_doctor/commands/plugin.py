@@ -67,6 +67,7 @@ def pre_command(context: click.Context, session: Session, /) -> int:
     # The error of a mistyped option, too, is a report of setup-env: the retry's replaces it.
     session.invocation = Invocation.begin(["setup-env", *words])
     session.has_group = True
+    session.is_preparation = True
     if problem is not None:
         raise problem
     if options.setup_env:

@@ -191,6 +191,7 @@ def run(
         session.hide(environ)
         record_environment(session, config_path)
         return run_supervised(session, request, loaded)
+    session.is_preparation = True
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code

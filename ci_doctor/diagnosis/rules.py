@@ -24,7 +24,7 @@ _MEANINGS: Final[dict[str, Meaning]] = {
     ),
     FailureClass.PORT_IN_USE: Meaning(
         "A server could not listen, because another process has its port.",
-        "Let ci-doctor choose a free port: `{port}` in a service's command (docs/launch.md). A "
+        "Let ci-doctor choose a free port: `{port}` in a service's command. A "
         "server that an earlier step left is ended by `ci-doctor launch`.",
     ),
     FailureClass.IMPORT_RACE: Meaning(
@@ -90,7 +90,7 @@ _MEANINGS: Final[dict[str, Meaning]] = {
     ),
     FailureClass.SCM_VERSION: Meaning(
         "A build could not tell its own version from the repository's tags.",
-        f"`{EVALUATION}` pins it before the build (docs/setup-env.md).",
+        f"`{EVALUATION}` pins it before the build.",
     ),
     FailureClass.CONFIGURATION: Meaning(
         "An option, a variable or a file of the job has a value that the program refuses.",
@@ -120,7 +120,7 @@ NO_CAUSE: Final = Rule(
     meaning="No line of the logs names a cause with enough weight. The place that is shown is the "
     "best one to begin reading, and no answer.",
     remedy="Give all logs of the job (server, worker, client, step), and those of a good run with "
-    "`--baseline`. If a line does name the cause, write a rule for it: docs/diagnose.md.",
+    "`--baseline`. If a line does name the cause, write a rule for it, and test it by `ci-doctor diagnose rules --check FILE`.",
 )
 UNCLASSIFIED: Final = Rule(
     id="diagnose/unclassified",
@@ -139,7 +139,7 @@ RULE_MISTAKE: Final = Rule(
     severity=Severity.ERROR,
     meaning="A rule of a rules file is wrong: an example that does not match, a matching line "
     "without a literal, a regex that the engine does not read.",
-    remedy="Correct the rule; docs/diagnose.md describes its fields.",
+    remedy="Correct the rule, and test it by `ci-doctor diagnose rules --check FILE`.",
 )
 
 

@@ -18,7 +18,7 @@ ABOUT: Final = Meaning(
     "that failed. It finds the two imports and the place that starts the thread, makes the race "
     "happen, and prints the preload rule or the import to move. At last, `ci-doctor preload "
     "install --rule RULE` puts the rule into the interpreter, or `ci-doctor run --preload RULE --` "
-    "before a command. See docs/import-race.md.",
+    "before a command.",
 )
 
 NOT_FOLLOWED: Final = Rule(

@@ -145,7 +145,7 @@ UNKNOWN_RULE = LintRule(
         id="lint/unknown-rule",
         severity=Severity.WARNING,
         meaning="A comment names a rule that does not exist. It silences nothing.",
-        remedy="`docs/lint-rules.md` lists the rules; `ci-doctor explain RULE` prints one.",
+        remedy="`ci-doctor explain FAMILY` lists the rules of a family, as in `ci-doctor explain shell`.",
     ),
     bad=(_example("pytest tests  # ci-doctor: ignore[lint/unreadible] half a script"),),
     good=(_example("pytest tests"),),

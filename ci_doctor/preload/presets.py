@@ -87,7 +87,7 @@ def split_texts(texts: Iterable[str]) -> tuple[tuple[PreloadRule, ...], tuple[st
             raise UsageError(
                 f"preload rule {text!r}: there is no preset of that name, "
                 "and it has no `=` between trigger and module",
-                hint=f"{did_you_mean(name, PRESETS)}; a rule is written {FORM}, for example {EXAMPLE}",
+                hint=f"{did_you_mean(name, PRESETS)} A rule is written {FORM}, for example {EXAMPLE}",
             )
     return merge((), explicit), tuple(names)
 

@@ -18,7 +18,7 @@ KIND: Final = Rule(
     id="test-run/flaky-kind",
     severity=Severity.NOTE,
     meaning="`--explain-flaky` found what decides whether a test passes: runs with it and without it "
-    "end in opposite ways, again and again. docs/flaky-kinds.md lists the kinds.",
+    "end in opposite ways, again and again.",
     remedy="Run the command of the finding to see the test fail, and mend it as the kind says.",
 )
 NO_KIND: Final = Rule(

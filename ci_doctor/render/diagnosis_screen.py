@@ -86,7 +86,10 @@ def _cause_blocks(
     yield lines
     for table in report.tables:
         if table.title == HISTORY_TITLE:
-            yield [terminal.bold(HISTORY_TITLE), *table_lines(table, terminal.width)]
+            yield [
+                terminal.bold(HISTORY_TITLE),
+                *table_lines(table, terminal.width, breakable=terminal.has_edge),
+            ]
     reasons = ", ".join(map(one_line, cause.reasons))
     text = f"rests on: {reasons}; fingerprint {one_line(cause.fingerprint)}"
     yield [terminal.dim(each) for each in wrap(text, terminal.width)]
@@ -100,7 +103,7 @@ def _begin_blocks(
     place = f"{one_line(excerpt.file)}:{excerpt.first_line + excerpt.marked}"
     yield [f"{terminal.bold('Begin at')} {terminal.path(place)}", *_excerpt(excerpt, terminal)]
     for table in report.tables:
-        rows = table_lines(table, terminal.width)[:_CONSEQUENCES]
+        rows = table_lines(table, terminal.width, breakable=terminal.has_edge)[:_CONSEQUENCES]
         yield [terminal.bold(one_line(table.title)), *rows]
     remedy = report.findings[0].remedy
     if remedy:

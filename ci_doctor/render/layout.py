@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from rich.cells import cell_len
 
@@ -54,6 +55,9 @@ def _words(paragraph: str, limit: int | None) -> Iterator[tuple[int, str]]:
         word = match.group()
         while limit and cell_len(word) > limit:
             cut = _count_fitting(word, limit)
+            # A path or a test's name is broken between its parts, if one ends there.
+            ends = (word.rfind(mark, cut // 2, cut) + 1 for mark in "/:_-.")
+            cut = next((end for end in ends if end), cut)
             yield start, word[:cut]
             start += cut
             word = word[cut:]
@@ -92,11 +96,13 @@ def clip(text: str, width: int) -> str:
 class StyledTerminal:
     """A terminal of `width` cells; without `colour` every style is plain text.
 
-    Wrap text first and paint it then: an escape sequence takes no cells.
+    Wrap text first and paint it then: an escape sequence takes no cells. has_edge: long words of a
+    table are broken there. A log and a file have none, and a path in them stays whole.
     """
 
-    def __init__(self, width: int, *, colour: bool) -> None:
+    def __init__(self, width: int, *, colour: bool, has_edge: bool = False) -> None:
         self.width = width
+        self.has_edge = has_edge
         self._colour = colour
 
     def paint(self, text: str, style: str) -> str:
@@ -129,19 +135,21 @@ class StyledTerminal:
 _GAP = "  "
 _INDENT = "  "
 _BELOW = "    "  # of text that goes on below its own beginning
-# A last column narrower than this is no column to read in: its text begins on a line of its own.
-_NARROWEST = 24
-# Labels get this much at least, even if columns with names then have no room.
-_NARROWEST_LABEL = 24
+# What the last column gets if its text is that long, and a column that is made narrower for it keeps.
+_LAST_COLUMN = 24
+_NARROWEST = 6
+_NARROWEST_LABEL = 16
 
 
-def table_lines(table: Table, width: int) -> list[str]:
-    """The rows of `table` as lines of `width` cells, or more if a word is wider.
+def table_lines(table: Table, width: int, *, breakable: bool = False) -> list[str]:
+    """The rows of `table` as lines of `width` cells; more only if it has very many columns.
+
+    Words that are wider than their column widen it, unless they are `breakable`.
 
     The title is left out. Labels and texts stand at the left of their column. Numbers stand at its
-    right if the columns have names: without names the rows have nothing to do with each other. Text
-    of the last column is broken between words and goes on below itself. So is a label, if columns
-    with names had no room beside it. A row without cells is a paragraph.
+    right if the columns have names: without names the rows have nothing to do with each other. A
+    text goes on below itself, in its own column; the widest columns are made narrower if the last
+    one had no room. A row without cells is a paragraph.
     """
     has_names = bool(table.columns)
     grid = [_TableLine(row, aligned=has_names) for row in table.rows]
@@ -149,13 +157,8 @@ def table_lines(table: Table, width: int) -> list[str]:
         # Labels have no name above them.
         names = tuple(Cell(value=name) for name in table.columns)
         grid.insert(0, _TableLine(Row(label="", cells=names), aligned=True))
-    columns = _column_widths(grid)
-    if has_names:
-        columns = _with_room_for_names(columns, table.columns, width)
-    lines: list[str] = []
-    for line in grid:
-        lines += _laid_out(line, columns, width)
-    return lines
+    columns = _column_widths(grid, width, breakable=breakable)
+    return [text for line in grid for text in _laid_out(line, columns, width, breakable=breakable)]
 
 
 class _TableLine:
@@ -171,55 +174,74 @@ class _TableLine:
         ]
 
 
-def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
-    """The cells that each column takes. The last text of a row needs no room to its right."""
-    widths: list[int] = []
-    for line in lines:
+def _column_widths(grid: Sequence[_TableLine], width: int, *, breakable: bool) -> list[int]:
+    """The cells that each column takes; the last text of a row takes what is left."""
+    # A paragraph has no columns: it would widen the first one to its own length.
+    rows = [line for line in grid if len(line.texts) > 1]
+    count = max((len(line.texts) for line in rows), default=0)
+    widths, lasts = [0] * count, [0] * count
+    least = [_NARROWEST_LABEL, *[_NARROWEST] * count]
+    numbers = {index for line in rows for index, is_one in enumerate(line.is_number) if is_one}
+    for line in rows:
         last = len(line.texts) - 1
-        # A paragraph has no columns: it would widen the first one to its own length.
-        if last == 0:
-            continue
         for index, text in enumerate(line.texts):
-            if index == len(widths):
-                widths.append(0)
-            if index != last or line.is_number[index]:
-                widths[index] = max(widths[index], widest([text]))
+            cells = widest([text])
+            longest = widest([word for _, word in _words(text, None)])
+            if index == last and index not in numbers:
+                enough = max(_LAST_COLUMN, min(longest, width // 2))
+                lasts[index] = max(lasts[index], min(cells, enough))
+                continue
+            widths[index] = max(widths[index], cells)
+            if index in numbers:
+                longest = cells
+            if index in numbers or not breakable or "`" in text:
+                least[index] = max(least[index], longest)
+    for index in reversed(range(count)):
+        # A column that fits is never the reason to make one before it narrower.
+        _make_room(widths, lasts, least, index, width)
     return widths
 
 
-def _with_room_for_names(columns: Sequence[int], names: Sequence[str], width: int) -> list[int]:
-    """The columns with the last name beside the others; labels get what that leaves of `width`."""
-    label, *others = columns
-    last = widest([names[-1]])
-    if len(others) == len(names):
-        # Numbers stand in the last column: they end where its name does.
-        last = max(last, others.pop())
-    taken = len(_INDENT) + sum(others) + last + len(_GAP) * len(names)
-    room = max(_NARROWEST_LABEL, width - taken)
-    return [min(label, room), *others, last]
+def _make_room(
+    widths: list[int], lasts: list[int], least: Sequence[int], index: int, width: int
+) -> None:
+    """Make columns up to `index` narrower, the widest first, until that one ends within `width`."""
+
+    def over() -> int:
+        taken = len(_INDENT) + sum(widths[:index]) + len(_GAP) * index
+        return taken + max(widths[index], lasts[index]) - width
+
+    # The last text only if nothing else can be narrower.
+    for cells, first in ((widths, 0), (lasts, index)):
+        while over() > 0:
+            wide = [each for each in range(first, index + 1) if cells[each] > least[each]]
+            if not wide:
+                break
+            cells[max(wide, key=cells.__getitem__)] -= 1
 
 
-def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
-    """One row as lines of text: its last text is wrapped beside the others, or below them."""
-    *before, last = line.texts
-    if not before:
-        return wrap(last, width, first=_INDENT, rest=_BELOW)
-    before[0], *below_label = wrap(before[0], columns[0], rest=_INDENT)
-    rest_of_label = [_INDENT + text for text in below_label]
-    start = _INDENT
-    for text, cells, is_number in zip(before, columns, line.is_number, strict=False):
-        start += _placed(text, cells, right=is_number) + _GAP
-    # A number of the last column stands at its right, as those above and below it.
-    if line.is_number[-1]:
-        last = _placed(last, columns[len(before)], right=True)
-    column = widest([start])
-    # A short text stays beside its label even there: it needs no second line.
-    if width - column < _NARROWEST and column + widest([last]) > width:
-        return [start.rstrip(), *rest_of_label, *wrap(last, width, first=_BELOW, rest=_BELOW)]
-    first, *others = wrap(last, width, first=start, rest=" " * column)
-    return [first, *rest_of_label, *others]
-
-
-def _placed(text: str, width: int, *, right: bool) -> str:
-    # Not rjust(), which counts characters: a wide one takes two cells.
-    return " " * (width - widest([text])) + text if right else pad(text, width)
+def _laid_out(
+    line: _TableLine, columns: Sequence[int], width: int, *, breakable: bool
+) -> list[str]:
+    """One row as lines of text, each of its texts in its own column."""
+    if len(line.texts) == 1:
+        return wrap(line.texts[0], width, first=_INDENT, rest=_BELOW)
+    last = len(line.texts) - 1
+    cells: list[list[str]] = []
+    start = len(_INDENT)
+    for index, text in enumerate(line.texts):
+        if line.is_number[index]:
+            # Not rjust(), which counts characters: a wide one takes two cells.
+            cells.append([" " * (columns[index] - widest([text])) + text])
+        else:
+            narrowest = _NARROWEST if breakable or index < last else _LAST_COLUMN
+            room = max(columns[index] if index < last else width - start, narrowest)
+            rest = _INDENT if index == 0 else ""
+            # A command stays whole, to be pasted.
+            is_broken = breakable and "`" not in text
+            cells.append(wrap(text, room, rest=rest, breakable=is_broken))
+        start += columns[index] + len(_GAP)
+    return [
+        _INDENT + _GAP.join(map(pad, texts, columns)).rstrip()
+        for texts in zip_longest(*cells, fillvalue="")
+    ]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Attempt, Report
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
@@ -24,15 +25,21 @@ _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
 
 
 def render(
-    report: Report, *, width: int = 80, colour: bool = False, page: str | None = None
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    has_edge: bool = False,
+    page: str | None = None,
 ) -> str:
     """`report` for a terminal of `width` cells, with ANSI colours if `colour`.
 
     Commands, remedies and paths stand on one line however long they are, so that they can be
     copied; all other text is broken between words. Ends with a newline. A pass without findings
-    leaves out how it was done. page: where the report lies, for the last line.
+    leaves out how it was done. has_edge: as of StyledTerminal. page: where the report lies, for
+    the last line.
     """
-    terminal = StyledTerminal(width, colour=colour)
+    terminal = StyledTerminal(width, colour=colour, has_edge=has_edge)
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
     shown = cleaned(replace(report, cases=()))  # it shows no case
     blocks = list(_blocks(shown, terminal))
@@ -40,6 +47,26 @@ def render(
     if page is not None:
         end.append(f"{terminal.bold('report:')} {terminal.paint(one_line(page), 'cyan')}")
     return "\n\n".join("\n".join(lines) for lines in [*blocks, end] if lines) + "\n"
+
+
+def render_preparation(
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    has_edge: bool = False,
+    page: str | None = None,
+) -> str:
+    """As `render`, but of a pass only a sentence and its warnings: the verdict of interest comes after it."""
+    if report.verdict is not Verdict.PASS or report.error is not None:
+        return render(report, width=width, colour=colour, has_edge=has_edge, page=page)
+    terminal = StyledTerminal(width, colour=colour)
+    shown = cleaned(replace(report, cases=()))
+    sentence = f"ci-doctor: {shown.summary} (`ci-doctor {shown.command} --dry-run` shows why)"
+    warnings = [each for each in shown.findings if each.severity is not Severity.NOTE]
+    blocks = [wrap(sentence, width, rest="  ")]
+    blocks += [_finding(each, terminal) for each in warnings]
+    return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
 
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
@@ -72,7 +99,8 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
     is_green = tone(report) is Tone.SUCCESS
     for table in report.tables:
         if table.is_aside is asides and not (table.is_detail and is_green):
-            yield [terminal.bold(one_line(table.title)), *table_lines(table, terminal.width)]
+            lines = table_lines(table, terminal.width, breakable=terminal.has_edge)
+            yield [terminal.bold(one_line(table.title)), *lines]
 
 
 def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:

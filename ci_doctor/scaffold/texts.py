@@ -487,8 +487,10 @@ OWN_IGNORE_TEXT: Final = "# What lies here is of this machine alone.\n*\n"
 
 
 def pre_commit_entry(requirement: str) -> str:
-    """The item of the list `repos` that installs ci-doctor."""
-    return _hook("ci-doctor lint", f'python\n        additional_dependencies: ["{requirement}"]')
+    """The item of the list `repos` that installs ci-doctor. A terminal breaks no word, so it can be pasted."""
+    return _hook(
+        "ci-doctor lint", f'python\n        additional_dependencies:\n          ["{requirement}"]'
+    )
 
 
 def own_pre_commit_text(program: Sequence[str]) -> str:

@@ -14,12 +14,14 @@ from ci_doctor.machine.gpus import check_gpu_library
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.words import nearest
 from ci_doctor.services.misuse import file_name
-from ci_doctor.services.ready import NoProbeError
+from ci_doctor.services.ready import NoProbeError, addresses
 from ci_doctor.services.spec import (
     FilledSpec,
     LaunchContext,
     ServiceSpec,
+    check_placeholders,
     fill_spec,
+    placeholders_for,
     port_names,
     start_order,
 )
@@ -66,6 +68,7 @@ def _checked(
             f'"{name}" cannot name a service',
             hint="use letters, digits, dots, underscores and hyphens",
         )
+    _check_placeholders(name, spec, placeholders_for(name, context, reserved))
     value: object = None
     hint: str | None
     for read, hint in (
@@ -87,6 +90,15 @@ def _checked(
     for message, hint in (*_of_values(name, spec, value), *_of_commands(spec, value)):
         raise UsageError(f'service "{name}": {message}', hint=hint)
     return value
+
+
+def _check_placeholders(name: str, spec: ServiceSpec, known: Mapping[str, str]) -> None:
+    # What cannot be read is said below.
+    texts = [*spec.env.values(), spec.cwd or "", spec.pidfile or ""]
+    for read in (spec.words, spec.stop_words, lambda: addresses(spec.ready)):
+        with contextlib.suppress(ValueError):
+            texts += read()
+    check_placeholders(f'service "{name}"', texts, known)
 
 
 def _compile(pattern: str | None) -> None:

@@ -14,7 +14,7 @@ from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.check import candidates, is_executable
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch_report import NOT_EXECUTABLE, NOT_FOUND
-from ci_doctor.services.spec import ServiceSpec, fill, start_order
+from ci_doctor.services.spec import ServiceSpec, check_placeholders, fill, start_order
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"
 
@@ -172,6 +172,7 @@ def check_words(
     variable.
     """
     known = (*names, *further_ports)
+    check_placeholders("the command", words, [f"{name}.port" for name in known])
     for word in words:
         for match in _PORT.finditer(word):
             if match[1] not in known:

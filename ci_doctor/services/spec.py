@@ -5,7 +5,7 @@ import functools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -197,6 +197,35 @@ def fill(text: str, placeholders: Mapping[str, str]) -> str:
     for name, value in placeholders.items():
         text = text.replace(f"{{{name}}}", value)
     return text
+
+
+# `${port}`, `%{http_code}` and `{{server.port}}` are other programs' own.
+_PLACEHOLDER = re.compile(r"(?<![{$%\\])\{([A-Za-z_][\w.-]*)\}(?!\})", re.ASCII)
+_OF_A_PROGRAM = re.compile(r"[\s()'\";]")
+
+
+def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str]) -> None:
+    """Raises UsageError if a text holds what is near a placeholder in `known`, and is none.
+
+    Other braces stay as they are, and so does a text that may be a program.
+    """
+    for text in texts:
+        for match in _PLACEHOLDER.finditer("" if _OF_A_PROGRAM.search(text) else text):
+            # A bare `{port}` may be the client's own template; one in an address would not work.
+            end = f".{match[1]}" if text[: match.start()].endswith(":") else "\0"
+            near = [name for name in known if _is_slip(match[1], name) or name.endswith(end)]
+            if near and match[1] not in known:
+                names = " or ".join(f"`{{{name}}}`" for name in near)
+                raise UsageError(
+                    f"{subject}: unknown placeholder {match[0]}", hint=f"did you mean {names}?"
+                )
+
+
+def _is_slip(word: str, name: str) -> bool:
+    """Whether `word` has the letters of `name`, but for one that is missing or too much."""
+    # Not a letter for another: `{sort}` and `{post}` are words of other programs.
+    one, other = (Counter(re.sub(r"[_-]", ".", text.lower())) for text in (word, name))
+    return (one - other).total() + (other - one).total() <= 1
 
 
 def fill_spec(

@@ -226,17 +226,24 @@ def rendered(report: Report, renderer: Renderer, junit: str | None) -> str:
     return render(report, form=JunitForm(junit or JunitForm.VERDICT))
 
 
-def text_for(report: Report, stream: TextIO, page: str | None = None) -> str:
-    """The report as text, in the width and the colours of `stream`; it lies at `page`."""
+def text_for(
+    report: Report, stream: TextIO, page: str | None = None, *, is_preparation: bool = False
+) -> str:
+    """The report as text, in the width and the colours of `stream`; it lies at `page`.
+
+    is_preparation: of one that passed a sentence is enough.
+    """
     from ci_doctor.render import text
 
+    render = text.render_preparation if is_preparation else text.render
     # A file and a pipe have no width.
     if not stream.isatty():
-        return text.render(report, width=80, colour=False, page=page)
+        return render(report, width=80, colour=False, page=page)
     terminal = shutil.get_terminal_size((80, 24))
     # Longer lines are hard to read, however wide the terminal is.
     width = min(terminal.columns, 120)
-    return text.render(report, width=width, colour=_may_colour(os.environ), page=page)
+    colour = _may_colour(os.environ)
+    return render(report, width=width, colour=colour, has_edge=True, page=page)
 
 
 def _may_colour(environ: Mapping[str, str]) -> bool:

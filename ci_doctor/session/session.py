@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm, print_report, say
@@ -39,6 +39,7 @@ class Session:
         self.named_directory: Path | None = None
         self.signals: list[signal.Signals] = []  # that arrived while a report was written
         self.has_group = False  # a hook has begun a group of the CI's log
+        self.is_preparation = False  # what matters comes after this report
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
         self._may_hold = True
@@ -167,12 +168,12 @@ class Session:
         return shown.exit_code
 
     def show(self, outcome: "Outcome") -> None:
-        """Print what has come of the preparation, on stderr; the report comes at the end."""
+        """Print what has come of a preparation, on stderr; the report comes at the end."""
         from ci_doctor.session.delivery import text_for
 
         report = self.redactor.report(self._report(outcome))
         if sys.stderr is not None:
-            say(text_for(report, sys.stderr))
+            say(text_for(report, sys.stderr, is_preparation=True))
 
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
@@ -260,9 +261,10 @@ class Session:
             # A text on stdout is a program's input, and an empty one is to print nothing.
             if text and page is not None and not on_stdout:
                 text += f"report: {page}\n"
-            # The report is redacted already, this text is not.
-            safe = None if text is None else self.redactor.without_values(text)
-            print_report(report, stream, form, safe, page=page, has_group=self.has_group)
+            safe = self._own_text(report, stream, text, page)
+            # A preparation is in the group of what follows.
+            has_group = self.has_group or self.is_preparation
+            print_report(report, stream, form, safe, page=page, has_group=has_group)
         except BrokenPipeError:
             # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
             if stream is not sys.stdout:
@@ -283,6 +285,19 @@ class Session:
 
         page = None if self.directory is None or self._is_protected else page_in(self.directory)
         return None if page is None else printable(self.redactor.text(str(page)))
+
+    def _own_text(
+        self, report: "Report", stream: TextIO, text: str | None, page: str | None
+    ) -> str | None:
+        """What is printed in place of the rendered report, without secrets; None for nothing."""
+        if text is not None:
+            # The report is redacted already, this text is not.
+            return self.redactor.without_values(text)
+        if not self.is_preparation:
+            return None
+        from ci_doctor.session.delivery import text_for
+
+        return text_for(report, stream, page, is_preparation=True)
 
     def _unprinted(self, report: "Report", reason: str) -> "Report":
         problem = f"the report cannot be printed: {reason}"

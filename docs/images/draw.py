@@ -56,6 +56,8 @@ TYPED = {
 }
 
 
+# Of a terminal: with more of them, nobody could read the picture on a telephone, 400 pixels wide.
+_CELLS = 54
 # As the page of a build: its colours of an error, its type sizes, its code.
 STYLE = """
 body { margin: 0; padding: 12px; background: #fff; font: 14px/1.5 Inter, "Helvetica Neue", Arial, sans-serif; color: #2b2e33; }
@@ -95,7 +97,8 @@ def report(
         subprocess.run(command, cwd=example, env=environ, check=False, capture_output=True)
         found = json.parse((Path(folder) / "report.json").read_text())
     shown = re.split(
-        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)", text.render(found, width=84, colour=True)
+        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)",
+        text.render(found, width=_CELLS, colour=True, has_edge=True),
     )[0]
     shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
     # Where Python lies is this machine's matter.
@@ -108,7 +111,7 @@ def report(
 
 def draw(shown: str) -> str:
     """An SVG of a terminal."""
-    console = Console(record=True, width=88, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    console = Console(record=True, width=_CELLS + 4, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     console.print(Text.from_ansi(shown))
     drawn = console.export_svg(title="ci-doctor", unique_id="ci-doctor")
     # No fonts from elsewhere: the reader's own monospace will do.
@@ -148,7 +151,7 @@ def draw_annotation(body: str) -> None:
     from tests.support.browser import a_browser
 
     with a_browser() as browser:
-        page = browser.new_page(viewport={"width": 760, "height": 300}, device_scale_factor=2)
+        page = browser.new_page(viewport={"width": 480, "height": 300}, device_scale_factor=2)
         page.set_content(
             f"<style>{STYLE}</style><body><div class=annotation>{html_of(body)}</div></body>"
         )

@@ -15,6 +15,7 @@ from ci_doctor.checks.all_checks import ON_REQUEST, all_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.cli import root
 from ci_doctor.diagnosis.diagnosis import load_rules
+from ci_doctor.explanation import glossary
 from ci_doctor.lint.all_rules import lint_rules
 from ci_doctor.lint.lint_rule import Example
 from ci_doctor.lint.source_files import kind_by_name
@@ -157,6 +158,21 @@ def flaky_kinds_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def glossary_page() -> str:
+    """docs/glossary.md: every word that `ci-doctor explain` knows."""
+    lines = ["# Glossary", "", "`ci-doctor explain WORD` prints the same."]
+    for section in glossary():
+        lines += ["", f"## {section.title}", *_blocks(section.picture)]
+        for each in section.words:
+            lines += ["", f"### {each.word}", *_blocks(f"{each.text.strip()} {each.more}".strip())]
+            lines += _blocks(each.picture)
+    return "\n".join(lines) + "\n"
+
+
+def _blocks(text: str) -> list[str]:
+    return ["", text] if text else []
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "docs/commands.md": lambda: commands_page(list(manuals(root))),
@@ -165,6 +181,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "docs/environment.md": environment_page,
         "docs/findings.md": findings_page,
         "docs/flaky-kinds.md": flaky_kinds_page,
+        "docs/glossary.md": glossary_page,
         "docs/lint-rules.md": lint_rules_page,
     }
 )

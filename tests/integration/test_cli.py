@@ -337,6 +337,24 @@ def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("env", "sign"),
+    [
+        ({"PYTHONIOENCODING": "ascii"}, "x ERROR"),
+        ({"PYTHONIOENCODING": "ascii", "BUILDKITE": "true"}, "✗ ERROR"),
+        ({"PYTHONIOENCODING": "cp1252:strict"}, "x ERROR"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "x ERROR"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "GITHUB_ACTIONS": "true"}, "✗ ERROR"),
+    ],
+)
+@pytest.mark.gate(2)
+def test_a_sign_is_a_sign_in_every_locale(env: dict[str, str], sign: str, tmp_path: Path) -> None:
+    ran = doctor("wiat", cwd=tmp_path, env=env)
+
+    assert sign in ran.err, ran
+    assert "\\u" not in ran.err, ran
+
+
+@pytest.mark.parametrize(
     "line", [["setup-env"], ["run", "--", "true"], ["config", "show"], ["preload", "status"]]
 )
 def test_a_working_directory_that_is_gone_is_said(line: list[str], tmp_path: Path) -> None:

@@ -89,8 +89,10 @@ def test_the_exit_code(arguments: tuple[str, ...], code: int, job: Path) -> None
     assert ran.code == code, ran
 
 
-def test_programs_read_each_check_with_its_status_and_time(job: Path) -> None:
-    ran = doctor("doctor", "own", "--json", cwd=job)
+def test_programs_read_each_check_with_its_status_and_time_and_as_a_test_case(job: Path) -> None:
+    ran = doctor(
+        *("doctor", "own", "--json", "--report-dir", "report", "--junit", "requests"), cwd=job
+    )
 
     checks = {check["id"]: check for check in facts(ran)["checks"]}
     assert {name: check["status"] for name, check in checks.items()} == {
@@ -101,11 +103,6 @@ def test_programs_read_each_check_with_its_status_and_time(job: Path) -> None:
     }
     assert checks["own/full"]["problems"] == ["doctor/own-check-failed"]
     assert all(check["milliseconds"] > 0 for check in checks.values())
-
-
-def test_each_check_can_be_a_test_case(job: Path) -> None:
-    doctor("doctor", "own", "--report-dir", "report", "--junit", "requests", cwd=job)
-
     cases = ET.parse(job / "report" / "junit.xml").getroot().iter("testcase")
     kinds = {case.get("name"): [child.tag for child in case] for case in cases}
     assert kinds["own/fine"] == []
@@ -122,19 +119,14 @@ def test_the_checks_are_listed_and_none_is_run(job: Path) -> None:
     assert names >= {"own/full", "machine/shared-memory", "starts/failing", "imports/services"}
 
 
-def test_a_mistyped_check_is_refused_with_the_nearest(job: Path) -> None:
+def test_a_mistyped_check_and_a_mistake_in_an_own_one_are_refused(job: Path) -> None:
     ran = doctor("doctor", "machine/shared-memroy", cwd=job)
 
     assert ran.code == 2
     assert "did you mean `machine/shared-memory`?" in ran.err
-
-
-def test_a_mistake_in_an_own_check_names_its_line(job: Path) -> None:
     with (job / "ci-doctor.toml").open("a") as file:
         file.write('[doctor.checks.late]\ncommand = "true"\ntimeout = "soon"\n')
-
     ran = doctor("doctor", "own/fine", cwd=job)
-
     assert ran.code == 2
     assert "ci-doctor.toml:15: late.timeout: not a duration: 'soon'" in " ".join(ran.err.split())
 

@@ -75,48 +75,26 @@ def summaries(report: dict[str, Any], rule: str) -> list[str]:
     return [each["summary"] for each in report["findings"] if each["rule"] == f"doctor/{rule}"]
 
 
-def test_a_full_disk_is_an_error_of_the_environment(bad_machine: dict[str, Any]) -> None:
+def test_disks_that_are_full_read_only_or_dead_are_told_apart(bad_machine: dict[str, Any]) -> None:
     assert bad_machine["verdict"] == "infra"
     assert any("/full (tmpfs) has 0 B free" in text for text in summaries(bad_machine, "disk-full"))
-
-
-def test_a_disk_without_inodes_is_an_error(bad_machine: dict[str, Any]) -> None:
-    (summary,) = summaries(bad_machine, "inodes-low")
-
-    assert "/inodes (tmpfs) has 0 inodes free of 200: UV_CACHE_DIR" in summary
-
-
-def test_a_read_only_mount_of_models_warns(bad_machine: dict[str, Any]) -> None:
-    (summary,) = summaries(bad_machine, "directory-not-writable")
-
-    assert summary.startswith("HF_HOME cannot be written to")
-    assert summary.endswith("/models (tmpfs) is mounted read-only")
-
-
-def test_a_file_system_that_never_answers_is_unknown_and_the_others_are_known(
-    bad_machine: dict[str, Any],
-) -> None:
+    (inodes,) = summaries(bad_machine, "inodes-low")
+    assert "/inodes (tmpfs) has 0 inodes free of 200: UV_CACHE_DIR" in inodes
+    (models,) = summaries(bad_machine, "directory-not-writable")
+    assert models.startswith("HF_HOME cannot be written to")
+    assert models.endswith("/models (tmpfs) is mounted read-only")
+    # One that never answers is unknown, and the others are known.
     check = check_of(bad_machine, "machine/disks")
-
     assert check["unknown"].endswith(
         "/dead/triton: no answer within 1 s (fuse.dead of server:/export)"
     )
     assert len(check["figures"]) >= 3
 
 
-def test_64_mib_of_shared_memory_are_an_error(bad_machine: dict[str, Any]) -> None:
+def test_little_shared_memory_low_limits_and_no_sys_are_said(bad_machine: dict[str, Any]) -> None:
     assert check_of(bad_machine, "machine/shared-memory")["status"] == "error"
-
-
-def test_without_sys_the_limits_of_the_cgroup_are_unknown(bad_machine: dict[str, Any]) -> None:
-    check = check_of(bad_machine, "machine/cgroup-memory")
-
-    assert check["status"] == "unknown"
-
-
-def test_limits_of_the_shell_warn(bad_machine: dict[str, Any]) -> None:
+    assert check_of(bad_machine, "machine/cgroup-memory")["status"] == "unknown"
     texts = summaries(bad_machine, "ulimit-low")
-
     assert [text.split(" (")[0] for text in texts] == ["512 files may be open"]
 
 

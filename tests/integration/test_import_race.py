@@ -240,25 +240,14 @@ def test_what_was_not_looked_at_is_said_where_there_are_threads(site: Site) -> N
     assert site.report["facts"]["analysis"]["not_looked_at"] == []
 
 
-def test_with_json_stdout_holds_nothing_but_the_report(site: Site) -> None:
-    ran = site.python("print('hello')", "--json")
-
-    assert json.loads(ran.out)["verdict"] == "pass"
-    assert ran.err == "hello\n"
-
-
-def test_without_the_two_dashes_it_says_where_they_belong(site: Site) -> None:
+def test_without_the_two_dashes_it_says_where_they_belong_and_no_command_is_127(site: Site) -> None:
     ran = site.race("python", "app.py")
-
     assert ran.code == 2
     assert site.report["error"]["hint"].endswith("-- python app.py")
 
-
-def test_a_command_that_does_not_exist_has_a_shells_status(site: Site) -> None:
-    ran = site.race("--", "no-such-command")
-
-    assert ran.code == 127
-    assert "no-such-command: command not found" in ran.err
+    absent = site.race("--", "no-such-command")
+    assert absent.code == 127
+    assert "no-such-command: command not found" in absent.err
 
 
 @pytest.mark.parametrize(
@@ -289,19 +278,19 @@ def test_a_child_that_is_not_followed_is_named(site: Site) -> None:
     assert site.findings() == [("import-race/not-followed", "warning")]
 
 
+def test_a_server_is_ended_when_its_time_is_up_and_that_is_no_failure(site: Site) -> None:
+    ran = site.python("import threading; threading.Event().wait()", "--timeout", "1")
+
+    assert ran.code == 0, ran
+    assert site.report["facts"]["command"]["timed_out"] is True
+
+
 def test_a_command_that_fails_proves_nothing(site: Site) -> None:
     ran = site.python("raise SystemExit(3)")
 
     assert ran.code == 86
     assert site.findings() == [("import-race/command-failed", "warning")]
     assert "exit code 3" in site.report["summary"]
-
-
-def test_a_server_is_ended_when_its_time_is_up_and_that_is_no_failure(site: Site) -> None:
-    ran = site.python("import threading; threading.Event().wait()", "--timeout", "1")
-
-    assert ran.code == 0, ran
-    assert site.report["facts"]["command"]["timed_out"] is True
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -362,12 +351,12 @@ def test_a_report_holds_no_secret_of_the_environment(
         assert secret not in path.read_text(), path
 
 
-def test_a_command_that_cannot_be_read_as_options_keeps_its_words(site: Site) -> None:
-    ran = site.race(
-        "--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--json", "probe"
-    )
+def test_with_json_stdout_is_the_report_alone_and_the_command_keeps_its_words(site: Site) -> None:
+    program = "import sys; print(sys.argv[1:])"
+    ran = site.race("--json", "--", sys.executable, "-c", program, "--json", "probe")
 
-    assert ran.out == "['--json', 'probe']\n"
+    assert json.loads(ran.out)["verdict"] == "pass"
+    assert ran.err == "['--json', 'probe']\n"
 
 
 def test_no_descriptor_of_ours_reaches_the_command(site: Site) -> None:

@@ -103,6 +103,7 @@ def test_first_load_use_and_their_places_are_recorded(program: Program) -> None:
         "statement",
         (9, "__main__", ("thing",), None),
     )
+    assert [number for _, number in program.of("ended")] == [1]
     (started,) = [record for record in program.of("thread") if record[1] == 1]
     assert (started[2], started[3], Path(started[4]).name, started[5]) == (
         "warm-up",
@@ -199,21 +200,23 @@ def test_names_that_are_missing_in_an_incomplete_module_are_recorded(
     assert found - absent == missing
 
 
+BOTH_SIDES = """
+    import threading
+    def enter():
+        import two
+    thread = threading.Thread(target=enter)
+    thread.start()
+    try:
+        import one
+    except ImportError:
+        pass
+    thread.join()
+"""
+
+
 @pytest.mark.parametrize("hold", ["together one two 20", "together two one 20"])
 def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None:
-    text = """
-        import threading
-        def enter():
-            import two
-        thread = threading.Thread(target=enter)
-        thread.start()
-        try:
-            import one
-        except ImportError:
-            pass
-        thread.join()
-    """
-    program.run(text, hold=hold)
+    program.run(BOTH_SIDES, hold=hold)
     assert {record[3] for record in program.of("deadlock")} <= {"one", "two"}
     assert program.of("deadlock")
 
@@ -222,20 +225,7 @@ def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None
 def test_the_import_that_came_before_the_late_module_is_the_one_that_fails(
     program: Program, late: str, other: str
 ) -> None:
-    text = """
-        import threading
-        def enter():
-            import two
-        thread = threading.Thread(target=enter)
-        thread.start()
-        try:
-            import one
-        except ImportError:
-            pass
-        thread.join()
-    """
-
-    program.run(text, hold=f"late {late} {other} 20")
+    program.run(BOTH_SIDES, hold=f"late {late} {other} 20")
 
     # CPython gives way to the thread that waits last, whichever thread the machine runs first.
     ((*_, name, _, held, raised),) = program.of("deadlock")
@@ -246,6 +236,18 @@ def test_a_hold_ends_when_nobody_comes(program: Program) -> None:
     ran = program.run("import lazy\nprint(lazy.thing)", hold="exec lazy - 0.05")
     assert (ran.stdout, ran.stderr) == ("1\n", "")
     assert [record[-1] for record in program.of("held")] == [False]
+
+
+def known_before_main_asks(program: Program) -> tuple[int, int]:
+    """The last event of the thread that loaded `plain`, and how many of it come before the main thread's import of it."""
+    ((_, loader, number, *_),) = program.of("end", "plain")
+    asked = next(
+        index
+        for index, record in enumerate(program.records)
+        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
+    )
+    known = [record[3] for record in program.records[:asked] if record[1:3] == ("order", 0)]
+    return number, known[-1].get(loader, 0) if known else 0
 
 
 @pytest.mark.parametrize(
@@ -276,18 +278,12 @@ def test_what_hands_on_from_thread_to_thread_is_an_order(own_program: Program, w
         import plain
     """
     assert own_program.run(text).stderr == ""
-    ((_, loader, number, *_),) = own_program.of("end", "plain")
-    asked = next(
-        index
-        for index, record in enumerate(own_program.records)
-        if record[1:2] == ("ask",) and record[3] == 0 and record[5] == "plain"
-    )
-    known = [record[3] for record in own_program.records[:asked] if record[1:3] == ("order", 0)]
-    assert known[-1][loader] >= number
+    number, known = known_before_main_asks(own_program)
+    assert known >= number
 
 
-def at_exit(program: Program, start: str) -> list[int]:
-    """How many events of each thread that loaded `plain` are known to come before atexit's import of it."""
+def at_exit(program: Program, start: str) -> tuple[int, int]:
+    """As `known_before_main_asks`, where it is atexit that imports `plain`."""
     ran = program.run(f"""
         import atexit, concurrent.futures, threading
         def work():
@@ -299,21 +295,14 @@ def at_exit(program: Program, start: str) -> list[int]:
         {start}
     """)
     assert ran.stderr == ""
-    ((_, loader, number, *_),) = program.of("end", "plain")
-    asked = next(
-        index
-        for index, record in enumerate(program.records)
-        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
-    )
-    known = [record[3] for record in program.records[:asked] if record[1:3] == ("order", 0)]
-    return [loader, number, known[-1].get(loader, 0) if known else 0]
+    return known_before_main_asks(program)
 
 
 @pytest.mark.parametrize("start", ["threading.Thread(target=work).start()", "pool.submit(work)"])
 def test_the_threads_that_python_joins_at_its_end_come_before_atexit(
     program: Program, start: str
 ) -> None:
-    _, number, known = at_exit(program, start)
+    number, known = at_exit(program, start)
 
     assert known >= number
 
@@ -322,7 +311,7 @@ def test_a_daemon_is_not_joined_at_the_end(own_program: Program) -> None:
     start = "threading.Thread(target=work, daemon=True).start()"
     start += "\n        while 'plain' not in __import__('sys').modules: pass"
 
-    _, number, known = at_exit(own_program, start)
+    number, known = at_exit(own_program, start)
 
     assert known < number
 
@@ -386,14 +375,7 @@ def test_a_queue_that_was_empty_is_no_order(own_program: Program) -> None:
             import plain
     """
     assert own_program.run(text).stderr == ""
-    ((_, loader, *_),) = own_program.of("end", "plain")
-    asked = next(
-        index
-        for index, record in enumerate(own_program.records)
-        if record[1] == "ask" and record[3] == 0 and record[5] == "plain"
-    )
-    known = [record for record in own_program.records[:asked] if record[1:3] == ("order", 0)]
-    assert all(loader not in record[3] for record in known)
+    assert known_before_main_asks(own_program)[1] == 0
 
 
 def test_no_order_is_told_where_there_is_none(program: Program) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support import cli
 from tests.support.cli import ADDRESS, COMMIT, ROOT, Ran, installed_from, words
@@ -221,7 +222,10 @@ def test_what_exists_is_kept_and_what_to_paste_is_printed(engine: Path) -> None:
     ran = doctor("init", "--yes", cwd=engine)
     assert ran.code == 0, ran
     assert {name: (engine / name).read_text() for name in own} == own
-    assert "id: ci-doctor-lint" in ran.out
+    # As a person copies it from a terminal.
+    pasted = yaml.safe_load("repos:\n" + ran.out.partition("under `repos:`\n")[2])
+    (hook,) = pasted["repos"][0]["hooks"]
+    assert hook["additional_dependencies"] == [f"git+{ADDRESS}@{COMMIT}"]
     for name in (".buildkite/ci-doctor.yml", "ci-doctor-requests.jsonl"):
         assert f"{name} exists and is not changed" in ran.out
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ci-doctor proposes for a mistyped command line, by the words that people type."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,17 @@ pytestmark = pytest.mark.integration
         ("correctness --determinism strict", "--determinism is an option of `ci-doctor setup-env`"),
         ("explain regresion", "did you mean `regression`?"),
         ("explain preload/race-los", "did you mean `preload/race-lost`?"),
+        ("pytest --retries 2", "did you mean --reruns? --retries is an option of"),
+        ("cache status -V", "see `ci-doctor cache status --help`"),
+        ("cache --version", "--version is an option of `ci-doctor`"),
+        ("launch --service s=sleep\\ {prot} -- true", "did you mean `{port}`?"),
+        ("launch --service s=sleep\\ {port} -- curl :{s.prot}/x", "did you mean `{s.port}`?"),
+        ("launch --service s=sleep\\ {port} -- curl :{port}/x", "did you mean `{s.port}`?"),
     ],
 )
 @pytest.mark.gate(4)
 def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Path) -> None:
-    ran = doctor(*line.split(), cwd=tmp_path)
+    ran = doctor(*shlex.split(line), cwd=tmp_path)
 
     assert ran.code == 2, ran
     assert hint in ran.err, ran

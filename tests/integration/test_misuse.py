@@ -97,8 +97,11 @@ def test_a_baseline_that_ends_suddenly_without_a_word_is_started_twice(bench: Be
 
 def test_an_option_that_only_the_candidate_has_is_an_error_of_usage(bench: Bench) -> None:
     command = parsing(bench, "server.py")
-    refused(bench, compare(bench, command, f"{command} --typo"), "unrecognized arguments: --typo")
+    ran = compare(bench, command, f"{command} --typo")
+    refused(bench, ran, "unrecognized arguments: --typo")
     assert starts(bench) == "AB"
+    # Neither another start nor an answer of this run would help.
+    assert not any(word in ran.out for word in ("--resume", "replay", "--only"))
 
 
 @pytest.mark.nightly

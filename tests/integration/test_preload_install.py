@@ -64,12 +64,22 @@ def test_removal_leaves_the_site_directory_as_it_was(name: str, tmp_path: Path) 
     assert venv.run("-c", "pass").stderr == ""
 
 
-def test_second_installation_changes_nothing(venv: Venv) -> None:
-    install_shims([venv.python], [RULE], dry_run=False)
+def test_second_installation_changes_nothing_and_an_interpreter_is_one_target(venv: Venv) -> None:
+    (none,) = remove_shims([venv.python], dry_run=False)
+    same = [venv.python, venv.directory, venv.directory / "bin" / "python3"]
+    results = install_shims(same, [RULE], dry_run=False)
     before = {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")}
     (result,) = install_shims([venv.python], [RULE], dry_run=False)
+
+    assert none.change.actions == ()
+    assert [each.target.python for each in results] == [venv.python]
     assert {action.state for action in result.change.actions} == {FileState.UNCHANGED}
     assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")} == before
+    # The files are readable by all, and compiled.
+    modes = {stat.S_IMODE((venv.site_dir / name).stat().st_mode) for name in (FINDER, PATH_FILE)}
+    assert modes == {0o644}
+    compiled = {path.name.partition(".")[0] for path in (venv.site_dir / "__pycache__").iterdir()}
+    assert compiled == {"_ci_doctor_preload", "_ci_doctor_preload_rt"}
 
 
 def test_installations_at_the_same_time_lose_no_rule(venv: Venv) -> None:
@@ -88,34 +98,6 @@ def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
     armed = venv.files()
     remove_shims([venv.python], dry_run=True)
     assert venv.files() == armed
-
-
-def test_removing_nothing_is_no_action(venv: Venv) -> None:
-    (result,) = remove_shims([venv.python], dry_run=False)
-    assert result.change.actions == ()
-    assert not status(venv.python).installed
-
-
-def test_files_are_readable_by_all_and_compiled(venv: Venv) -> None:
-    install_shims([venv.python], [RULE], dry_run=False)
-    modes = {stat.S_IMODE((venv.site_dir / name).stat().st_mode) for name in (FINDER, PATH_FILE)}
-    assert modes == {0o644}
-    compiled = {path.name.partition(".")[0] for path in (venv.site_dir / "__pycache__").iterdir()}
-    assert compiled == {"_ci_doctor_preload", "_ci_doctor_preload_rt"}
-
-
-def test_interpreter_and_its_venv_directory_are_one_target(venv: Venv) -> None:
-    results = install_shims(
-        [venv.python, venv.directory, venv.directory / "bin" / "python3"], [RULE], dry_run=False
-    )
-    assert [result.target.python for result in results] == [venv.python]
-
-
-def test_bad_second_target_leaves_the_first_untouched(venv: Venv, tmp_path: Path) -> None:
-    before = venv.files()
-    with pytest.raises(UsageError, match="cannot run"):
-        install_shims([venv.python, tmp_path / "nothing"], [RULE], dry_run=False)
-    assert venv.files() == before
 
 
 def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
@@ -137,15 +119,16 @@ def test_foreign_file_is_refused_and_kept(venv: Venv) -> None:
     assert venv.files() == before
 
 
-def test_symbolic_link_is_refused_and_what_it_leads_to_kept(venv: Venv, tmp_path: Path) -> None:
+def test_symbolic_link_and_a_directory_that_may_not_be_written_are_refused_also_for_root(
+    venv: Venv, tmp_path: Path
+) -> None:
     (tmp_path / "precious").write_text("precious")
     (venv.site_dir / PATH_FILE).symlink_to(tmp_path / "precious")
     with pytest.raises(PreparationError, match="not a regular file"):
         install_shims([venv.python], [RULE], dry_run=False)
     assert (tmp_path / "precious").read_text() == "precious"
 
-
-def test_site_directory_that_may_not_be_written_is_refused_also_for_root(venv: Venv) -> None:
+    (venv.site_dir / PATH_FILE).unlink()
     venv.site_dir.chmod(0o555)
     with pytest.raises(UsageError, match="cannot write in"):
         install_shims([venv.python], [RULE], dry_run=False)
@@ -202,28 +185,20 @@ def test_modules_that_end_the_process_only_together_are_refused_too(venv: Venv) 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (
-            "raise OSError('no file caf\\udce9')",
-            "OSError: no file caf?",
-        ),  # surrogateescape: a file name that is not UTF-8
+        # surrogateescape: a file name that is not UTF-8
+        ("raise OSError('no file caf\\udce9')", "OSError: no file caf?"),
         ("import sys; sys.stderr.close(); raise OSError('quiet')", "OSError: quiet"),
+        ("import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')", None),
     ],
+    ids=["odd text", "no stderr", "it talks"],
 )
-def test_module_that_raises_odd_things_is_a_warning(venv: Venv, source: str, said: str) -> None:
+def test_module_that_raises_odd_things_is_a_warning_and_one_that_talks_is_none(
+    venv: Venv, source: str, said: str | None
+) -> None:
     venv.put({"odd.py": source})
     (done,) = install_shims([venv.python], [parse_rule("server=odd")], dry_run=False)
-    assert [finding.rule for finding in done.findings] == ["preload/fails-now"]
-    assert said in done.findings[0].summary
-
-
-def test_module_that_talks_at_import_does_not_confuse_the_trial(venv: Venv) -> None:
-    venv.put(
-        {
-            "chatty.py": "import os, sys; print('hello'); os.write(1, b'{}'); sys.stderr.write('warning')"
-        }
-    )
-    (result,) = install_shims([venv.python], [parse_rule("serve=chatty")], dry_run=False)
-    assert result.findings == ()
+    assert [each.rule for each in done.findings] == ["preload/fails-now"] * (said is not None)
+    assert said is None or said in done.findings[0].summary
 
 
 @pytest.mark.parametrize(
@@ -263,7 +238,11 @@ def test_interpreter_of_the_operating_system_is_refused(tmp_path: Path) -> None:
     assert not inspect_interpreter(Venv(python, tmp_path / "v").python).externally_managed
 
 
-def test_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
+def test_time_limit_ends_the_grandchildren_too_and_an_exit_by_signal_is_told(
+    tmp_path: Path,
+) -> None:
+    killed = ask(Path("/bin/sh"), "-c", "kill -TERM $$", timeout_s=20, environment={})
+    assert killed.exit_code == -signal.SIGTERM
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     # The grandchild holds the other end of the fifo open for as long as it lives.
@@ -276,11 +255,6 @@ def test_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
         assert pipe.read().strip().isdigit(), (
             "the end of the file comes when the last writer is gone"
         )
-
-
-def test_exit_by_signal_is_told(tmp_path: Path) -> None:
-    answer = ask(Path("/bin/sh"), "-c", "kill -TERM $$", timeout_s=20, environment={})
-    assert answer.exit_code == -signal.SIGTERM
 
 
 def test_interpreter_that_does_not_answer_is_infra(tmp_path: Path) -> None:
@@ -408,54 +382,47 @@ def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_environment_that_sees_the_system_site_gets_its_own_shim(tmp_path: Path) -> None:
-    venv = Venv(interpreters()["own"], tmp_path / "v")
+def test_environment_that_sees_the_system_site_gets_its_own_shim(venv: Venv) -> None:
     config = venv.directory / "pyvenv.cfg"
     config.write_text(config.read_text().replace("= false", "= true"))
     (result,) = install_shims([venv.python], [RULE], dry_run=False)
     assert result.target.site_dir == venv.site_dir
 
 
-@pytest.mark.parametrize("name", interpreters())
-@pytest.mark.parametrize(
-    ("trigger", "reason"),
-    [
-        ("os", "loads it before the shim"),
-        ("early", "loads it before the shim"),
-        ("_sre", "built into"),
-        ("folder", "namespace package"),
-        ("folder.inner", "namespace package"),
-    ],
-)
-def test_rule_that_cannot_fire_is_refused_with_its_reason(
-    name: str, trigger: str, reason: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", each_interpreter())
+def test_rule_that_cannot_fire_is_refused_with_its_reason(name: str, tmp_path: Path) -> None:
     interpreter = interpreters()[name]
     skip_without(interpreter)
     venv = Venv(interpreter, tmp_path / "v")
     venv.put({"early.py": "", "a.pth": "import early\n", "folder/inner/x.py": ""})
     before = venv.files()
-    with pytest.raises(UsageError, match=f"cannot fire.*{reason}"):
-        install_shims([venv.python], [parse_rule(f"{trigger}=json")], dry_run=False)
+    for trigger, reason in {
+        "os": "loads it before the shim",
+        "early": "loads it before the shim",
+        "_sre": "built into",
+        "folder": "namespace package",
+        "folder.inner": "namespace package",
+    }.items():
+        with pytest.raises(UsageError, match=f"cannot fire.*{reason}"):
+            install_shims([venv.python], [parse_rule(f"{trigger}=json")], dry_run=False)
     assert venv.files() == before
 
 
-@pytest.mark.parametrize("trigger", ["conftest", "tests.conftest", "tests.test_it", "it_test"])
-def test_modules_that_pytest_loads_are_refused_where_there_is_a_pytest(
-    trigger: str, venv: Venv
-) -> None:
-    rule = parse_rule(f"{trigger}=json")
-    install_shims([venv.python], [rule], dry_run=True)
+def test_modules_that_pytest_loads_are_refused_where_there_is_a_pytest(venv: Venv) -> None:
+    triggers = ("conftest", "tests.conftest", "tests.test_it", "it_test")
+    rules = [parse_rule(f"{trigger}=json") for trigger in triggers]
+    install_shims([venv.python], rules, dry_run=True)
     venv.put({"pytest.py": ""})
-    with pytest.raises(UsageError, match="in front of the shim") as refused:
-        install_shims([venv.python], [rule], dry_run=True)
-    assert "conftest.py" in str(refused.value.hint)
+    for rule in rules:
+        with pytest.raises(UsageError, match="in front of the shim") as refused:
+            install_shims([venv.python], [rule], dry_run=True)
+        assert "conftest.py" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("trigger", ["folder.real", "threading", "absent.module"])
-def test_rule_that_can_fire_is_not_refused(trigger: str, venv: Venv) -> None:
+def test_rules_that_can_fire_are_not_refused(venv: Venv) -> None:
     venv.put({"folder/real.py": ""})
-    rule = parse_rule(f"{trigger}=json")
-    install_shims([venv.python], [rule], dry_run=False)
+    triggers = ("folder.real", "threading", "absent.module")
+    rules = [parse_rule(f"{trigger}=json") for trigger in triggers]
+    install_shims([venv.python], rules, dry_run=False)
     # And once more, with the shim there.
-    install_shims([venv.python], [rule], dry_run=False)
+    install_shims([venv.python], rules, dry_run=False)

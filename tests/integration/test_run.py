@@ -62,11 +62,20 @@ def test_the_command_has_its_own_words_stdin_and_environment_and_no_file_of_ours
 @pytest.mark.gate(1)
 def test_a_job_without_a_python_project_is_prepared_too(profile: str, tmp_path: Path) -> None:
     program = "import os; print(os.environ['CI_DOCTOR_PREPARED'], os.environ.get('OMP_DYNAMIC'))"
-    ran = python(tmp_path, program, options=("--determinism", profile))
+    options = ("--determinism", profile, "--report-dir", str(tmp_path / "report"))
+    ran = python(tmp_path, program, options=options)
 
     expected = "FALSE" if profile == "default" else "None"
     assert (ran.code, ran.out.split()[1]) == (0, expected), ran
-    assert "setup-env/no-project" in ran.err, ran
+    assert "setup-env/no-project" in (tmp_path / "report" / "report.json").read_text()
+
+
+def test_a_preparation_that_passed_is_one_sentence_above_the_command(tmp_path: Path) -> None:
+    ran = doctor("run", "--", "sh", "-c", "echo its own verdict >&2; exit 3", cwd=tmp_path)
+
+    assert ran.err.startswith("ci-doctor: prepared: "), ran
+    assert ran.err.endswith("shows why)\nits own verdict\n"), ran
+    assert len(ran.err.splitlines()) <= 4, ran
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 70, 75, 255])

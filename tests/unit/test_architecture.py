@@ -170,3 +170,22 @@ def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     )
 
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_no_message_names_a_page_that_only_the_repository_has() -> None:
+    page = re.compile(r"(?<![\w./] )(?<![\w./])docs/[\w/-]+\.md")
+    named = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        # A docstring is for those who read the code.
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        named += [
+            f"{path}: {text.value}"
+            for text in texts
+            if id(text) not in docs and isinstance(text.value, str) and page.search(text.value)
+        ]
+    reference = (ROOT / "ci_doctor" / "config" / "reference.toml").read_text(encoding="utf-8")
+
+    assert named == []
+    assert page.search(reference) is None

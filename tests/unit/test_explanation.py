@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
-from ci_doctor.explanation import explain
+from ci_doctor.explanation import explain, glossary
 from ci_doctor.model.facts.config import ExplainFacts
 
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
@@ -90,3 +90,20 @@ def test_a_rule_of_lint_is_shown_with_code_that_it_reports_and_code_that_it_does
     titles = [table.title for table in explain("gate/success-on-error").tables]
 
     assert titles == ["What to do", "Reported: ci/gate.py", "Not reported: ci/gate.py"]
+
+
+@pytest.mark.parametrize("word", ["start", "Arms", "shim", "look", "proof", "exact test"])
+def test_a_word_of_the_glossary_is_explained_without_links(word: str) -> None:
+    summary = explain(word).summary
+
+    assert summary.lower().startswith(f"{word.lower().removesuffix('s')}: ")
+    assert "](" not in "".join(
+        explain(each.word).summary for part in glossary() for each in part.words
+    )
+
+
+def test_a_word_that_is_a_verdict_too_has_both_meanings() -> None:
+    outcome = explain("pass")
+
+    assert outcome.summary.startswith("pass: Everything was answered")
+    assert [table.title for table in outcome.tables] == ["What to do", "In an experiment"]

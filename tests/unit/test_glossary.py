@@ -11,9 +11,10 @@ import pytest
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.model.verdict import Verdict
+from docs.site.made_pages import made_page
 
 DOCS = Path(__file__).parents[2] / "docs"
-GLOSSARY = (DOCS / "glossary.md").read_text(encoding="utf-8")
+GLOSSARY = made_page("docs/glossary.md")
 HEADINGS = re.findall(r"^(##|###) (.+)$", GLOSSARY, re.MULTILINE)
 WORDS = [name.lower().replace(" ", "-") for level, name in HEADINGS if level == "###"]
 PARTS = [name.lower().replace(" ", "-") for level, name in HEADINGS if level == "##"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.site.made_pages import PAGES
+from docs.site.made_pages import PAGES, made_page
 from tests.support.sentences import LONG, joints, long_cells, sentences, words
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def pages() -> list[str]:
 
 
 def text_of(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+    return made_page(name) if name in PAGES else (ROOT / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", pages())

@@ -3,7 +3,6 @@
 
 import pytest
 
-from ci_doctor.compat.breaks import Judged
 from ci_doctor.model.facts.compat import BreakFact
 from tests.unit.compat.trees import breaks, judged
 
@@ -300,37 +299,64 @@ def test_only_the_branch_that_runs_counts(caller: str, expected: list[str]) -> N
     assert breaks(f"{caller}\n", "def new(a): ...\n", "2.1.0") == expected
 
 
-def test_a_broad_except_makes_a_break_a_hidden_one() -> None:
-    caller = "from lib.api import new\ntry:\n    new()\nexcept Exception:\n    pass\n"
+def test_a_broad_except_hides_a_break_and_a_renamed_keyword_is_recognised() -> None:
+    broad = "from lib.api import new\ntry:\n    new()\nexcept Exception:\n    pass\n"
+    renamed = "from lib.api import f\nf(1, mq_timeout=2)\n"
 
-    (found,) = judged(caller, {"lib/api.py": "def new(a): ...\n"}).breaks
+    (hidden,) = judged(broad, {"lib/api.py": "def new(a): ...\n"}).breaks
+    (found,) = judged(renamed, {"lib/api.py": "def f(a, queue_timeout): ...\n"}).breaks
 
-    assert found.caught == "broadly"
+    assert hidden.caught == "broadly"
+    assert found.call == "f(1, queue_timeout=2)"
 
 
-def test_a_caller_without_a_place_that_is_known_judges_nothing() -> None:
+def test_a_file_that_is_no_python_is_named_and_one_without_a_known_place_judges_nothing() -> None:
+    broken = judged("import lib\ndef broken(:\n", {})
     found = judged("import lib\nprint(1)\n", {"lib/api.py": ""})
 
-    assert isinstance(found, Judged)
+    assert (list(broken.unread), broken.total) == (["app/use.py"], 0)
     assert found.resolved.get("calls", 0) == 0
 
 
-def test_super_in_a_class_of_the_caller_is_bound_to_the_base() -> None:
-    caller = (
-        "from lib.api import Base\nclass Own(Base):\n    def __init__(self, a):\n"
-        "        super().__init__(a)\n"
-    )
+OWN_CLASSES = {
+    "super is bound to the base": (
+        (
+            "from lib.api import Base\nclass Own(Base):\n    def __init__(self, a):\n"
+            "        super().__init__(a)\n"
+        ),
+        "class Base:\n    def __init__(self, a, b): ...\n",
+        ["call 4"],
+    ),
+    "an attribute of self keeps the instance that a method puts there": (
+        (
+            "from lib.api import Base\nclass Own:\n    def __init__(self):\n        self.b = None\n"
+            "    def start(self):\n        self.b = Base()\n    def go(self):\n        self.b.run(1)\n"
+        ),
+        "class Base:\n    def run(self): ...\n",
+        ["call 8"],
+    ),
+    "a keyword of the name does not give a class the attribute": (
+        (
+            "from lib.api import A\nclass B(A):\n    def __init__(self, colour):\n"
+            "        super().__init__(colour=colour)\n    def show(self):\n        return self.colour\n"
+        ),
+        "class A:\n    def __init__(self, **options): ...\n",
+        ["attribute-gone 6"],
+    ),
+    "an attribute that another class of the caller has is not surely gone": (
+        (
+            "from lib.api import A\nclass Mixin:\n    colour = 1\nclass B(A):\n"
+            "    def show(self):\n        return self.colour\n"
+        ),
+        "class A: ...\n",
+        [],
+    ),
+}
 
-    assert breaks(caller, "class Base:\n    def __init__(self, a, b): ...\n") == ["call 4"]
 
-
-def test_an_attribute_of_self_keeps_the_instance_that_a_method_puts_there() -> None:
-    caller = (
-        "from lib.api import Base\nclass Own:\n    def __init__(self):\n        self.b = None\n"
-        "    def start(self):\n        self.b = Base()\n    def go(self):\n        self.b.run(1)\n"
-    )
-
-    assert breaks(caller, "class Base:\n    def run(self): ...\n") == ["call 8"]
+@pytest.mark.parametrize(("caller", "callee", "expected"), OWN_CLASSES.values(), ids=OWN_CLASSES)
+def test_classes_of_the_caller_are_known(caller: str, callee: str, expected: list[str]) -> None:
+    assert breaks(caller, callee) == expected
 
 
 def test_a_subclass_of_the_callee_that_takes_the_call_makes_it_undecided() -> None:
@@ -341,14 +367,6 @@ def test_a_subclass_of_the_callee_that_takes_the_call_makes_it_undecided() -> No
 
     assert breaks("from lib.api import make\nmake().run(1)\n", callee) == []
     assert breaks("from lib.api import make\nmake().run(1, 2)\n", callee) == ["call 2"]
-
-
-def test_a_renamed_keyword_is_recognised_by_the_parameter_that_nothing_fills() -> None:
-    caller = "from lib.api import f\nf(1, mq_timeout=2)\n"
-
-    (found,) = judged(caller, {"lib/api.py": "def f(a, queue_timeout): ...\n"}).breaks
-
-    assert found.call == "f(1, queue_timeout=2)"
 
 
 def test_names_through_stars_and_relative_imports_are_known() -> None:
@@ -380,13 +398,6 @@ def test_a_lazy_module_is_known_by_what_it_tells_type_checkers() -> None:
     assert [each.line for each in found.breaks] == [2]
 
 
-def test_a_file_that_is_no_python_is_named_and_judges_nothing() -> None:
-    found = judged("import lib\ndef broken(:\n", {})
-
-    assert list(found.unread) == ["app/use.py"]
-    assert found.total == 0
-
-
 def test_names_that_lead_to_names_without_end_are_unknown_and_end() -> None:
     chain = "".join(f"x{number + 1} = x{number}\n" for number in range(3000))
     caller = f"from lib.api import f\nx0 = f\n{chain}x3000()\nf()\n"
@@ -396,45 +407,29 @@ def test_names_that_lead_to_names_without_end_are_unknown_and_end() -> None:
     assert found.breaks[-1].excerpt == "f()"
 
 
-def test_an_attribute_that_nobody_can_judge_is_counted() -> None:
-    callee = "class A:\n    def __getattr__(self, name): ...\ndef make(x): return x\n"
-    caller = "from lib.api import A, make\nA().colour\nmake(1).size\n"
+@pytest.mark.parametrize(
+    ("callee", "use", "unknown"),
+    [
+        (
+            "class A:\n    def __getattr__(self, name): ...\ndef make(x): return x\n",
+            "A().colour\nmake(1).size",
+            2,
+        ),
+        (
+            (
+                "from typing import TYPE_CHECKING\nclass A:\n    if TYPE_CHECKING:\n"
+                "        def __getattr__(self, name: str) -> object: ...\nmake = A\n"
+            ),
+            "A().colour",
+            1,
+        ),
+    ],
+    ids=["makes names", "declares that it makes them"],
+)
+def test_an_attribute_that_nobody_can_judge_is_counted(callee: str, use: str, unknown: int) -> None:
+    found = judged(f"from lib.api import A, make\n{use}\n", {"lib/api.py": callee})
 
-    found = judged(caller, {"lib/api.py": callee})
-
-    assert found.unknown == 2
-    assert found.breaks == []
-
-
-def test_a_class_that_declares_for_type_checkers_that_it_makes_names_has_any_name() -> None:
-    callee = (
-        "from typing import TYPE_CHECKING\nclass Relay:\n    if TYPE_CHECKING:\n"
-        "        def __getattr__(self, name: str) -> object: ...\n"
-    )
-
-    found = judged("from lib.api import Relay\nRelay().colour\n", {"lib/api.py": callee})
-
-    assert found.unknown == 1
-    assert found.breaks == []
-
-
-def test_a_keyword_of_the_name_does_not_give_a_class_the_attribute() -> None:
-    callee = "class A:\n    def __init__(self, **options): ...\n"
-    caller = (
-        "from lib.api import A\nclass B(A):\n    def __init__(self, colour):\n"
-        "        super().__init__(colour=colour)\n    def show(self):\n        return self.colour\n"
-    )
-
-    assert breaks(caller, callee) == ["attribute-gone 6"]
-
-
-def test_an_attribute_that_another_class_of_the_caller_has_is_not_surely_gone() -> None:
-    caller = (
-        "from lib.api import A\nclass Mixin:\n    colour = 1\nclass B(A):\n"
-        "    def show(self):\n        return self.colour\n"
-    )
-
-    assert breaks(caller, "class A: ...\n") == []
+    assert (found.unknown, found.breaks) == (unknown, [])
 
 
 BASE = "class Base:\n    def step(self, request, count): ...\n    def other(self): ...\n"
@@ -466,20 +461,15 @@ def test_an_override_breaks_if_the_callee_calls_it_otherwise(
 ABSTRACT = "from abc import ABC, abstractmethod\nclass Base(ABC):\n    @abstractmethod\n    def new(self): ...\n"
 
 
-def test_an_instance_of_a_class_with_an_abstract_method_is_an_error() -> None:
-    caller = "from lib.api import Base\nclass Own(Base):\n    pass\nOwn()\n"
+@pytest.mark.parametrize(("use", "line", "is_error"), [("Own()\n", 4, True), ("", 2, False)])
+def test_an_instance_of_a_class_with_an_abstract_method_is_an_error_and_the_class_a_warning(
+    use: str, line: int, is_error: bool
+) -> None:
+    caller = f"from lib.api import Base\nclass Own(Base):\n    pass\n{use}"
 
     (found,) = judged(caller, {"lib/api.py": ABSTRACT}).breaks
 
-    assert (_kind(found), found.line, found.is_error) == ("abstract", 4, True)
-
-
-def test_without_an_instance_it_is_a_warning() -> None:
-    caller = "from lib.api import Base\nclass Own(Base):\n    pass\n"
-
-    (found,) = judged(caller, {"lib/api.py": ABSTRACT}).breaks
-
-    assert (found.line, found.is_error) == (2, False)
+    assert (_kind(found), found.line, found.is_error) == ("abstract", line, is_error)
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,15 @@ def source(path: Path, step: str | None = None) -> str:
     return run.source
 
 
-def test_a_snapshot_that_was_named_is_green(tmp_path: Path) -> None:
+def test_a_snapshot_that_was_named_and_a_command_that_ended_with_0_are_green(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "green.json"
     write_snapshot(a_snapshot(), file)
+    directory = a_report(tmp_path / "report", None, command="run")
 
     assert source(file, "any") == str(file)
+    assert source(directory) == str(directory)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY])
@@ -86,12 +90,6 @@ def test_a_run_that_judged_nothing_is_refused(tmp_path: Path) -> None:
     error = Failure(message="interrupted")
     assert "ended by an error" in reason(a_report(tmp_path / "c", None, error=error))
     assert "exit code 3" in reason(a_report(tmp_path / "d", exit_code=3))
-
-
-def test_a_command_that_ended_with_0_is_green(tmp_path: Path) -> None:
-    directory = a_report(tmp_path / "report", None, command="run")
-
-    assert source(directory) == str(directory)
 
 
 def test_of_many_the_newest_green_one_of_the_step_counts(tmp_path: Path) -> None:
@@ -136,15 +134,11 @@ def test_why_none_of_many_counts_is_said(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert reason(tmp_path / "none") == f"{tmp_path / 'none'} does not exist"
     assert reason(tmp_path) == f"{tmp_path} holds no snapshot and no report"
-    write_snapshot(a_snapshot(), tmp_path / SNAPSHOT_FILE)
-    assert "may not have been green" in reason(tmp_path)
-
-
-def test_a_green_run_without_a_snapshot_is_unknown(tmp_path: Path) -> None:
     directory = a_report(tmp_path / "report")
     (directory / SNAPSHOT_FILE).unlink()
-
     assert reason(directory) == f"{directory} holds no {SNAPSHOT_FILE}"
+    write_snapshot(a_snapshot(), tmp_path / SNAPSHOT_FILE)
+    assert "may not have been green" in reason(tmp_path)
 
 
 def _pipe(path: Path) -> None:
@@ -208,30 +202,41 @@ def test_without_a_green_run_it_is_unknown_and_not_unchanged() -> None:
     assert (section.facts.unknown, section.facts.drift) == ("x does not exist", None)
 
 
-def test_no_difference_is_said_as_such() -> None:
-    section = since_green(green(a_snapshot()), a_snapshot())
+KERNEL = a_snapshot(facts={"kernel": "6.1"})
+DRIVER = a_snapshot(facts={"driver": "580.1"})
+HANGS = a_snapshot(unknown={"driver": "it hangs"})
+A, B = (
+    a_snapshot({"x": PackageSnapshot(version="1.0.0", files={"x/a.py": name})}) for name in "AB"
+)
 
-    assert section.line == "since the last green run: no difference"
 
-
-def test_what_one_side_does_not_know_is_not_said_to_be_equal() -> None:
-    before = a_snapshot(facts={"driver": "580.1"})
-    after = a_snapshot(unknown={"driver": "it hangs"})
-
+@pytest.mark.parametrize(
+    ("before", "after", "words", "row"),
+    [
+        (a_snapshot(), a_snapshot(), "no difference", None),
+        (
+            DRIVER,
+            HANGS,
+            "no difference is known, and 1 facts",
+            "driver now unknown: it hangs (the other side: 580.1)",
+        ),
+        (
+            KERNEL,
+            a_snapshot(facts={"kernel": "6.8"}),
+            "only 1 informational differences",
+            "kernel 6.1 -> 6.8",
+        ),
+        (A, B, "x 1.0.0: the same version, other bytes: x/a.py", None),
+    ],
+    ids=["equal", "one side does not know", "informational", "other bytes"],
+)
+def test_the_sentence_says_no_more_than_is_known(
+    before: Snapshot, after: Snapshot, words: str, row: str | None
+) -> None:
     section = since_green(green(before), after)
 
-    assert "no difference is known, and 1 facts" in section.line
-    assert section.table.rows[1].label == ("driver now unknown: it hangs (the other side: 580.1)")
-
-
-def test_informational_changes_are_not_named_in_the_sentence() -> None:
-    before = a_snapshot(facts={"kernel": "6.1"})
-    after = a_snapshot(facts={"kernel": "6.8"})
-
-    section = since_green(green(before), after)
-
-    assert section.line == "since the last green run: only 1 informational differences"
-    assert section.table.rows[1].label == "kernel 6.1 -> 6.8"
+    assert section.line.startswith(f"since the last green run: {words}")
+    assert row is None or section.table.rows[1].label == row
 
 
 def test_a_hundred_changes_are_fifteen_lines_and_a_count() -> None:
@@ -247,12 +252,3 @@ def test_a_hundred_changes_are_fifteen_lines_and_a_count() -> None:
     assert section.line.endswith("p0 1 -> 2, p1 1 -> 2, p10 1 -> 2, and 97 more")
     assert section.facts.drift is not None
     assert len(section.facts.drift.changes) == 101
-
-
-def test_other_bytes_are_named_in_the_sentence() -> None:
-    before = a_snapshot({"x": PackageSnapshot(version="1.0.0", files={"x/a.py": "A"})})
-    after = a_snapshot({"x": PackageSnapshot(version="1.0.0", files={"x/a.py": "B"})})
-
-    assert since_green(green(before), after).line.endswith(
-        "x 1.0.0: the same version, other bytes: x/a.py"
-    )

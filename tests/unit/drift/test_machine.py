@@ -30,6 +30,8 @@ def test_what_an_empty_root_does_not_show_is_unknown(tmp_path: Path) -> None:
     assert {"memory", "os", "umask", "shared-memory", "limit.memory", "limit.cpu"} <= {
         *facts.unknown
     }
+    assert "sysctl.vm.max_map_count" in facts.unknown
+    assert not [name for name in facts.facts if name.startswith("sysctl.vm")]
     assert "" not in facts.unknown.values()
 
 
@@ -91,13 +93,6 @@ def test_parameters_of_the_kernel_are_facts(tmp_path: Path) -> None:
     assert of_fact("sysctl.vm.max_map_count").suspicion is Suspicion.FAILURE
 
 
-def test_without_proc_no_parameter_is_known(tmp_path: Path) -> None:
-    facts = read_machine({}, tmp_path, gpu_limit_s=15.0)
-
-    assert "sysctl.vm.max_map_count" in facts.unknown
-    assert not [name for name in facts.facts if name.startswith("sysctl.vm")]
-
-
 def test_gpus_of_one_kind_are_one_fact(tmp_path: Path) -> None:
     facts = {
         "gpu0.name": "NVIDIA H200",
@@ -118,17 +113,16 @@ def test_gpus_of_one_kind_are_one_fact(tmp_path: Path) -> None:
     assert machine.unknown == {"gpu.mig": "not reported"}
 
 
-def test_firmware_is_read_from_the_drivers_files(tmp_path: Path) -> None:
+def test_firmware_is_read_from_the_drivers_files_and_a_machine_without_gpus_says_so(
+    tmp_path: Path,
+) -> None:
+    assert gpu_facts(Identity.of({"gpu": "none"}), tmp_path).facts == {"gpu": "none"}
     for number, version in enumerate(("96.00.A0", "96.00.A0", "??.??.??")):
         folder = tmp_path / f"driver/nvidia/gpus/0000:0{number}:00.0"
         folder.mkdir(parents=True)
         (folder / "information").write_text(f"Model: \t X\nVideo BIOS: \t {version}\n")
 
     assert gpu_facts(Identity(), tmp_path).facts == {"gpu.vbios": "2 x 96.00.A0"}
-
-
-def test_a_machine_without_gpus_says_so(tmp_path: Path) -> None:
-    assert gpu_facts(Identity.of({"gpu": "none"}), tmp_path).facts == {"gpu": "none"}
 
 
 def test_toolkit_and_limits_are_facts(tmp_path: Path) -> None:
@@ -154,19 +148,15 @@ def test_toolkit_and_limits_are_facts(tmp_path: Path) -> None:
     assert (facts["limit.memory"], facts["limit.cpu"]) == ("8.0 GB", "1.5 CPUs")
 
 
-def test_a_toolkit_without_a_version_is_unknown(tmp_path: Path) -> None:
-    (tmp_path / "usr/local/cuda").mkdir(parents=True)
-    (tmp_path / ".dockerenv").touch()
-
-    unknown = read_machine({}, tmp_path, gpu_limit_s=15.0).unknown
-
-    assert "cuda.toolkit" in unknown
-
-
-def test_without_a_limit_there_is_none(tmp_path: Path) -> None:
+def test_without_a_limit_there_is_none_and_a_toolkit_without_a_version_is_unknown(
+    tmp_path: Path,
+) -> None:
     root = v2_tree(tmp_path, {"/": {}}, own="/")
 
     facts = read_machine({}, root, gpu_limit_s=15.0).facts
+    (tmp_path / "usr/local/cuda").mkdir(parents=True)
+    unknown = read_machine({}, root, gpu_limit_s=15.0).unknown
 
     assert (facts["limit.memory"], facts["limit.cpu"]) == ("none", "none")
     assert facts["cuda.toolkit"] == "none"
+    assert "cuda.toolkit" in unknown

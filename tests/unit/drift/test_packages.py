@@ -21,25 +21,18 @@ from ci_doctor.drift.snapshot import digest_of
 from tests.support.wheels import add_package
 
 
-def test_each_distribution_has_its_version_installer_and_files(tmp_path: Path) -> None:
+def test_each_distribution_has_its_version_and_the_files_that_no_installer_writes(
+    tmp_path: Path,
+) -> None:
     add_package(tmp_path, "some-thing", "1.2.3")
 
-    packages = read_packages([tmp_path], contents=False)
+    package = read_packages([tmp_path, tmp_path / "none"], contents=False)["some-thing"]
 
-    package = packages["some-thing"]
     assert package.version == "1.2.3"
-    assert {"some_thing/__init__.py"} < set(package.files)
-
-
-def test_what_an_installer_writes_is_no_file_of_the_package(tmp_path: Path) -> None:
-    add_package(tmp_path, "x", "1")
-
-    (package,) = read_packages([tmp_path], contents=False).values()
-
     assert sorted(package.files) == [
-        "x-1.dist-info/METADATA",
-        "x-1.dist-info/WHEEL",
-        "x/__init__.py",
+        "some_thing-1.2.3.dist-info/METADATA",
+        "some_thing-1.2.3.dist-info/WHEEL",
+        "some_thing/__init__.py",
     ]
 
 
@@ -56,24 +49,21 @@ def test_the_same_wheel_has_the_same_record_wherever_it_is_installed(tmp_path: P
     assert one == two
 
 
-def test_a_file_that_was_patched_in_place_is_seen_by_its_content_alone(tmp_path: Path) -> None:
+def test_a_file_that_was_patched_in_place_or_is_gone_is_seen_by_its_content_alone(
+    tmp_path: Path,
+) -> None:
     module = add_package(tmp_path, "x", "1")
     before = read_packages([tmp_path], contents=True)["x"]
     module.write_text("VERSION = 'patched'\n")
 
     by_record = read_packages([tmp_path], contents=False)["x"]
     by_content = read_packages([tmp_path], contents=True)["x"]
+    module.unlink()
+    without = read_packages([tmp_path], contents=True)["x"]
 
     assert before.files == by_record.files
     assert by_content.files != before.files
-
-
-def test_a_file_that_is_gone_is_missing(tmp_path: Path) -> None:
-    add_package(tmp_path, "x", "1").unlink()
-
-    package = read_packages([tmp_path], contents=True)["x"]
-
-    assert package.files["x/__init__.py"] == "missing"
+    assert without.files["x/__init__.py"] == "missing"
 
 
 def test_of_two_of_one_name_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
@@ -86,17 +76,23 @@ def test_of_two_of_one_name_the_first_counts_and_the_other_is_named(tmp_path: Pa
     assert (package.version, package.further_versions) == ("2", ("1",))
 
 
-def test_an_origin_in_a_repository_has_its_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "commit"),
+    [
+        ('{"url": "https://e.org/x.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}', "abc"),
+        ("[]", None),
+        ("{", None),
+        ('{"vcs_info": 1, "dir_info": []}', None),
+        ('{"url": 3}', None),
+    ],
+)
+def test_an_origin_in_a_repository_has_its_commit_and_a_damaged_one_none(
+    tmp_path: Path, text: str, commit: str | None
+) -> None:
     add_package(tmp_path, "x", "1")
-    origin = {
-        "url": "https://example.org/x.git",
-        "vcs_info": {"vcs": "git", "commit_id": "c" * 40},
-    }
-    (tmp_path / "x-1.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+    (tmp_path / "x-1.dist-info" / "direct_url.json").write_text(text)
 
-    package = read_packages([tmp_path], contents=False)["x"]
-
-    assert package.commit == "c" * 40
+    assert read_packages([tmp_path], contents=False)["x"].commit == commit
 
 
 def test_an_editable_installation_stands_for_the_commit_of_its_checkout(tmp_path: Path) -> None:
@@ -113,14 +109,6 @@ def test_an_editable_installation_stands_for_the_commit_of_its_checkout(tmp_path
 
     assert (package.is_editable, package.commit, package.files) == (True, "d" * 40, {})
     assert "files" in package.unknown
-
-
-@pytest.mark.parametrize("text", ["[]", "{", '{"vcs_info": 1, "dir_info": []}', '{"url": 3}'])
-def test_a_damaged_origin_is_none(tmp_path: Path, text: str) -> None:
-    add_package(tmp_path, "x", "1")
-    (tmp_path / "x-1.dist-info" / "direct_url.json").write_text(text)
-
-    assert read_packages([tmp_path], contents=False)["x"].commit is None
 
 
 def test_without_metadata_the_folder_names_the_version(tmp_path: Path) -> None:
@@ -140,10 +128,6 @@ def test_without_metadata_the_folder_names_the_version(tmp_path: Path) -> None:
     assert "files" in packages["x"].unknown
 
 
-def test_a_directory_that_does_not_exist_has_no_packages(tmp_path: Path) -> None:
-    assert read_packages([tmp_path / "none"], contents=False) == {}
-
-
 def line(path: str, content: bytes) -> str:
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
     return f"{path},sha256={digest},{len(content)}"
@@ -154,10 +138,21 @@ def recorded(folder: Path, text: str) -> dict[str, str]:
     return recorded_files(folder)
 
 
-def test_a_recorded_hash_is_the_one_of_the_content(tmp_path: Path) -> None:
-    files = recorded(tmp_path, line("x/a.py", b"text"))
-
-    assert files == {"x/a.py": content_hash(hashlib.sha256(b"text").digest())}
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        (line("x/a.py", b"text"), {"x/a.py": content_hash(hashlib.sha256(b"text").digest())}),
+        (line('"x/a,""b"".py"', b"1"), {'x/a,"b".py': content_hash(hashlib.sha256(b"1").digest())}),
+        # Another algorithm stays in front of its hash.
+        ("x/a.py,sha512=abcdefghijklmnopqrstuvwxyz,3", {"x/a.py": "sha512=abcdefghijklmnop"}),
+        ("nonsense\n\n,,\n", {}),
+    ],
+    ids=["the content's", "a comma is quoted", "another algorithm", "damaged"],
+)
+def test_a_record_has_the_hash_of_each_file(
+    tmp_path: Path, text: str, files: dict[str, str]
+) -> None:
+    assert recorded(tmp_path, text) == files
 
 
 def test_what_differs_from_machine_to_machine_is_left_out(tmp_path: Path) -> None:
@@ -174,20 +169,6 @@ def test_what_differs_from_machine_to_machine_is_left_out(tmp_path: Path) -> Non
     )
 
     assert list(recorded(tmp_path, text)) == ["x-1.dist-info/METADATA", "x/a.py"]
-
-
-def test_a_name_with_a_comma_is_quoted(tmp_path: Path) -> None:
-    assert list(recorded(tmp_path, line('"x/a,""b"".py"', b"1"))) == ['x/a,"b".py']
-
-
-def test_another_algorithm_stays_in_front_of_its_hash(tmp_path: Path) -> None:
-    files = recorded(tmp_path, "x/a.py,sha512=abcdefghijklmnopqrstuvwxyz,3")
-
-    assert files == {"x/a.py": "sha512=abcdefghijklmnop"}
-
-
-def test_a_damaged_record_has_no_files(tmp_path: Path) -> None:
-    assert recorded(tmp_path, "nonsense\n\n,,\n") == {}
 
 
 def test_the_digest_knows_no_order() -> None:
@@ -224,45 +205,54 @@ def test_the_packages_of_debian_are_those_that_its_own_program_calls_installed(
     assert packages.versions["libc6"] == version
 
 
-def test_dpkg_names_what_is_installed_and_not_what_was_removed(tmp_path: Path) -> None:
-    lines = (
-        r"installed\tbash\t5.2-1\tamd64\nconfig-files\tgone\t1\tall\n"
-        r"installed\tlibc6\t2.36\tamd64\ninstalled\tlibc6\t2.35\ti386\n"
-    )
-
-    packages = listed(tmp_path, dpkg_query=f"printf '{lines}'")
-
-    assert packages.versions == {"bash": "5.2-1", "libc6": "2.36", "libc6:i386": "2.35"}
+DPKG = (
+    r"installed\tbash\t5.2-1\tamd64\nconfig-files\tgone\t1\tall\n"
+    r"installed\tlibc6\t2.36\tamd64\ninstalled\tlibc6\t2.35\ti386\n"
+)
+RPM = r"kernel\t6.1-1\nbash\t5.2-3.el9\nkernel\t6.2-1\nkernel\t6.1-1\n"
+APK = "WARNING: opening /var/cache/apk: No such-file\nmusl-1.2.5-r0\npy3-x-tools-1.3-r2"
 
 
-def test_rpm_names_every_kernel_of_several(tmp_path: Path) -> None:
-    lines = r"kernel\t6.1-1\nbash\t5.2-3.el9\nkernel\t6.2-1\nkernel\t6.1-1\n"
-
-    packages = listed(tmp_path, rpm=f"printf '{lines}'")
-
-    assert packages.versions == {"bash": "5.2-3.el9", "kernel": "6.1-1 and 6.2-1"}
-
-
-def test_apk_names_what_is_installed_beside_its_warnings(tmp_path: Path) -> None:
-    text = "WARNING: opening /var/cache/apk: No such-file\nmusl-1.2.5-r0\npy3-x-tools-1.3-r2"
-
-    packages = listed(tmp_path, apk=f"cat <<'E'\n{text}\nE")
-
-    assert packages.versions == {"musl": "1.2.5-r0", "py3-x-tools": "1.3-r2"}
-
-
-def test_a_program_of_another_distribution_that_lists_nothing_is_passed_over(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("programs", "versions"),
+    [
+        (
+            {"dpkg_query": f"printf '{DPKG}'"},
+            {"bash": "5.2-1", "libc6": "2.36", "libc6:i386": "2.35"},
+        ),
+        ({"rpm": f"printf '{RPM}'"}, {"bash": "5.2-3.el9", "kernel": "6.1-1 and 6.2-1"}),
+        ({"apk": f"cat <<'E'\n{APK}\nE"}, {"musl": "1.2.5-r0", "py3-x-tools": "1.3-r2"}),
+        ({"dpkg_query": "exit 1", "rpm": r"printf 'bash\t5.2-1\n'"}, {"bash": "5.2-1"}),
+    ],
+    ids=["dpkg", "rpm", "apk", "of another distribution"],
+)
+def test_each_package_manager_names_what_is_installed(
+    tmp_path: Path, programs: dict[str, str], versions: dict[str, str]
 ) -> None:
-    packages = listed(tmp_path, dpkg_query="exit 1", rpm=r"printf 'bash\t5.2-1\n'")
-
-    assert packages.versions == {"bash": "5.2-1"}
+    assert listed(tmp_path, **programs).versions == versions  # type: ignore[arg-type]
 
 
-def test_a_program_that_fails_in_the_middle_has_listed_nothing(tmp_path: Path) -> None:
-    packages = listed(tmp_path, rpm=r"printf 'bash\t5.2-1\n'; echo 'error: damaged'; exit 1")
+@pytest.mark.parametrize(
+    ("programs", "reason"),
+    [
+        ({"rpm": r"printf 'bash\t5.2-1\n'; echo damaged; exit 1"}, "rpm failed: damaged"),
+        ({"apk": ":"}, "apk lists no package"),
+        ({}, "there is no program of dpkg, rpm or apk"),
+    ],
+)
+def test_a_program_that_fails_in_the_middle_or_lists_nothing_is_unknown(
+    tmp_path: Path, programs: dict[str, str], reason: str
+) -> None:
+    packages = listed(tmp_path, **programs)  # type: ignore[arg-type]
 
-    assert packages == SystemPackages(unknown="rpm failed: error: damaged")
+    assert packages == SystemPackages(unknown=reason)
+
+
+def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "apk").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "apk").chmod(0o755)
+
+    assert "cannot be started" in (listed(tmp_path).unknown or "")
 
 
 @pytest.mark.parametrize(
@@ -285,29 +275,6 @@ def test_another_program_does_not_speak_for_one_that_failed(
     packages = listed(tmp_path, dpkg_query=dpkg, rpm=rpm, timeout_s=timeout_s)
 
     assert packages == SystemPackages(unknown=reason)
-
-
-def test_a_program_that_hangs_is_unknown(tmp_path: Path) -> None:
-    packages = listed(tmp_path, dpkg_query="sleep 600", timeout_s=0.2)
-
-    assert packages == SystemPackages(unknown="dpkg-query has not answered within 0.2 s")
-
-
-def test_a_program_that_lists_nothing_is_unknown(tmp_path: Path) -> None:
-    assert listed(tmp_path, apk=":") == SystemPackages(unknown="apk lists no package")
-
-
-def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
-    (tmp_path / "apk").write_text("#!/no/such/interpreter\n")
-    (tmp_path / "apk").chmod(0o755)
-
-    assert "cannot be started" in (listed(tmp_path).unknown or "")
-
-
-def test_without_a_program_it_is_unknown(tmp_path: Path) -> None:
-    packages = listed(tmp_path)
-
-    assert packages == SystemPackages(unknown="there is no program of dpkg, rpm or apk")
 
 
 def test_an_installation_changes_one_of_the_databases(tmp_path: Path) -> None:

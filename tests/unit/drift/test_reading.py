@@ -63,16 +63,13 @@ def test_a_script_under_the_name_of_a_python_stands_for_the_one_it_starts(tmp_pa
     assert list(interpreter.packages) == ["x"]
 
 
-def test_what_is_no_interpreter_has_no_packages_and_a_reason(tmp_path: Path) -> None:
-    interpreter = read(tmp_path / "python", tmp_path)
-
-    assert {*interpreter.unknown} == {"packages", "version"}
-
-
-def test_a_link_to_itself_is_no_interpreter(tmp_path: Path) -> None:
+def test_what_is_no_interpreter_or_a_link_to_itself_has_no_packages_and_a_reason(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "python").symlink_to(tmp_path / "python")
 
-    assert {*read(tmp_path / "python", tmp_path).unknown} == {"packages", "version"}
+    for name in ("none", "python"):
+        assert {*read(tmp_path / name, tmp_path).unknown} == {"packages", "version"}
 
 
 def test_what_each_start_runs_has_a_hash(tmp_path: Path) -> None:
@@ -124,10 +121,9 @@ def test_a_broken_environment_of_the_job_is_not_left_out(tmp_path: Path) -> None
     )
 
 
-def test_what_never_was_an_environment_is_refused(tmp_path: Path) -> None:
+def test_what_never_was_an_environment_is_refused_and_without_any_there_is_no_target(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(UsageError):
         snapshot_targets([], [str(tmp_path / "none")], tmp_path, {})
-
-
-def test_without_any_interpreter_there_is_no_target(tmp_path: Path) -> None:
     assert snapshot_targets([], [], tmp_path, {"PATH": str(tmp_path)}) == ()

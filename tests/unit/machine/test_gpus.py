@@ -75,18 +75,13 @@ def test_a_slice_is_the_slice_and_not_the_gpu_that_it_is_of(value: str, names: l
     assert not set(visible.gpus) & set(GPUS)
 
 
-def test_parts_of_which_nothing_is_known_are_counted() -> None:
-    visible = visible_gpus(GPUS, "MIG-aaaa,MIG-bbbb")
+def test_parts_of_which_nothing_is_known_are_counted_and_a_repeated_entry_leaves_no_gpu() -> None:
+    parts = visible_gpus(GPUS, "MIG-aaaa,MIG-bbbb")
+    assert (parts.parts, parts.count) == (("MIG-aaaa", "MIG-bbbb"), 2)
 
-    assert visible.parts == ("MIG-aaaa", "MIG-bbbb")
-    assert visible.count == 2
-
-
-@pytest.mark.parametrize("value", ["0,0", "1,0,1", "GPU-1,1"])
-def test_an_entry_that_comes_twice_leaves_no_gpu(value: str) -> None:
-    visible = visible_gpus(GPUS, value)
-
-    assert (visible.count, visible.repeated) == (0, value.rpartition(",")[2])
+    for value in ("0,0", "1,0,1", "GPU-1,1"):
+        visible = visible_gpus(GPUS, value)
+        assert (visible.count, visible.repeated) == (0, value.rpartition(",")[2])
 
 
 MIB = 2**20
@@ -112,17 +107,32 @@ def test_a_current_driver_tells_memory_modes_and_processes() -> None:
     assert (gpu.recovery, gpu.lost) == ("None", None)
 
 
-def test_gpus_have_the_numbers_of_their_order() -> None:
-    log = parsed(smi_log(*map(smi_gpu, range(8))))
+def test_gpus_have_the_numbers_of_their_order_and_a_future_driver_its_other_names() -> None:
+    text = smi_log(*map(smi_gpu, range(8))).replace("driver_version", "kmd_version")
+
+    log = parsed(text.replace("cuda_version", "cuda_umd_version"))
 
     assert [gpu.index for gpu in log.gpus] == list(range(8))
+    assert (log.driver, log.cuda) == ("580.65.06", "13.0")
 
 
-def test_uncorrected_errors_are_summed_since_the_driver_was_loaded() -> None:
-    """Corrected errors, and those of the GPU's whole life, are others."""
-    (gpu,) = parsed(smi_log(smi_gpu(uncorrected=3, sram_uncorrectable_parity="1"))).gpus
+def test_a_gpu_tells_its_errors_its_loss_and_its_reset() -> None:
+    errors, old, lost, huge = parsed(
+        smi_log(
+            # Corrected errors, and those of the GPU's whole life, are others.
+            smi_gpu(uncorrected=3, sram_uncorrectable_parity="1"),
+            # A driver from before 565.
+            smi_gpu(gpu_recovery_action="N/A", reset_required="Yes"),
+            smi_gpu(compute_mode="GPU is lost"),
+            # More digits than a number may have are unknown.
+            smi_gpu(uncorrected="9" * 5000, free=f"{'9' * 5000} MiB"),
+        )
+    ).gpus
 
-    assert gpu.errors.uncorrected == 4
+    assert errors.errors.uncorrected == 4
+    assert old.recovery == "Reset"
+    assert (lost.lost, lost.compute_mode) == ("GPU is lost", None)
+    assert (huge.memory.free, huge.errors.uncorrected) == (None, 0)
 
 
 def test_a_volta_under_driver_470_tells_the_same_by_other_names() -> None:
@@ -132,12 +142,6 @@ def test_a_volta_under_driver_470_tells_the_same_by_other_names() -> None:
 
     assert (gpu.errors.uncorrected, gpu.errors.pending) == (2, True)
     assert (gpu.mig, gpu.recovery) == (None, None)
-
-
-def test_a_driver_of_the_future_names_its_version_otherwise() -> None:
-    text = smi_log(smi_gpu()).replace("driver_version", "kmd_version")
-
-    assert parsed(text.replace("cuda_version", "cuda_umd_version")).driver == "580.65.06"
 
 
 def test_what_the_driver_does_not_report_is_unknown_and_not_zero() -> None:
@@ -161,25 +165,31 @@ def test_what_the_driver_does_not_report_is_unknown_and_not_zero() -> None:
     assert gpu.processes is None
 
 
-def test_a_gpu_that_a_driver_from_before_565_wants_reset_needs_a_reset() -> None:
-    (gpu,) = parsed(smi_log(smi_gpu(gpu_recovery_action="N/A", reset_required="Yes"))).gpus
-
-    assert gpu.recovery == "Reset"
-
-
-def test_a_lost_gpu_is_told_by_the_words_in_its_elements() -> None:
-    (gpu,) = parsed(smi_log(smi_gpu(compute_mode="GPU is lost"))).gpus
-
-    assert gpu.lost == "GPU is lost"
-    assert gpu.compute_mode is None
-
-
 def test_mig_devices_have_memory_of_their_own() -> None:
     (gpu,) = parsed(smi_log(smi_gpu(current_mig="Enabled", parts=(9856, 20096)))).gpus
 
     assert gpu.is_partitioned
     assert [(part.index, part.gpu_instance) for part in gpu.parts] == [(0, 7), (1, 8)]
     assert [part.memory.free for part in gpu.parts] == [9844 * MIB, 20084 * MIB]
+
+
+BOMB = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No devices were found\n",
+        smi_log(smi_gpu())[:400],
+        "<nvidia_smi_log><gpu></nvidia_smi_log>",
+        # The DOCTYPE is left out, so an entity that grows a million times is not known.
+        f"{BOMB}<nvidia_smi_log><gpu>&b;</gpu></nvidia_smi_log>",
+        f"<nvidia_smi_log>{'<gpu/>' * 1_000_000}</nvidia_smi_log>",
+    ],
+    ids=["an error", "torn", "unclosed", "entities", "larger than any driver writes"],
+)
+def test_what_is_no_document_of_a_driver_is_no_log(text: str) -> None:
+    assert parse_smi_xml(text) is None
 
 
 def test_warnings_around_the_document_are_told_apart() -> None:
@@ -189,36 +199,12 @@ def test_warnings_around_the_document_are_told_apart() -> None:
     assert lines_beside(text) == ["WARNING: infoROM is corrupted at gpu 0000:3B:00.0"]
 
 
-def test_an_error_and_a_torn_document_are_no_log() -> None:
-    assert parse_smi_xml("No devices were found\n") is None
-    assert parse_smi_xml(smi_log(smi_gpu())[:400]) is None
-    assert parse_smi_xml("<nvidia_smi_log><gpu></nvidia_smi_log>") is None
-
-
-def test_a_document_that_declares_entities_is_none() -> None:
-    """The DOCTYPE is left out, so an entity that grows a million times is not known."""
-    bomb = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
-
-    assert parse_smi_xml(f"{bomb}<nvidia_smi_log><gpu>&b;</gpu></nvidia_smi_log>") is None
-
-
 def test_megabytes_of_openings_take_no_time_that_grows_with_their_square() -> None:
     """With a pattern this took minutes, in which no other thread ran."""
     text = "<nvidia_smi_log " * 100_000
 
     assert parse_smi_xml(text) is None
     assert len("".join(lines_beside(text))) < 100_000
-
-
-def test_a_document_that_no_driver_writes_is_none() -> None:
-    assert parse_smi_xml(f"<nvidia_smi_log>{'<gpu/>' * 1_000_000}</nvidia_smi_log>") is None
-
-
-def test_a_size_of_more_digits_than_a_number_may_have_is_unknown() -> None:
-    (gpu,) = parsed(smi_log(smi_gpu(uncorrected="9" * 5000, free=f"{'9' * 5000} MiB"))).gpus
-
-    assert gpu.memory.free is None
-    assert gpu.errors.uncorrected == 0
 
 
 def test_without_the_driver_there_is_no_view(tmp_path: Path) -> None:

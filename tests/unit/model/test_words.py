@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, near_names, nearest
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,31 @@ def test_the_nearest_name_or_all_of_them(word: str, names: list[str], hint: str 
 )
 def test_a_slip_is_near(word: str, name: str) -> None:
     assert nearest(word, [name, "zzz", "q"]) == name
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "near"),
+    [
+        ("ready_timeout", ["start_timeout", "request_timeout"], ["start_timeout"]),
+        ("--retry", ["--reruns", "--retries"], ["--retries"]),
+        ("--retry", ["--reruns", "--resume"], ["--reruns"]),
+        ("dataset", ["requests", "devices"], ["requests"]),
+        ("--workers", ["--concurrency"], ["--concurrency"]),
+        ("uninstall", ["install", "remove"], ["remove"]),
+        ("list", ["status", "save"], ["status"]),
+        ("repro", ["report", "replay"], ["replay"]),
+        ("oom", ["gpu/out-of-memory", "memory/low"], ["gpu/out-of-memory"]),
+        (
+            "shallow",
+            ["version/shallow-clone", "doctor/shallow-clone"],
+            ["doctor/shallow-clone", "version/shallow-clone"],
+        ),
+        ("timeout", [f"{name * 5}_timeout" for name in "abcdefg"], []),
+        ("--memory", ["--retries", "--store"], []),
+    ],
+)
+def test_a_name_may_be_near_in_meaning(word: str, names: list[str], near: list[str]) -> None:
+    assert near_names(word, names) == near
 
 
 @pytest.mark.parametrize(

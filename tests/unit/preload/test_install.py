@@ -61,24 +61,18 @@ def states(planned: Installation) -> dict[str, FileState]:
     return {Path(action.path).name: action.state for action in planned.change.actions}
 
 
-def test_first_installation_creates_all_files_and_arms_last(target: Target) -> None:
+def test_first_installation_creates_all_files_arms_last_and_planning_changes_nothing(
+    target: Target,
+) -> None:
     actions = plan_install(target, [RULE])
     assert [*states(actions)] == [RUNTIME, FINDER, PATH_FILE]
     assert set(states(actions).values()) == {FileState.CREATE}
-
-
-def test_planning_changes_nothing(target: Target) -> None:
-    plan_install(target, [RULE])
     assert not list(target.site_dir.iterdir())
 
 
-def test_same_rules_again_leave_all_unchanged(target: Target) -> None:
+def test_more_rules_replace_the_finder_alone_and_the_same_nothing(target: Target) -> None:
     carry_out(plan_install(target, [RULE]))
     assert set(states(plan_install(target, [RULE])).values()) == {FileState.UNCHANGED}
-
-
-def test_more_rules_replace_the_finder_alone(target: Target) -> None:
-    carry_out(plan_install(target, [RULE]))
     actions = plan_install(target, [OTHER_RULE])
     changed = {name for name, state in states(actions).items() if state is FileState.REPLACE}
     assert changed == {FINDER}
@@ -87,16 +81,13 @@ def test_more_rules_replace_the_finder_alone(target: Target) -> None:
     assert set(states(plan_install(target, [OTHER_RULE])).values()) == {FileState.UNCHANGED}
 
 
-def test_removal_disarms_first(target: Target) -> None:
+def test_removal_disarms_first_and_nothing_to_remove_is_no_action(target: Target) -> None:
+    assert plan_remove(target).change.actions == ()
     carry_out(plan_install(target, [RULE]))
     actions = plan_remove(target)
     assert [*states(actions)] == list(reversed(FILES))
     carry_out(actions)
     assert not list(target.site_dir.iterdir())
-
-
-def test_nothing_to_remove_is_no_action(target: Target) -> None:
-    assert plan_remove(target).change.actions == ()
 
 
 @pytest.mark.parametrize("written", range(len(FILES) + 1))
@@ -150,31 +141,22 @@ def test_what_is_not_ours_is_refused(
         plan_remove(target)
 
 
-@pytest.mark.parametrize("name", [RUNTIME, FINDER, PATH_FILE])
-def test_edited_file_is_refused(target: Target, name: str) -> None:
-    carry_out(plan_install(target, [RULE]))
-    path = target.site_dir / name
-    path.write_bytes(path.read_bytes() + b"# mine now\n")
-    assert read_site(target.site_dir).conditions[name] is FileCondition.EDITED
-    with pytest.raises(PreparationError) as caught:
-        plan_install(target, [OTHER_RULE])
-    assert [finding.rule for finding in caught.value.findings] == ["preload/edited-file"]
-    with pytest.raises(PreparationError):
-        plan_remove(target)
-
-
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("cut", [0, 1, 100, -3])
-def test_a_file_that_was_cut_off_is_refused_and_kept(target: Target, name: str, cut: int) -> None:
+@pytest.mark.parametrize("cut", [0, 1, 100, -3, None])
+def test_a_file_that_was_cut_off_or_edited_is_refused_and_kept(
+    target: Target, name: str, cut: int | None
+) -> None:
     carry_out(plan_install(target, [RULE]))
     path = target.site_dir / name
-    path.write_bytes(path.read_bytes()[:cut])
+    path.write_bytes(path.read_bytes()[:cut] + (b"# mine now\n" if cut is None else b""))
     left = path.read_bytes()
 
     for plan in (plan_remove, lambda target: plan_install(target, [RULE])):
         with pytest.raises(PreparationError) as caught:
             plan(target)
         assert f"mv {path} /tmp/" in (caught.value.hint or "")
+        if cut is None:
+            assert [each.rule for each in caught.value.findings] == ["preload/edited-file"]
     assert path.read_bytes() == left
 
     path.unlink()
@@ -242,18 +224,13 @@ def test_shim_that_a_person_with_more_rights_installed_satisfies_one_with_fewer(
     assert set(states(actions).values()) == {FileState.UNCHANGED}
 
 
-def test_replacing_forgets_the_rules_before(target: Target) -> None:
-    carry_out(plan_install(target, [RULE]))
-    carry_out(plan_install(target, [OTHER_RULE], replace_rules=True))
-    assert read_site(target.site_dir).rules == (OTHER_RULE,)
-    assert set(states(plan_install(target, [OTHER_RULE], replace_rules=True)).values()) == {
-        FileState.UNCHANGED
-    }
-
-
-def test_dropping_the_last_rule_is_removal(target: Target) -> None:
+def test_replacing_forgets_the_rules_before_and_dropping_the_last_one_is_removal(
+    target: Target,
+) -> None:
     another = parse_rule("another=json")
-    carry_out(plan_install(target, [RULE, another]))
+    carry_out(plan_install(target, [OTHER_RULE]))
+    carry_out(plan_install(target, [RULE, another], replace_rules=True))
+    assert set(read_site(target.site_dir).rules) == {RULE, another}
     assert plan_remove(target, "nothing").change.actions == ()
     carry_out(plan_remove(target, "another"))
     assert read_site(target.site_dir).rules == (RULE,)
@@ -299,15 +276,13 @@ def test_every_file_begins_with_its_removal_the_licence_and_the_owner() -> None:
         assert owner == f"{OWNER_LINE}, sha256 {hashlib.sha256(body.encode()).hexdigest()}"
 
 
-def test_rules_are_embedded_as_a_literal() -> None:
-    assert _assigned_rules(shim_files(RULES)[FINDER]) == {
+def test_rules_are_embedded_as_a_literal_and_the_path_file_holds_one_import_line() -> None:
+    files = shim_files(RULES)
+    assert _assigned_rules(files[FINDER]) == {
         "serve": (("json", ()), ("transformers", ("GenerationConfig", "AutoConfig"))),
         "vllm.cli": (("torch", ()),),
     }
-
-
-def test_path_file_holds_one_import_line() -> None:
-    lines = shim_files(RULES)[PATH_FILE].decode().splitlines()
+    lines = files[PATH_FILE].decode().splitlines()
     (line,) = [line for line in lines if not line.startswith("#")]
     assert line.startswith("import ")
 

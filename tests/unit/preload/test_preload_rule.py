@@ -33,16 +33,17 @@ def test_rule_with_attributes_and_two_modules() -> None:
     )
 
 
-def test_spaces_around_names_do_not_count() -> None:
-    assert parse_rule(" vllm = transformers : A , B ; numpy ") == parse_rule(
-        "vllm=transformers:A,B;numpy"
-    )
-
-
-def test_one_module_named_twice_is_united() -> None:
-    assert parse_rule("vllm=transformers:B;numpy;transformers:A,B") == parse_rule(
-        "vllm=transformers:B,A;numpy"
-    )
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        (" vllm = transformers : A , B ; numpy ", "vllm=transformers:A,B;numpy"),
+        ("vllm=transformers:B;numpy;transformers:A,B", "vllm=transformers:B,A;numpy"),
+        # A name that only begins like the trigger is none within it.
+        ("vllm=vllm_flash_attn;vllm_flash_attn", "vllm=vllm_flash_attn"),
+    ],
+)
+def test_spaces_do_not_count_and_one_module_named_twice_is_united(text: str, same: str) -> None:
+    assert parse_rule(text) == parse_rule(same)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +79,6 @@ def test_bad_rule_is_refused_with_the_reason_and_the_form(text: str, reason: str
     assert "TRIGGER=MODULE" in caught.value.hint
 
 
-def test_module_whose_name_only_begins_like_the_trigger_passes() -> None:
-    assert parse_rule("vllm=vllm_flash_attn").preloads[0].module == "vllm_flash_attn"
-
-
 def test_merge_unites_attributes_of_the_same_module() -> None:
     merged = merge([parse_rule("b=m:X;n")], [parse_rule("b=m:Y,X"), parse_rule("a=m")])
     assert merged == (parse_rule("a=m"), parse_rule("b=m:X,Y;n"))
@@ -108,21 +105,12 @@ def test_what_no_import_loads_is_no_trigger(trigger: str) -> None:
         parse_rule(f"{trigger}=json")
 
 
-def test_preset_for_vllm_waits_for_the_module_that_starts_the_thread() -> None:
-    (rule,) = rules_of(["vllm"])
-    assert (
-        format_rule(rule)
-        == "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
-    )
-
-
 def test_presets_and_rules_unite_by_trigger() -> None:
+    preset = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
     more = "vllm.entrypoints.cli.main=transformers:AutoConfig"
-    assert rules_of(["vllm", more]) == (
-        parse_rule(
-            "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig,AutoConfig"
-        ),
-    )
+    # It waits for the module that starts the thread.
+    assert rules_of(["vllm"]) == (parse_rule(preset),)
+    assert rules_of(["vllm", more]) == (parse_rule(f"{preset},AutoConfig"),)
 
 
 def test_mistyped_name_gets_the_near_one() -> None:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every renderer against approved files, for every kind of ending; UPDATE_GOLDEN=1 approves anew."""
 
+from collections.abc import Callable
+
 import pytest
 
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import RENDERERS, Renderer, json, junit, markdown, text
 from ci_doctor.render.json import schema_text
 from tests.support.builders import sample_reports
@@ -11,31 +14,19 @@ from tests.support.golden import assert_matches_golden
 REPORTS = sample_reports()
 
 
+FORMS: dict[str, Callable[[Report], str]] = {
+    "txt": text.render,
+    "colour.txt": lambda report: text.render(report, colour=True),
+    "md": lambda report: markdown.render(report, artifacts="ci-doctor-report"),
+    "xml": junit.render,
+    "json": json.render,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", REPORTS)
-def test_text(name: str) -> None:
-    assert_matches_golden(text.render(REPORTS[name]), f"render/{name}.txt")
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_text_in_colour(name: str) -> None:
-    assert_matches_golden(text.render(REPORTS[name], colour=True), f"render/{name}.colour.txt")
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_markdown(name: str) -> None:
-    assert_matches_golden(
-        markdown.render(REPORTS[name], artifacts="ci-doctor-report"), f"render/{name}.md"
-    )
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_junit(name: str) -> None:
-    assert_matches_golden(junit.render(REPORTS[name]), f"render/{name}.xml")
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_json(name: str) -> None:
-    assert_matches_golden(json.render(REPORTS[name]), f"render/{name}.json")
+def test_a_form_is_the_approved_one(name: str, form: str) -> None:
+    assert_matches_golden(FORMS[form](REPORTS[name]), f"render/{name}.{form}")
 
 
 def test_shipped_schema_is_that_of_the_types() -> None:

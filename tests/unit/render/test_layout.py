@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
 from rich.cells import cell_len
 
 from ci_doctor.model.table import Table, row, seconds, size
@@ -65,12 +66,30 @@ def test_a_row_without_cells_is_a_paragraph() -> None:
     assert table_lines(table, 24) == ["  a sentence that is", "    longer than one line"]
 
 
-def test_text_that_has_no_room_in_its_column_begins_on_a_line_of_its_own() -> None:
-    table = Table(title="T", rows=(row("a label of some length", "words that need some room"),))
-    assert table_lines(table, 40) == [
-        "  a label of some length",
-        "    words that need some room",
-    ]
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize(
+    "table",
+    [
+        Table(title="T", rows=(row("a label of some length " * 3, "words that need some room"),)),
+        Table(title="T", rows=(row("/srv/agents/gpu-7/builds/.venv/bin/python", "from $VIRTUAL_ENV " * 4),)),
+        Table(title="T", rows=(row("B2", "open: /tmp/" + "a-long-name/" * 12 + "file"),)),
+        Table(
+            title="T",
+            columns=("probability", "failed", "kind", "since"),
+            rows=(row("tests/serving/test_prefix_cache.py::test_long[fp8-tp2]", 0.5, "3 of 1,200", "order of the tests", "2026-11-02 10:12"),),
+        ),
+    ],
+)  # fmt: skip
+def test_a_table_fits_and_each_text_goes_on_in_its_own_column(table: Table, width: int) -> None:
+    lines = table_lines(table, width, breakable=True)
+    texts = table.rows[0].cells[-1].value
+
+    assert widest(lines) <= width
+    first = next(line for line in lines if str(texts).split()[0][:5] in line)
+    column = first.index(str(texts).split()[0][:5])
+    # Nothing of the last text stands to the left of its column, and the label goes on in its own.
+    assert all(line[column - 2 : column].strip() == "" for line in lines if len(line) > column)
+    assert len(lines[-1]) > column or lines[-1].startswith("    ")
 
 
 def test_a_label_that_leaves_no_room_for_named_columns_goes_on_below_itself() -> None:

@@ -45,9 +45,12 @@ def test_nothing_is_said_of_a_sound_environment(sound_venv: Path, tmp_path: Path
 
 
 def test_nothing_is_said_of_one_above_the_packages_of_its_base(tmp_path: Path) -> None:
-    python = make_venv(tmp_path / "venv", "--system-site-packages")
+    python = make_venv(tmp_path / "venv", "--system-site-packages", python=sys.executable)
 
     assert _said_of(python, tmp_path, Severity.ERROR) == []
+    kinds = _kinds(check_context(tmp_path, environ=ENVIRON, pythons=[python]))
+    assert kinds[str(site_of(python))] is SiteKind.OWN
+    assert SiteKind.ADDED not in kinds.values()
 
 
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="there is none here")
@@ -103,15 +106,6 @@ def test_the_directories_of_an_environment_are_told_apart(python: Path, tmp_path
     }
 
 
-def test_packages_of_the_base_are_the_systems(tmp_path: Path) -> None:
-    python = make_venv(tmp_path / "venv", "--system-site-packages", python=sys.executable)
-
-    kinds = _kinds(check_context(tmp_path, environ=ENVIRON, pythons=[python]))
-
-    assert kinds[str(site_of(python))] is SiteKind.OWN
-    assert SiteKind.ADDED not in kinds.values()
-
-
 def test_the_users_directory_is_told_apart(tmp_path: Path) -> None:
     base = Path(sys.base_prefix) / "bin" / f"python{VERSION}"
     site = tmp_path / ".local" / "lib" / f"python{VERSION}" / "site-packages"
@@ -129,25 +123,17 @@ def test_entries_of_pythonpath_are_below_the_jobs_directory(tmp_path: Path) -> N
     assert pythonpath_entries(context) == [tmp_path / "lib", Path("/opt/x")]
 
 
-def test_an_environment_without_pip_is_installed_to_by_uv(python: Path, tmp_path: Path) -> None:
-    (environment,) = read_environments(check_context(tmp_path, environ={}, pythons=[python]))
-
-    assert environment.pip_line("install", ["a<2"]) == f"uv pip install --python {python} 'a<2'"
-
-
-def test_an_environment_with_pip_is_installed_to_by_it(python: Path, tmp_path: Path) -> None:
+def test_an_environment_with_pip_is_installed_to_by_it_and_one_without_by_uv(
+    python: Path, tmp_path: Path
+) -> None:
+    context = check_context(tmp_path, environ={}, pythons=[python])
+    (without,) = read_environments(context)
     install(site_of(python), "pip", "25.0")
     (environment,) = read_environments(check_context(tmp_path, environ={}, pythons=[python]))
 
+    assert without.pip_line("install", ["a<2"]) == f"uv pip install --python {python} 'a<2'"
     engine = next(package for package in environment.packages if package.name == "engine")
-    command = environment.reinstallation(engine)
-
     expected = f"{python} -m pip install --force-reinstall --no-deps engine==1.0"
-    assert command.words == expected
-
-
-def test_pip_does_not_take_the_next_pasted_line_for_an_answer(python: Path, tmp_path: Path) -> None:
-    install(site_of(python), "pip", "25.0")
-    (environment,) = read_environments(check_context(tmp_path, environ={}, pythons=[python]))
-
+    assert environment.reinstallation(engine).words == expected
+    # It does not take the next pasted line for an answer.
     assert environment.pip_line("uninstall", ["a"]) == f"{python} -m pip uninstall -y a"
