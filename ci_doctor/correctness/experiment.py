@@ -35,6 +35,7 @@ from ci_doctor.correctness.results import (
     Tally,
     unusable,
 )
+from ci_doctor.correctness.sensitivity import copies_within
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
@@ -354,7 +355,12 @@ class _ExperimentRun:
     ) -> None:
         """One of the starts that run at once."""
         is_due_now = self.plan.control and is_due(attempt.tally.arm, self._compared)
-        attempt.tools = replace(attempt.tools, turn=lambda: wave.turn(place), control=is_due_now)
+        attempt.tools = replace(
+            attempt.tools,
+            turn=lambda: wave.turn(place),
+            control=is_due_now,
+            copies=self._copies(attempt.tally.arm),
+        )
         try:
             await attempt.run()
             await wave.settle()
@@ -370,6 +376,15 @@ class _ExperimentRun:
                 shutil.rmtree(self._caches / attempt.tally.name, ignore_errors=True)
             if place == 0 and len(made) == 1:
                 self._write(made.pop(0))
+
+    def _copies(self, arm: Arm) -> int:
+        """How many requests with one other word the next start of an arm gets, at most."""
+        is_measured = any(each.altered for each in self.results)
+        if not self.plan.control or arm is not Arm.BASELINE or is_measured:
+            return 0
+        rules = self.plan.rules
+        starts = rules.min_baseline_starts + rules.min_candidate_starts
+        return copies_within(len(self.plan.requests), self.plan.passes, starts)
 
     def _keep_in_order(self, made: dict[int, StartResult], held: tuple[str, ...]) -> None:
         """Keep the results in the order that was drawn, whichever ended first."""

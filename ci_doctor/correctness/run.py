@@ -6,7 +6,7 @@ outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from ci_doctor.correctness.report.findings import (
     drift_findings,
     failure_findings,
     findings,
+    sensitivity_findings,
     shared_flaw,
     unended_flaw,
     with_cause,
@@ -48,11 +49,12 @@ from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, w
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
+    CorrectnessFacts,
     IdentityFacts,
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
@@ -183,6 +185,7 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *level_findings(levels),
+            *_sensitivity_findings(experiment, decision, facts),
             *prepared.findings,
             *drift_findings(facts.archived),
             *device_findings(
@@ -192,6 +195,15 @@ def conclude(
         ),
         cases=figures.cases(decision, plan.ids, _errors(experiment)),
     )
+
+
+def _sensitivity_findings(
+    experiment: Experiment, decision: Decision, facts: CorrectnessFacts
+) -> Iterator[Finding]:
+    """Whether a green verdict rests on requests that show little."""
+    # Within a limit, equal means near: exact copies say nothing of that.
+    if is_green(decision.verdict) and experiment.comparison.is_exact:
+        yield from sensitivity_findings(facts.sensitivity, experiment.comparison.level)
 
 
 def _errors(experiment: Experiment) -> Mapping[str, str]:
