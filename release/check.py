@@ -26,7 +26,6 @@ from release.constraints import FILE, constraints
 ROOT = Path(__file__).resolve().parents[1]
 # RFC 2606 reserves names that end so; no project lives there.
 RESERVED = re.compile(r"https?://[\w.-]*\.example\b")
-RESERVED_HOME = "https://ci-doctor.example"
 VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 PROGRAMS = (
     ("twine", "check", "--strict", "{wheel}", "{sdist}"),
@@ -67,14 +66,6 @@ def wheel_problems(wheel: Path, tracked: set[str]) -> Iterator[str]:
         if not name.startswith(("ci_doctor/", f"{info}/")):
             yield f"{wheel.name} holds {name}"
     yield from page_problems(page, tracked)
-
-
-def module_problems(wheel: Path) -> Iterator[str]:
-    """Modules that would write the reserved home into a user's files (ci_doctor/scaffold/texts.py)."""
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            if name.endswith(".py") and RESERVED_HOME.encode() in archive.read(name):
-                yield f"{name} names the reserved {RESERVED_HOME}"
 
 
 def page_problems(page: str, tracked: set[str]) -> Iterator[str]:
@@ -138,7 +129,6 @@ def problems(sdist: Path, wheel: Path) -> Iterator[str]:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     yield from version_problems(version, described, changelog)
     yield from wheel_problems(wheel, tracked)
-    yield from module_problems(wheel)
     yield from constraint_problems()
     yield from program_problems(sdist, wheel)
     yield from rebuild_problems(sdist, wheel)

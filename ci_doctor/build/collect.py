@@ -66,11 +66,15 @@ class UnreadableFile(Struct, frozen=True, kw_only=True):
 
 
 class Material(Struct, frozen=True, kw_only=True):
-    """All that was read. The order of its files means nothing."""
+    """All that was read. The order of its files means nothing.
+
+    empty: folders that were named beside others, and hold no file to read.
+    """
 
     records: tuple[RecordFile, ...] = ()
     reports: tuple[ReportFile, ...] = ()
     unreadable: tuple[UnreadableFile, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 # --- every job.json and report.json below some paths. They are data of strangers ---
@@ -95,7 +99,8 @@ def collect(
     records: list[RecordFile] = []
     reports: list[ReportFile] = []
     left = most_in_all
-    for path, place in _files(paths, unreadable):
+    places, empty = _files(paths, unreadable)
+    for path, place in places:
         try:
             content = _read(path, most, left)
             left -= len(content)
@@ -107,26 +112,45 @@ def collect(
             records.append(RecordFile(place=place, record=decoded))
         elif _MERGED not in decoded.facts:
             reports.append(ReportFile(place=place, report=decoded))
-    return Material(records=tuple(records), reports=tuple(reports), unreadable=tuple(unreadable))
+    return Material(
+        records=tuple(records),
+        reports=tuple(reports),
+        unreadable=tuple(unreadable),
+        empty=tuple(empty) if len(paths) > 1 else (),
+    )
 
 
-def _files(paths: Sequence[Path], unreadable: list[UnreadableFile]) -> list[tuple[Path, str]]:
-    """Each file once with its place, in the order of their names."""
+def _files(
+    paths: Sequence[Path], unreadable: list[UnreadableFile]
+) -> tuple[list[tuple[Path, str]], list[str]]:
+    """Each file once with its place, in the order of their names; and the folders without any."""
     places: dict[Path, str] = {}
+    empty = []
     for path in paths:
-        if path.is_dir():
-            # One folder's files have the names of the Artifacts tab; those of several would clash.
-            top = path if len(paths) == 1 else Path()
-            for file in _below(path, unreadable):
-                places[file] = file.relative_to(top).as_posix()
-        elif path.exists():
-            # Who names a link means its target.
-            places[path.resolve()] = path.as_posix()
+        if _is_folder(path):
+            # By the folder's real place: two names of one folder are one.
+            files = list(_below(path.resolve(), unreadable))
+            if not files:
+                empty.append(path.as_posix())
+            for file in files:
+                below = file.relative_to(path.resolve())
+                # One folder's files have the names of the Artifacts tab; those of several would clash.
+                places.setdefault(file, (below if len(paths) == 1 else path / below).as_posix())
         else:
-            raise UsageError(
-                f"there is no {path}", hint="name a folder with the artifacts of a build, or files"
-            )
-    return sorted(places.items())
+            # Who names a link means its target.
+            places.setdefault(path.resolve(), path.as_posix())
+    return sorted(places.items()), empty
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether `path` is a folder, not a file. Raises UsageError if there is neither."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        reason = f"there is no {path}"
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+    raise UsageError(reason, hint="name a folder with the artifacts of a build, or files")
 
 
 def _below(folder: Path, unreadable: list[UnreadableFile]) -> Iterator[Path]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from ci_doctor.build.collect import JobFiles
+from ci_doctor.build.collect import JobFiles, Material
 from ci_doctor.build.job_attempt import JobAttempt, known, verdict_of_files, verdict_of_record
 from ci_doctor.build.merge import BuildCause, FailedAttempt, MergedBuild
 from ci_doctor.build.steps import (
@@ -50,7 +50,8 @@ UNREPORTED = Rule(
     severity=Severity.WARNING,
     meaning=(
         "Files that would say more are not there: of jobs that passed or failed softly by "
-        "Buildkite's account, or those that a job's record names. They decide nothing: what is there counts."
+        "Buildkite's account, those that a job's record names, or of a folder that was named "
+        "beside others. They decide nothing: what is there counts."
     ),
     remedy=(
         "Give the steps the ci-doctor plugin, and see whether the job's last hook could upload."
@@ -165,10 +166,13 @@ def gap_findings(merged: MergedBuild, problems: Sequence[str]) -> Iterator[Findi
     yield from _bounded(list(_claimed_twice(merged)), CLAIMED_TWICE)
     yield from _bounded(list(_contradictions(merged)), CONTRADICTION)
     yield from _silent(merged)
-    absent = [name for files in merged.files for name in _absent_reports(files)]
+    absent = [name for files in merged.files for name in _absent_reports(files, merged.material)]
     if absent:
         summary = f"{amount(len(absent), 'report')} of job records not there: {listed(absent)}"
         yield UNREPORTED.finding(summary)
+    if merged.steps and merged.material.empty:
+        folders = listed([clipped(each, 200) for each in merged.material.empty])
+        yield UNREPORTED.finding(f"no record and no report of a job lies in {folders}")
 
 
 def _bounded(findings: Sequence[Finding], rule: Rule) -> Iterator[Finding]:
@@ -266,13 +270,24 @@ def _silent(merged: MergedBuild) -> Iterator[Finding]:
         yield UNREPORTED.finding(f"{steps} failed softly without a report: {listed(tolerated)}")
 
 
-def _absent_reports(files: JobFiles) -> list[str]:
+def _absent_reports(files: JobFiles, material: Material) -> list[str]:
+    """The reports that the job's record names, and that lie neither beside it nor elsewhere.
+
+    A record and its report may have been read from two folders, or from two copies of one.
+    """
     if files.record is None:
         return []
     above = PurePosixPath(files.record.folder)
-    present = {str(PurePosixPath(each.place).parent) for each in files.reports}
-    expected = [str(above / name) for name in files.record.record.reports]
-    return [clipped(place, 200) for place in expected if place not in present]
+    job = files.record.record.about.job
+    copies = {each.folder for each in material.records if job and each.record.about.job == job}
+    present = {PurePosixPath(each.place).parent for each in material.reports}
+    own = [PurePosixPath(each.place).parent.parts for each in files.reports]
+    absent = []
+    for name in map(PurePosixPath, files.record.record.reports):
+        is_beside = any(PurePosixPath(copy) / name in present for copy in {str(above), *copies})
+        if not is_beside and not any(folder[-len(name.parts) :] == name.parts for folder in own):
+            absent.append(clipped(str(above / name), 200))
+    return absent
 
 
 # --- what is wrong with a merged build: its causes, its retries, and gaps in what is known ---

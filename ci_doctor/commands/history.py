@@ -15,6 +15,7 @@ from ci_doctor.commands.documented import Group, option
 from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
+from ci_doctor.pytest_runs.quarantine import MOST_DAYS
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
@@ -330,9 +331,9 @@ def quarantine() -> None:
 )
 @option(
     "--for-days",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST_DAYS),
     default=14,
-    help="After how many days the entries end. [default: 14]",
+    help=f"After how many days the entries end, {MOST_DAYS} at most. [default: 14]",
 )
 def suggest(asked: "Question", for_days: int) -> "Outcome":
     """Print entries for ci-doctor-quarantine.toml; no file is changed.

@@ -16,7 +16,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.scaffold.candidates import ProposedArms, ScaffoldFacts
+    from ci_doctor.scaffold.arms import ProposedArms, ScaffoldFacts
     from ci_doctor.scaffold.propose import Proposal
 
 _LINES = 45
@@ -46,7 +46,7 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     is changed.
     """
     session.claim()
-    from ci_doctor.scaffold.candidates import choose_arms
+    from ci_doctor.scaffold.arms import choose_arms
     from ci_doctor.scaffold.look import look, read_files
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
@@ -73,14 +73,14 @@ def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | Non
     from ci_doctor.config.decoding import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.configuration import configuration_schema
+    from ci_doctor.scaffold.origin import tool_origin
     from ci_doctor.scaffold.propose import ProposalRequest, propose
     from ci_doctor.scaffold.write import taken_names
-    from ci_doctor.version import tool_version
 
     codes, _ = read_exit_codes(load_config(None, directory), os.environ)
     schema = json.dumps(configuration_schema(), ensure_ascii=False, indent=2)
     request = ProposalRequest(
-        facts=facts, arms=arms, schema=f"{schema}\n", version=tool_version(), codes=codes
+        facts=facts, arms=arms, schema=f"{schema}\n", origin=tool_origin(), codes=codes
     )
     taken = taken_names(Path(facts.root), propose(request))
     from msgspec.structs import replace
@@ -90,7 +90,7 @@ def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | Non
 
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
-    from ci_doctor.scaffold.candidates import choose_arms, chosen_arms, comparable
+    from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
     from ci_doctor.scaffold.propose import command_line
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]
@@ -103,8 +103,15 @@ def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     for at, server in enumerate(offered, start=1):
         say(f"  {at}. {command_line(server, _width() - 6)}\n     {server.origin}\n")
     numbers = click.IntRange(1, len(offered))
-    one: int = click.prompt("Baseline", type=numbers, default=1, err=True)
-    other: int = click.prompt("Candidate (the same one: against itself)", type=numbers, default=one, err=True)  # fmt: skip
+    usual = [
+        1 + offered.index(each)
+        for each in ((proposed.baseline, proposed.candidate) if proposed is not None else ())
+        if each in offered
+    ]
+    first, second = usual if len(usual) == 2 else (1, 1)
+    one: int = click.prompt("Baseline", type=numbers, default=first, err=True)
+    second = second if one == first else one
+    other: int = click.prompt("Candidate (the same one: against itself)", type=numbers, default=second, err=True)  # fmt: skip
     return chosen_arms(facts.servers, offered[one - 1], offered[other - 1])
 
 

@@ -70,6 +70,13 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     help="Readiness check of a service. Repeatable.",
 )
 @option(
+    "--liveness",
+    group=_SERVICES,
+    multiple=True,
+    metavar="NAME=PROBE",
+    help="Liveness check of a service that is ready: one that hangs has died. Repeatable.",
+)
+@option(
     "--needs",
     group=_SERVICES,
     multiple=True,
@@ -114,6 +121,7 @@ def launch(
     config_path: Path | None,
     services: tuple[str, ...],
     ready: tuple[str, ...],
+    liveness: tuple[str, ...],
     needs: tuple[str, ...],
     timeout: str | None,
     events: Path | None,
@@ -131,7 +139,7 @@ def launch(
     if not dry_run:
         session.claim(DEFAULT_DIRECTORY)
     loaded = load_configuration(session, config_path)
-    specs, names = choose(service_specs(loaded), services, ready, needs)
+    specs, names = choose(service_specs(loaded), services, ready, needs, liveness)
     if leaks is not None:
         specs = with_leaks(specs, leaks)
     request = LaunchRequest(

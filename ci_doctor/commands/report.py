@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor report`."""
 
+import os
+import shlex
+import shutil
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,8 +16,11 @@ from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import Report
-from ci_doctor.render import RENDERERS, Renderer, renderer
+from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer, renderer
+from ci_doctor.render.formatting import listed
+from ci_doctor.render.safe_text import printable
 from ci_doctor.session.printing import say
+from ci_doctor.session.report_directory import ROOT_VARIABLE
 from ci_doctor.session.session import Session
 
 
@@ -20,10 +28,11 @@ from ci_doctor.session.session import Session
     "report",
     examples={
         "ci-doctor report ci-doctor-report": "Print a report again.",
+        "ci-doctor report --open": "Show the newest report in a browser.",
         "ci-doctor report reports --format markdown": "Print all reports below a directory as Markdown.",
     },
 )
-@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, metavar="[DIRECTORY]…", type=click.Path(path_type=Path))
 @option(
     "--format",
     "form",
@@ -32,6 +41,13 @@ from ci_doctor.session.session import Session
     default="text",
     show_default=True,
     help="The form to print.",
+)
+@option(
+    "--open",
+    "opens",
+    group=REPORT,
+    is_flag=True,
+    help="Show the page in a browser; it is made if there is none.",
 )
 @option(
     "--publish",
@@ -47,24 +63,36 @@ def report(
     *,
     directories: tuple[Path, ...],
     form: str,
+    opens: bool,
     publish: bool,
 ) -> int:
-    """Print the reports below DIRECTORIES again, or publish them.
+    """Print the reports below each DIRECTORY again, show one, or publish them.
 
-    The exit code is 0, whatever the reports say.
+    Without a DIRECTORY it is the newest report here. The exit code is 0, whatever the reports say.
     """
     from ci_doctor.session.delivery import read_reports
 
     if publish:
+        if opens or not directories:
+            raise UsageError(
+                "--publish needs a DIRECTORY, and goes without --open",
+                hint="name the folders of this job's reports",
+            )
         _publish(directories)
         return ExitCode.PASS
+    directories = directories or (_newest(Path(os.environ.get(ROOT_VARIABLE) or ".")),)
     reports = read_reports(directories)
     if session.as_json:
         form = "json"
-    chosen = renderer(form)
+    chosen = renderer("html" if opens else form)
     _check(reports, directories, chosen)
-    for _, each in reports:
-        _print(each, chosen, session.junit)
+    if opens:
+        page = _page(*reports[0])
+        open_page(page, os.environ)
+        click.echo(f"opened {printable(str(page))}")
+        return ExitCode.PASS
+    for directory, each in reports:
+        _print(each, directory, chosen, session.junit)
     return ExitCode.PASS
 
 
@@ -88,21 +116,112 @@ def _check(
         names = ", ".join(map(str, directories))
         raise UsageError(
             f"no report.json below {names}",
-            hint="name the --report-dir of a command",
+            hint="name the directory that a command prints behind `report:`",
         )
     if form.single and len(reports) > 1:
         raise UsageError(
             f"{len(reports)} reports lie there, and a page shows one",
-            hint="name the directory of one of them",
+            hint=f"name one of {listed([str(directory) for directory, _ in reports])}",
         )
 
 
-def _print(report: Report, form: Renderer, junit: str | None) -> None:
-    from ci_doctor.session.delivery import rendered, text_for, write_data
+def _newest(root: Path) -> Path:
+    """The directory of the newest report below `root`, in a folder that a command took by itself.
+
+    Raises UsageError if there is none.
+    """
+    pattern = "*" if os.environ.get(ROOT_VARIABLE) else "ci-doctor-*"
+    found = sorted(root.glob(f"{pattern}/{REPORT_FILE}"), key=lambda each: each.stat().st_mtime_ns)
+    if not found:
+        raise UsageError(
+            f"no report lies here: there is no {root / pattern / REPORT_FILE}",
+            hint="name the directory that a command printed behind `report:`",
+        )
+    return found[-1].parent
+
+
+def _page(directory: Path, report: Report) -> Path:
+    """The report's page, which is made of it if a command wrote none. Raises UsageError."""
+    from ci_doctor.system.files.writing import write_atomically
+
+    page = directory / PAGE_FILE
+    if not page.is_file():
+        write_atomically(page, renderer("html").render(report).encode())
+    return page
+
+
+# Programs that show a page where a desktop is; the first one decides by the user's choice.
+_BROWSERS = ("xdg-open", "wslview", "sensible-browser", "firefox", "chromium", "google-chrome")
+# So long a program may take to say that it cannot; one that shows the page may stay.
+_REFUSES_WITHIN_S = 5.0
+
+
+def open_page(
+    page: Path, environ: Mapping[str, str], *, refuses_within_s: float = _REFUSES_WITHIN_S
+) -> None:
+    """Show the file `page` in a browser, and do not wait until that is closed.
+
+    `$BROWSER` counts first, as for other programs. Raises UsageError if none can show it.
+    """
+    copy = "copy the file to a machine with a browser, or read it here: "
+    hint = copy + shlex.join(["ci-doctor", "report", str(page.parent)])
+    command = _browser(environ)
+    if command is None:
+        has_display = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")
+        why = "no browser is on PATH" if has_display else "there is no display here"
+        raise UsageError(f"{page} cannot be shown: {why}", hint=hint)
+    address = page.resolve().as_uri()
+    words = [word.replace("%s", address) for word in command]
+    if words == command:
+        words.append(address)
+    try:
+        # Neither this terminal nor its signals: a browser outlives the command.
+        started = subprocess.Popen(
+            words,
+            env={**environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{page} cannot be shown: {command[0]}: {error.strerror}", hint=hint
+        ) from error
+    try:
+        status = started.wait(refuses_within_s)
+    except subprocess.TimeoutExpired:
+        # It shows the page, and is nobody's child to wait for.
+        status = started.returncode = 0
+    if status:
+        raise UsageError(f"{page} cannot be shown: {command[0]} ended with {status}", hint=hint)
+
+
+def _browser(environ: Mapping[str, str]) -> list[str] | None:
+    """The command that shows an address, in place of `%s` or behind it; None if there is none."""
+    for each in environ.get("BROWSER", "").split(os.pathsep):
+        try:
+            command = shlex.split(each.strip().removesuffix("&"))
+        except ValueError:  # a quote that is not closed
+            continue
+        if command and shutil.which(command[0], path=environ.get("PATH")):
+            return command
+    if sys.platform == "darwin":
+        return ["open"]
+    if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return None
+    return next(
+        ([name] for name in _BROWSERS if shutil.which(name, path=environ.get("PATH"))), None
+    )
+
+
+def _print(report: Report, directory: Path, form: Renderer, junit: str | None) -> None:
+    from ci_doctor.session.delivery import page_in, rendered, text_for, write_data
     from ci_doctor.session.printing import harmless
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
     if form.name == "text" and sys.stdout is not None:
-        sys.stdout.write(harmless(text_for(report, sys.stdout), sys.stdout))
+        page = printable(str(page_in(directory)))
+        sys.stdout.write(harmless(text_for(report, sys.stdout, page), sys.stdout))
     else:
         write_data(sys.stdout, rendered(report, form, junit))

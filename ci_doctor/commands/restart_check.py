@@ -23,6 +23,7 @@ from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
+from ci_doctor.load.requests import require_file
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import make_plan, run, would_do
@@ -173,6 +174,7 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     if settings.requests is not None:
         # Relative, as a person would write it in a message.
         requests = Path(os.path.relpath(path_in(loaded, origins["requests"], settings.requests)))
+        require_file(requests, origins["requests"])
     elif settings.load is None:
         raise UsageError(
             "neither requests nor a load that writes are named",

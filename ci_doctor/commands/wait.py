@@ -20,13 +20,13 @@ from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.services.descendants import DescendantPolicy
-from ci_doctor.services.ready import ReadinessProbe, parse_ready
+from ci_doctor.services.ready import NoProbeError, ReadinessProbe, parse_ready
 from ci_doctor.services.wait import WaitProgress, WaitRequest, run
 from ci_doctor.session.session import Session
 
 _PROBES = (
-    "http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:CMD, file:PATH, or an inline TOML "
-    "table"
+    "http://HOST:PORT/PATH, tcp://HOST:PORT, unix:PATH, log:REGEX, exec:CMD, file:PATH, or an inline "
+    "TOML table"
 )
 
 
@@ -139,7 +139,7 @@ def _probe(ready: str) -> ReadinessProbe:
         # Now, and not at the first try: a variable that is not set will not be set later.
         probe.authorization_value(os.environ)
     except ValueError as error:
-        hint = f"write {_PROBES}"
+        hint = error.hint if isinstance(error, NoProbeError) else None
         if "{port}" in ready:
             hint = "`wait` knows no {port}: write the number"
         raise UsageError(f"--ready: {error}", hint=hint) from error

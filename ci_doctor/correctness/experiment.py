@@ -41,7 +41,7 @@ from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_n
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
-from ci_doctor.model.facts.correctness import SharedUse
+from ci_doctor.model.facts.correctness import PromptRegion, SharedUse
 from ci_doctor.render import formatting
 from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
@@ -275,6 +275,8 @@ class _ExperimentRun:
         # A command that cannot run at all decides nothing, however often it is started.
         if unusable(self.results, self.plan.arms):
             return ()
+        if self.plan.check_requests:
+            return () if self.results else (Arm.BASELINE,)
         return next_arms(self._compared, self.plan.ids, self.plan.rules, at_once(self.plan.places))
 
     @property
@@ -382,6 +384,8 @@ class _ExperimentRun:
         is_measured = any(each.altered for each in self.results)
         if not self.plan.control or arm is not Arm.BASELINE or is_measured:
             return 0
+        if self.plan.check_requests:
+            return len(PromptRegion) * len(self.plan.requests)
         rules = self.plan.rules
         starts = rules.min_baseline_starts + rules.min_candidate_starts
         return copies_within(len(self.plan.requests), self.plan.passes, starts)

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.devices import at_once, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
-from ci_doctor.correctness.pace import Budget, Pace, budget_of
+from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
 from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
@@ -40,7 +39,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.load.metrics import parse_selector
 from ci_doctor.load.prompts import parameters_of
-from ci_doctor.load.requests import Request, protocol_of, read_requests
+from ci_doctor.load.requests import Request, protocol_of, read_requests, require_file
 from ci_doctor.machine.gpus import can_read_gpu_memory
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.quantities import parse_size
@@ -78,6 +77,9 @@ def read_settings(
         # The address of an object store is no path.
         if path is not None and "://" not in path:
             changes[name] = str(path_in(loaded, origins[name], path))
+    if settings.requests is not None:
+        file = path_in(loaded, origins["requests"], settings.requests)
+        require_file(Path(os.path.relpath(file)), origins["requests"])
     for arm in Arm:
         chosen = settings.arm(arm)
         if command := commands[arm]:
@@ -312,13 +314,14 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     """An experiment to make.
 
     `config` holds the services that the arms name. Relative paths in `settings` are relative to the
-    working directory. `only` restricts the requests to these ids. `resume` continues the run in the
+    working directory. `check_requests`: the requests are measured, and no candidate is started. `only` restricts the requests to these ids. `resume` continues the run in the
     report directory. `argv` are the words of a command line that does the same, for commands to
     paste; `began` is the monotonic time from which the budget counts, by default the call.
     """
 
     settings: CorrectnessSettings
     config: Config = Config(path=None, tables={})
+    check_requests: bool = False
     only: tuple[str, ...] = ()
     resume: bool = False
     argv: tuple[str, ...] = ("correctness",)
@@ -451,7 +454,7 @@ def prepare(
             "no requests file is named",
             hint='give --requests FILE, or requests = "…" in [correctness]',
         )
-    file = Path(settings.requests)
+    file = Path(os.path.relpath(settings.requests))
     requests = read_requests(file, request.only)
     began = clock.now() if request.began is None else request.began
     budget, budget_note = budget_of(settings, environment, began, clock.now())
@@ -472,16 +475,18 @@ def prepare(
     if is_archived and rules.policy is Policy.CONTROL:
         rules = widened(rules, archived=True)
     rules = with_order(rules, settings.seed, directory if request.resume else None)
-    made = replace(made, rules=rules)
+    made = replace(made, rules=rules, check_requests=request.check_requests)
     # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
-    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    # In a directory of its own: this run's report stays.
+    apart = ["--report-dir", f"{directory}-one", "--only"]
+    one_request = command_line(request.argv, apart)
     return PreparedExperiment(
         request=request,
         plan=made,
         identity=identify(made, {"commit": repository.commit if repository else None}),
         identities=identities,
-        context=run_context(requests, os.path.relpath(file), one_request, str(directory)),
+        context=run_context(requests, str(file), one_request, str(directory)),
         pace=Pace(rules=rules, archived=is_archived, began=made.started, deadline=made.deadline),
         findings=(
             *sampling_findings(made.requests, file),

@@ -15,7 +15,7 @@ REGRESSION = Rule(
     meaning="On some requests the candidate gives other answers than the baseline, or the baseline's "
     "in another mix, or it never answers. An exact test over the starts rules out chance.",
     remedy="Look at the divergence with `ci-doctor correctness replay`, and send that request "
-    "alone with `--only ID`. If the answers then agree, the other requests in the batch or the "
+    "alone with `--only` and its id. If the answers then agree, the other requests in the batch or the "
     "cache are part of the cause.",
 )
 FLAKY = Rule(
@@ -188,7 +188,8 @@ BUDGET_SPENT = Rule(
     id="correctness/budget-spent",
     severity=Severity.NOTE,
     meaning="The budget ended before the run was decided, and before `--max-starts` were made.",
-    remedy="Resume the run with `--resume DIR` and another `--budget`.",
+    remedy="If the run is undecided, the command that the report proposes resumes it with a larger "
+    "`--budget`.",
 )
 MENDED = Rule(
     id="correctness/mended",
@@ -244,7 +245,7 @@ ARCHIVE_DRIFT = Rule(
     meaning="Today's baseline starts answer otherwise than the archived ones, although everything "
     "known of both machines is the same. The archived starts do not count in this run.",
     remedy="The first line of each archived file names its build and its commits. If one build is "
-    "wrong, remove its files (docs/archive.md shows the command). If this machine differs in a fact "
+    "wrong, remove its files from the archive. If this machine differs in a fact "
     "that the identity lacks (clocks, a kernel chosen by timing), give it an archive of its own.",
 )
 

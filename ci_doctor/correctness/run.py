@@ -25,15 +25,18 @@ from ci_doctor.correctness.evidence.samples import Outputs, SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
 from ci_doctor.correctness.localise.report import with_localisation
 from ci_doctor.correctness.localise.run import localise
+from ci_doctor.correctness.pace import command_line
 from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import (
+    REGIONS,
     all_left,
     arm_findings,
     device_findings,
     drift_findings,
     failure_findings,
+    failure_to_mend,
     findings,
     sensitivity_findings,
     shared_flaw,
@@ -51,13 +54,15 @@ from ci_doctor.model.facts.correctness import (
     BudgetFacts,
     CorrectnessFacts,
     IdentityFacts,
+    PromptRegion,
     RepositoryFacts,
     ScheduleFacts,
 )
 from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.findings import leak_table
 from ci_doctor.services.spec import LONGEST_RESERVE_S
 from ci_doctor.system.processes.interruption import Interruption
@@ -86,7 +91,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return decision
-    if decision.is_final:
+    # Further starts of a command that cannot run, or that its own log calls broken, decide nothing.
+    is_broken = unusable(experiment.results, prepared.plan.arms) is not None
+    if decision.is_final or is_broken or failure_to_mend(decision, experiment) is not None:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
@@ -121,6 +128,10 @@ def conclude(
     """The outcome of an experiment. `archive_notes` say what was archived after it."""
     context, plan = prepared.context, prepared.plan
     directory = plan.directory
+    wrong = unusable(experiment.results, plan.arms)
+    if wrong is not None:
+        # What to correct is the next step, and no answer of this run.
+        context = replace(context, run="")
     pairs = differences(experiment, decision, plan.ids)
     facts = figures.facts(experiment, decision, pairs)
     made = [result.start.name for result in experiment.results if result.counts]
@@ -139,15 +150,20 @@ def conclude(
     )
     if experiment.ending.is_signal:
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
+        hint = "no start was finished: run it again"
+        if made:
+            hint = (
+                "the answers until then are in samples.jsonl; "
+                f"`{command_line(prepared.request.argv, ['--resume', prepared.context.run])}` continues"
+            )
         failure = Failure(
             message=f"interrupted by {experiment.ending} after {len(experiment.starts)} starts; "
             "every process was stopped",
-            hint="the answers until then are in samples.jsonl; --resume DIR continues with the "
-            "finished starts",
+            hint=hint,
             kind=signal_kind(experiment.ending.name),
         )
         return replace(outcome, verdict=None, summary=failure.message, error=failure)
-    if wrong := unusable(experiment.results, plan.arms):
+    if wrong is not None:
         findings_of_starts = tuple(failure_findings(experiment, decision))
         return replace(
             outcome, verdict=None, summary=wrong.message, error=wrong, findings=findings_of_starts
@@ -298,6 +314,8 @@ def run_prepared(
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress, interruption)
+    if prepared.plan.check_requests:
+        return checked_requests(prepared, experiment)
     prepared = prepared.until(experiment.deadline)
     decision = judge(prepared, experiment)
     is_judged = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
@@ -310,6 +328,35 @@ def run_prepared(
         return outcome
     argv, run_words = prepared.request.argv, prepared.context.run
     return with_localisation(outcome, localisation, argv, run_words, prepared.plan.directory)
+
+
+def checked_requests(prepared: PreparedExperiment, experiment: Experiment) -> Outcome:
+    """What one other word in each prompt changed. `void` if no answer shows it."""
+    altered = [one for each in experiment.results for one in each.altered]
+    decision = Decision(verdict=Verdict.VOID, reason="no answer shows what one other word changes")
+    if altered:
+        words, numbers = (sum(getattr(one, level) for one in altered) for level in ("words", "numbers"))
+        decision = Decision(
+            verdict=Verdict.PASS,
+            reason=f"one other word in the prompt changed the words of {words} of "
+            f"{amount(len(altered), 'answer')}, and words or numbers of {numbers}",
+        )
+    outcome = conclude(prepared, experiment, decision)
+    if outcome.verdict is None:
+        return outcome
+    shows_little = [
+        row(request, *(cells.get(region, "-") for region in PromptRegion))
+        for request, cells in picture.unchanged(altered).items()
+    ]
+    columns = tuple(REGIONS[region] for region in PromptRegion)
+    return replace(
+        outcome,
+        tables=(
+            *picture.start_tables(outcome.facts, control=prepared.plan.control),
+            Table(title="Requests that show the least", columns=columns, rows=tuple(shows_little)),
+        ),
+        cases=(),
+    )
 
 
 def _archived(

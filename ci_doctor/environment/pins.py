@@ -200,7 +200,6 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
                 f"neither this clone nor its remote {described.unreleased} has a tag of a release: "
                 f"{project.tool} computes {described.version} for {project.label}"
             ),
-            remedy="nothing, until the first release is tagged",
         )
     return rules.NO_USABLE_TAG.finding(
         (

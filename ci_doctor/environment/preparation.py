@@ -14,7 +14,7 @@ from ci_doctor.buildkite.plugin import plugin_prepares
 from ci_doctor.config.decoding import decode_section, variable_name
 from ci_doctor.config.loading import Config
 from ci_doctor.environment import determinism, exports, rules
-from ci_doctor.environment.detection import read_project
+from ci_doctor.environment.detection import has_project, read_project
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import IfMissing, SetupEnvSettings, Verify
 from ci_doctor.errors import PreparationError
@@ -106,7 +106,7 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
         )
     profile = determinism.decide(settings.determinism, environ, earlier)
     findings = (*pinning.findings, *profile.findings)
-    if not projects:
+    if not projects and not has_project(Path.cwd()):
         summary = f"{Path.cwd()} holds no Python project, so no version is pinned"
         findings = (rules.NO_PROJECT.finding(summary, remedy=rules.NO_PROJECT.remedy), *findings)
     exports.require_names(variable.name for variable in pins.variables)
@@ -250,12 +250,17 @@ def _tables(
     ]
     tables = (
         text_table("Versions", tuple(versions)),
-        text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
+        Table(
+            title="Pins, tried in a build of the metadata",
+            rows=tuple(row(line) for line in pinning.proof_lines),
+            is_detail=True,
+        ),
         Table(
             title="Determinism, as requested (effective where the library reads it)",
             rows=tuple(variables),
+            is_detail=True,
         ),
-        Table(title="Interpreters", rows=tuple(interpreters)),
+        Table(title="Interpreters", rows=tuple(interpreters), is_detail=True),
     )
     return tuple(table for table in tables if table.rows)
 

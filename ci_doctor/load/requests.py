@@ -6,7 +6,9 @@
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,27 @@ from ci_doctor.load.canonical import Canonical, Protocol, parse_value
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.words import did_you_mean
+from ci_doctor.model.words import did_you_mean, nearest
 
 DEFAULT_PATH = "/v1/completions"
 KEYS = ("id", "path", "body", "protocol", "method")
 POST = "POST"
 METHODS = (POST, "GET")
+_EXAMPLE = '{"id": "r0", "path": "/v1/completions", "body": {…}}'
+_ONE_A_LINE = f"write one JSON object a line: {_EXAMPLE}"
+# Names that files of other tools have for ours; what they have beside an id belongs into the body.
+_ELSEWHERE = {
+    "custom_id": "id",
+    "request_id": "id",
+    "url": "path",
+    "endpoint": "path",
+    "request": "body",
+    "payload": "body",
+    "json": "body",
+}
+_OF_BODY = {"prompt", "messages", "input", "inputs", "text", "model", "max_tokens", "temperature"}
+_MOST_NAMES = 1000
+_FILES_SHOWN = 5
 # What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
 # httpx takes 65,536 characters, address included.
 _PATH = re.compile(r"/(?!/)[!-~]{0,60000}")
@@ -62,18 +79,19 @@ def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
 
     Raises UsageError for a missing, empty or wrong file.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path}: cannot be read: {error}", hint="name a JSONL file with --requests"
-        ) from error
+    text = _text(path)
     requests = []
     # Not splitlines(): JSON strings may hold U+2028 and the like as they are.
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            requests.append(_parse(line, number, path))
+            try:
+                requests.append(_parse(line, number, path))
+            except ConfigError:
+                # The first request tells whether the file is meant as JSON lines at all.
+                if not requests:
+                    _check_form(text, path)
+                raise
     if not requests:
         # Of no requests all answers are equal, and that would pass.
         raise UsageError(
@@ -84,12 +102,124 @@ def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
     return _selected(requests, only, path)
 
 
+def require_file(path: Path, origin: str) -> None:
+    """Raise UsageError if there is no such file. `origin` is the place that names it."""
+    if path.exists():
+        return
+    hint = near_file(path) or (
+        "write a file with one JSON object a line; `ci-doctor init` proposes one"
+    )
+    raise UsageError(f"{path}: no such file; it is named by {origin}", hint=hint)
+
+
+def near_file(path: Path) -> str | None:
+    """A hint for a path without a file: one of nearly its name, else the JSON lines beside it."""
+    # A path in a configuration starts from its directory, and people type it from where they are.
+    for directory in (path.parent, Path()):
+        names = _names(directory)
+        near = nearest(path.name, names)
+        if near is None:
+            # `prompts` and `prompts.jsonl`, in whatever length.
+            near = next((each for each in names if Path(each).stem == path.stem), None)
+        if near is not None:
+            return f"did you mean `{directory / near}`?"
+        if of_lines := [str(directory / each) for each in names if each.endswith(".jsonl")]:
+            return f"JSON lines are in {', '.join(of_lines[:_FILES_SHOWN])}"
+    return None
+
+
+def _names(directory: Path) -> list[str]:
+    """The names of files in a directory, of a large one only some; none if it cannot be read."""
+    try:
+        entries = islice(directory.iterdir(), _MOST_NAMES)
+        return sorted(each.name for each in entries if each.is_file())
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str:
+    """The text of a requests file. Raises UsageError."""
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        inside = [str(path / each) for each in _names(path) if each.endswith(".jsonl")]
+        hint = f"name a file in it: {', '.join(inside[:_FILES_SHOWN])}" if inside else _ONE_A_LINE
+        raise UsageError(f"{path}: a directory, and no file of requests", hint=hint) from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(
+            f"{path}: cannot be read: {why}", hint="name a file of JSON lines with --requests"
+        ) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        hint = "save it as UTF-8"
+        if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            hint = f"it is UTF-16: iconv -f UTF-16 -t UTF-8 {path} > {path.stem}-utf8.jsonl"
+        elif content.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+            hint = "it is compressed: unpack it first"
+        raise UsageError(f"{path}:{line}: no text in UTF-8", hint=hint) from error
+
+
+def _check_form(text: str, path: Path) -> None:
+    """Raise ConfigError if a file is JSON or YAML, but no JSON lines."""
+    values = _values(text)
+    first = values[0] if len(values) == 1 else None
+    lists = (
+        {key: each for key, each in first.items() if _is_of_objects(each)}
+        if isinstance(first, dict)
+        else {}
+    )
+    what = jq = None
+    if _is_of_objects(first):
+        what, jq = "a JSON array", ".[]"
+    elif isinstance(first, dict) and lists and first.keys().isdisjoint({*KEYS, *_OF_BODY}):
+        what, jq = (
+            f"one JSON object with the array `{next(iter(lists))}`",
+            f'."{next(iter(lists))}"[]',
+        )
+    elif values and len(values) != sum(bool(line.strip()) for line in text.split("\n")):
+        what, jq = "JSON with other line ends", "."
+    elif path.suffix in {".yaml", ".yml"} or text.startswith(("- ", "---")):
+        what = "YAML"
+    if what is not None:
+        hint = (
+            f"write one JSON object a line: jq -c {shlex.quote(jq)} {shlex.quote(str(path))} > {shlex.quote(path.stem)}-lines.jsonl"
+            if jq
+            else _ONE_A_LINE
+        )
+        raise ConfigError(f"{path}: {what}, and not one JSON object a line", hint=hint)
+
+
+def _is_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _values(text: str) -> list[Any]:
+    """The JSON values of a text, one after another; none if it is anything else."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    end = len(text.rstrip())
+    try:
+        while at < end:
+            at += len(text[at:end]) - len(text[at:end].lstrip())
+            value, at = decoder.raw_decode(text, at)
+            values.append(value)
+    except (ValueError, RecursionError):
+        return []
+    return values
+
+
 def _parse(line: str, number: int, path: Path) -> Request:
     where = f"{path}:{number}"
     value = _object(line, where)
     for key in value:
         if key not in KEYS:
             hint = did_you_mean(key, KEYS)
+            if key in _ELSEWHERE:
+                hint = f"it is `{_ELSEWHERE[key]}` here: {_EXAMPLE}"
+            elif key in _OF_BODY:
+                hint = f"what is sent to the server stands in `body`: {_EXAMPLE}"
             raise ConfigError(f"{where}: unknown key `{key}`", hint=hint)
     path_of_url = _url_path(value.get("path", DEFAULT_PATH), where)
     method = _method(value.get("method", POST), where)
@@ -168,14 +298,18 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         value = parse_json(line)
     except ValueError as error:
-        raise ConfigError(
-            f"{where}: not JSON: {error}", hint="write one JSON object a line"
-        ) from error
+        # Its own words count lines as well, and this line is always the first there.
+        why = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            why = f"{error.msg} in column {error.colno}"
+        hint = _ONE_A_LINE
+        if line.rstrip().endswith(","):
+            hint = "write one JSON object a line, without a comma after it"
+        elif line.lstrip().startswith(("#", "//")):
+            hint = "JSON has no comments: remove the line"
+        raise ConfigError(f"{where}: not JSON: {why}", hint=hint) from error
     if not isinstance(value, dict):
-        raise ConfigError(
-            f"{where}: not a JSON object",
-            hint='write {"id": "r0", "path": "/v1/completions", "body": {…}}',
-        )
+        raise ConfigError(f"{where}: not a JSON object", hint=_ONE_A_LINE)
     return value
 
 

@@ -109,6 +109,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     `peak_rss` is bytes. `misuse` is the log line that says that the command cannot run as it is
     written, `misused` its part that names the file, module or option. `oom` tells whose memory ran
     out, if the kernel killed for lack of it. `fatal` is the log line that was taken for the end.
+    `processes` are lines about each process of a service that hangs.
     `consequences` are sentences on what failed after it, `stopped` is what the stop left behind if
     the group never came to be.
     """
@@ -125,6 +126,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     peak_rss: int | None = None
     oom: str | None = None
     fatal: str | None = None
+    processes: tuple[str, ...] = ()
     consequences: tuple[str, ...] = ()
     stopped: StopResult | None = None
     log: str | None = None

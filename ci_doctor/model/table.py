@@ -35,13 +35,14 @@ class Table(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `columns` name the cells; the label's own column has no name. Empty `columns` make a list of
     labelled values, which needs no header. `is_aside`: it is less urgent than the findings, and
-    stands below them.
+    stands below them. `is_detail`: of a pass, a terminal leaves it to the report's files.
     """
 
     title: str
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     is_aside: bool = False
+    is_detail: bool = False
 
 
 def seconds(value: float | None) -> Cell:

@@ -49,6 +49,7 @@ def has_attempts(report: "Report") -> bool:
 
 
 REPORT_FILE = "report.json"  # what the other forms are made from again
+PAGE_FILE = "report.html"
 # In the order in which the files are written: after a failure half-way the first ones are there.
 RENDERERS = (
     Renderer("text", "ci_doctor.render.text"),
@@ -72,7 +73,7 @@ RENDERERS = (
     Renderer(
         "html",
         "ci_doctor.render.html",
-        file="report.html",
+        file=PAGE_FILE,
         needs=("matrix", "build_steps", "history_strip", "tests"),
         single=True,
     ),

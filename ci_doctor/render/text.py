@@ -23,17 +23,23 @@ _EXCERPT_LINES = 10
 _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
+def render(
+    report: Report, *, width: int = 80, colour: bool = False, page: str | None = None
+) -> str:
     """`report` for a terminal of `width` cells, with ANSI colours if `colour`.
 
     Commands, remedies and paths stand on one line however long they are, so that they can be
     copied; all other text is broken between words. Ends with a newline. A pass without findings
-    leaves out how it was done.
+    leaves out how it was done. page: where the report lies, for the last line.
     """
     terminal = StyledTerminal(width, colour=colour)
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
     shown = cleaned(replace(report, cases=()))  # it shows no case
-    return "\n\n".join("\n".join(lines) for lines in _blocks(shown, terminal)) + "\n"
+    blocks = list(_blocks(shown, terminal))
+    end = [terminal.dim(f"exit code {report.exit_code}")] if report.exit_code else []
+    if page is not None:
+        end.append(f"{terminal.bold('report:')} {terminal.paint(one_line(page), 'cyan')}")
+    return "\n\n".join("\n".join(lines) for lines in [*blocks, end] if lines) + "\n"
 
 
 def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
@@ -56,8 +62,6 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         yield from _tables(report, terminal, asides=True)
         if report.findings or tone(report) not in {Tone.SUCCESS, Tone.INFO}:
             yield from _circumstances(report, terminal)
-    if report.exit_code:
-        yield [terminal.dim(f"exit code {report.exit_code}")]
 
 
 def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterator[list[str]]:
@@ -65,8 +69,9 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
 
     Without colours only the indent of the rows sets them apart from the title.
     """
+    is_green = tone(report) is Tone.SUCCESS
     for table in report.tables:
-        if table.is_aside is asides:
+        if table.is_aside is asides and not (table.is_detail and is_green):
             yield [terminal.bold(one_line(table.title)), *table_lines(table, terminal.width)]
 
 

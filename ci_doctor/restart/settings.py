@@ -13,7 +13,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.restart_check import Terms
 from ci_doctor.model.words import did_you_mean
-from ci_doctor.services.ready import ReadySpec, Scheme, parse_ready
+from ci_doctor.services.ready import NoProbeError, ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import (
     Duration,
     LaunchContext,
@@ -186,14 +186,18 @@ def plan_condition(
     )
 
 
-def _target(written: RecoveredSpec) -> str:
+def _target(written: str | ReadySpec) -> str:
     """What the probe is aimed at, as written."""
+    if isinstance(written, str):
+        return written
     for scheme in Scheme:
         value = getattr(written, scheme)
         if isinstance(value, str):
             return value
-        if value is not None:  # the words of an `exec` probe
+        if scheme is Scheme.EXEC and value is not None:
             return " ".join(value)
+        if value is not None:
+            return f"{scheme} of {', '.join(map(_target, value))}"
     return ""
 
 
@@ -212,8 +216,5 @@ def check_conditions(plan: RestartPlan) -> None:
             )
             probe.authorization_value(context.environment)
         except ValueError as error:
-            raise UsageError(
-                f"recovered: {error}",
-                hint='write for example recovered = ["/ready", { metric = "workers_alive", '
-                "at_least = 4 }]",
-            ) from error
+            hint = error.hint if isinstance(error, NoProbeError) else None
+            raise UsageError(f"recovered: {error}", hint=hint) from error

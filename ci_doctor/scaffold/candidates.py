@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From a command in a file to a service without secrets, and which services are proposed as the two arms."""
+"""Pure. From a command in a file to a service without secrets."""
 
 import json
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.scaffold.commands import ServerCommand
-from ci_doctor.scaffold.servers import KV_STORE, PYTHON_PROGRAM, Api, ScriptPlace, ServerKind
+from ci_doctor.scaffold.servers import PYTHON_PROGRAM, Api, ServerKind
 from ci_doctor.scaffold.words import is_opaque, unknown_variables, without_variables
 from ci_doctor.system.secrets.patterns import is_secret_name, name_pattern
 from ci_doctor.system.secrets.redaction import Redactor
@@ -178,6 +177,22 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
     )
 
 
+def why_left_out(command: ServerCommand) -> str:
+    """Why a command is no candidate, in a clause."""
+    arguments = command.words[command.arguments :]
+    if command.is_template:
+        return "a template fills in a part of it"
+    if is_opaque((*with_known_host(list(arguments)), *command.env.values())):
+        return "arguments of the script or the output of a command are a part of it"
+    if command.kind.is_app:
+        return "the program that it names is not in the repository"
+    if command.kind.is_engine and _model(command.kind, arguments, command.env) is None:
+        return "it names no model"
+    if arguments[-1:] == ("--kv-transfer-config",) or command.kind.positional_port is not None:
+        return "a value is missing"
+    return "it holds a secret"
+
+
 def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str]:
     """The arguments with the free port in place of their own; added if they have none."""
     placed = with_value(arguments, kind.port_options, PORT)
@@ -202,7 +217,7 @@ def without_connector(candidate: ServerCandidate) -> ServerCandidate:
     return replace(candidate, words=tuple(words), env=env, connector=None)
 
 
-def _model(kind: ServerKind, arguments: Sequence[str], env: dict[str, str]) -> str | None:
+def _model(kind: ServerKind, arguments: Sequence[str], env: Mapping[str, str]) -> str | None:
     if kind.takes_model and arguments and not arguments[0].startswith("-"):
         return arguments[0]
     return option_value(arguments, kind.model_options) or env.get("MODEL_ID")
@@ -426,231 +441,3 @@ def _is_secret(name: str) -> bool:
     return is_secret_name(name.upper().replace("-", "_"), _SECRET_NAME) or is_secret_name(
         name, _SECRET_NAME
     )
-
-
-# Which of a repository's servers are proposed as the two arms.
-
-_PLACES: Final = list(ScriptPlace)
-_SCRIPT: Final = _PLACES.index(ScriptPlace.SCRIPT)
-# What an image runs may need all of that image; what needs variables, the job must bring.
-_CONTAINER: Final = 3
-_UNKNOWN: Final = 2
-_STORE_PORT: Final = ":{kv.port}"
-
-
-class ArmsKind(StrEnum):
-    """What the two arms differ by."""
-
-    # Two commands of the repository, one with a KV connector and one without.
-    TWO_COMMANDS = "two commands"
-    # One command with a KV connector, and the same without.
-    CONNECTOR_OFF = "connector left out"
-    # One command twice: a run shows whether the server repeats itself.
-    SAME = "the same command"
-
-
-class ProposedArms(Struct, frozen=True, kw_only=True):
-    """`store` is started before the candidate, which keeps its keys and values there.
-
-    also: words in which two commands differ beside the connector.
-    """
-
-    baseline: ServerCandidate
-    candidate: ServerCandidate
-    kind: ArmsKind
-    store: ServerCandidate | None = None
-    also: tuple[str, ...] = ()
-
-
-def ranked(candidates: Iterable[ServerCandidate]) -> tuple[ServerCandidate, ...]:
-    """Each different server once, with the number of its commands, the likeliest first."""
-    by_words: dict[tuple[object, ...], ServerCandidate] = {}
-    for each in candidates:
-        key = (each.words, tuple(each.env.items()), each.cwd)
-        known = by_words.get(key)
-        if known is None:
-            by_words[key] = each
-            continue
-        first = min(known, each, key=_rank)
-        by_words[key] = replace(first, count=known.count + 1)
-    return tuple(sorted(by_words.values(), key=_rank))
-
-
-def comparable(servers: Sequence[ServerCandidate]) -> list[ServerCandidate]:
-    """Those that answer by themselves."""
-    return [each for each in servers if each.role is None and each.apis]
-
-
-def choose_arms(servers: Sequence[ServerCandidate]) -> ProposedArms | None:
-    """The arms for the likeliest server; None without any."""
-    whole = comparable(servers)
-    first = next(iter(whole), None)
-    if first is None:
-        return None
-    for connected in whole:
-        # A pair says more than a simple server, unless only a page of documentation has it.
-        if connected.connector is None or _tier(connected) > max(_tier(first), _SCRIPT):
-            continue
-        plain = _plain_kin(connected, whole)
-        if plain is not None:
-            return chosen_arms(servers, plain, connected)
-    if first.connector is None:
-        return ProposedArms(baseline=first, candidate=first, kind=ArmsKind.SAME)
-    bare = without_connector(first)
-    return replace(chosen_arms(servers, bare, first), kind=ArmsKind.CONNECTOR_OFF, also=())
-
-
-def _plain_kin(
-    connected: ServerCandidate, whole: Sequence[ServerCandidate]
-) -> ServerCandidate | None:
-    """The server of the same model without a connector that differs least."""
-    kin = [
-        each
-        for each in whole
-        if each.connector is None and (each.kind, each.model) == (connected.kind, connected.model)
-    ]
-    return min(kin, key=lambda each: len(_differing(each, connected)), default=None)
-
-
-def _tier(server: ServerCandidate) -> int:
-    return _PLACES.index(server.command.place)
-
-
-def chosen_arms(
-    servers: Sequence[ServerCandidate], one: ServerCandidate, other: ServerCandidate
-) -> ProposedArms:
-    """The arms that a person has chosen; `one` and `other` may be the same server."""
-    if one is other:
-        return ProposedArms(baseline=one, candidate=one, kind=ArmsKind.SAME)
-    store = _store(other, servers) if other.connector is not None else None
-    linked = _linked(other, store)
-    if store is not None and linked is other:
-        # Its address stands in a file of settings.
-        store = _at_own_port(store)
-    return ProposedArms(
-        baseline=one,
-        candidate=linked,
-        kind=ArmsKind.TWO_COMMANDS,
-        store=store,
-        also=_differing(one, other),
-    )
-
-
-def _differing(one: ServerCandidate, other: ServerCandidate) -> tuple[str, ...]:
-    """The words and variables that only one of two commands has, those of a connector left out."""
-    sides = []
-    for server in (one, other):
-        bare = without_connector(server)
-        words = [word for word in bare.words[server.command.arguments :] if word != PORT]
-        sides.append([*words, *(f"{name}={value}" for name, value in bare.env.items())])
-    left, right = sides
-    only = [word for word in left if word not in right] + [
-        word for word in right if word not in left
-    ]
-    # Two ways to write the same: `serve MODEL` and `--model MODEL`.
-    return tuple(word for word in only if word not in {"--model", "--model-path"})
-
-
-def _rank(server: ServerCandidate) -> tuple[int, int, int, str, int]:
-    place = _tier(server)
-    if server.command.in_container:
-        place += _CONTAINER
-    if server.unknown:
-        place += _UNKNOWN
-    # The simplest one to begin with; a large repository also starts what takes eight GPUs.
-    return place, len(server.words), -server.count, server.command.file, server.command.line
-
-
-def _store(server: ServerCandidate, servers: Sequence[ServerCandidate]) -> ServerCandidate | None:
-    """The store of keys and values that the same file starts."""
-    for each in servers:
-        if each.kind == KV_STORE and each.command.file == server.command.file:
-            return each
-    return None
-
-
-def _own_port(store: ServerCandidate) -> str | None:
-    """The port that a store has in the repository."""
-    for written, made in zip(
-        store.command.words[store.command.arguments :],
-        store.words[store.command.arguments :],
-        strict=False,
-    ):
-        if PORT in made:
-            port = written.rpartition("=")[2]
-            return None if unknown_variables([port]) or not port.isdigit() else port
-    return None
-
-
-def _linked(server: ServerCandidate, store: ServerCandidate | None) -> ServerCandidate:
-    """The server with the store's free port wherever its command or environment names the store's own."""
-    port = _own_port(store) if store is not None else None
-    if port is None:
-        return server
-    # `:655` is no part of `:6550`.
-    own = re.compile(rf":{port}(?!\d)")
-    words = tuple(own.sub(_STORE_PORT, word) for word in server.words)
-    env = {name: own.sub(_STORE_PORT, value) for name, value in server.env.items()}
-    if words == server.words and env == server.env:
-        return server
-    return replace(server, words=words, env=env)
-
-
-def _at_own_port(store: ServerCandidate) -> ServerCandidate:
-    """The store at the port that the repository gives it, which a file that nobody reads here may name."""
-    port = _own_port(store)
-    if port is None:
-        return store
-    words = tuple(word.replace(PORT, port) for word in store.words)
-    return replace(store, words=words, ready=store.ready.replace(PORT, port))
-
-
-# What `init` knows of a repository, as one value.
-
-
-class ExistingFiles(Struct, frozen=True, kw_only=True):
-    """What is there already, relative to the top of the repository, and is never changed.
-
-    config: the configuration that ci-doctor reads. plugin: the folder of a vendored plugin.
-    has_hook: whether the file of pre-commit has our hook. ignores_reports: whether git does.
-    """
-
-    config: str | None = None
-    pre_commit: bool = False
-    has_hook: bool = False
-    ignores_reports: bool = False
-    plugin: str | None = None
-    has_buildkite: bool = False
-    has_workflows: bool = False
-
-
-class ScaffoldFacts(Struct, frozen=True, kw_only=True):
-    """All that was read.
-
-    root: the top of the repository, or the directory itself without one. servers: the likeliest first. commands: how many commands of servers were read. refused: those that
-    cannot be started as they stand, as `file:line`. queues: the agents' queues that pipelines name. install: the
-    shell command that installs what the server needs, from the top; None if nothing says it. unread: files beyond a limit.
-    prefix: the directory of the configuration, from the top of the repository; empty for the top.
-    """
-
-    root: str = ""
-    is_repository: bool = False
-    servers: tuple[ServerCandidate, ...] = ()
-    commands: int = 0
-    refused: tuple[str, ...] = ()
-    pipelines: tuple[str, ...] = ()
-    workflows: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    install: str | None = None
-    existing: ExistingFiles = ExistingFiles()
-    files: int = 0
-    unread: tuple[str, ...] = ()
-    is_whole: bool = True
-    prefix: str = ""
-
-    @property
-    def config(self) -> str | None:
-        """What a step must name as its configuration; None if ci-doctor looks there by itself."""
-        proposed = f"{self.prefix}/ci-doctor.toml" if self.prefix else "ci-doctor.toml"
-        path = self.existing.config or proposed
-        return None if path in {"ci-doctor.toml", "pyproject.toml"} else path

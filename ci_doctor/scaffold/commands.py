@@ -87,7 +87,7 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     kind: the row of the table. arguments: the place of the first word behind those that name the server.
     env: the assignments before the command. directory: where `cd` or a Dockerfile says that it runs,
     relative to what is looked at; empty if nothing says it. in_container: another machine or an image
-    runs it.
+    runs it. is_template: another program fills in a part of it before a shell sees it.
     """
 
     kind: ServerKind
@@ -99,6 +99,7 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     directory: str = ""
     in_container: bool = False
+    is_template: bool = False
 
 
 # The entry points of these images, from their own Dockerfiles.
@@ -374,8 +375,7 @@ def _commands(
             yield from _commands(inside, source, settings, depth + 1)
             continue
         started = _server_in(words, source)
-        # Whether another program fills in a part of it before a shell sees it.
-        if started is None or any(_TEMPLATE.search(word) for word in started.words):
+        if started is None:
             continue
         before = _written(script.text, node, (node.start, node.words[0][0]))
         yield ServerCommand(
@@ -388,6 +388,7 @@ def _commands(
             env=_env(before, started.before, values),
             directory=_directory(node, directories) or script.directory,
             in_container=script.in_container or _is_elsewhere(started.before),
+            is_template=any(_TEMPLATE.search(word) for word in started.words),
         )
 
 

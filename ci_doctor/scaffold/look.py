@@ -5,7 +5,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from ci_doctor.config.loading import find_config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git, listed_files
+from ci_doctor.model.facts.config import InitLeftOut
+from ci_doctor.scaffold.agents import Callers, agents_by_origin, queues_in
+from ci_doctor.scaffold.arms import ExistingFiles, ScaffoldFacts, ranked
 from ci_doctor.scaffold.candidates import (
-    ExistingFiles,
-    ScaffoldFacts,
     ServerCandidate,
     app_candidate,
     engine_candidate,
-    ranked,
+    why_left_out,
     without_secrets,
 )
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
@@ -133,20 +134,6 @@ def _walked(root: Path) -> Iterator[str]:
 
 # Reads a repository: its servers, pipelines, scripts, tests and packaging, as facts.
 
-_QUEUE: Final = re.compile(
-    # No `\s` at the beginning: from each of many blank lines it would read to the last one.
-    r"""^[ \t]*(?:- +)?queue[ \t]*[:=][ \t]*["']?([\w.-]+)["']?[ \t]*$""",
-    re.MULTILINE,
-)
-
-
-def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """The queues of agents that pipelines name, in the order of their names."""
-    names: set[str] = set()
-    for text in texts:
-        names.update(_QUEUE.findall(text))
-    return tuple(sorted(names))
-
 
 def install_command(
     directory: str, files: Collection[str], texts: Mapping[str, str], prefix: str
@@ -178,7 +165,8 @@ def look(files: ListedFiles) -> ScaffoldFacts:
     reader = TextReader(files.directory)
     scripts = list(_sources(files, reader))
     commands = [command for source in scripts for command in server_commands(source)]
-    servers, refused = _candidates(commands, files, reader)
+    servers, left_out = _candidates(commands, files, reader)
+    callers = Callers(scripts, files.files)
     first = servers[0] if servers else None
     prefix = files.directory.relative_to(files.root).as_posix()
     prefix = "" if prefix == "." else prefix
@@ -187,14 +175,17 @@ def look(files: ListedFiles) -> ScaffoldFacts:
         is_repository=files.is_repository,
         servers=servers,
         commands=len(commands),
-        refused=refused,
+        left_out=left_out,
         pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
         workflows=tuple(
             name
             for name in files.root_files
             if name.startswith(".github/workflows/") and name.endswith((".yml", ".yaml"))
         ),
-        queues=queues_in(each.text for each in scripts if each.place is ScriptPlace.PIPELINE),
+        queues=queues_in(callers.steps),
+        steps=agents_by_origin(
+            ((each.command.file, each.command.line) for each in servers), callers
+        ),
         install=install_command(
             first.cwd if first else "",
             frozenset(files.files),
@@ -221,14 +212,16 @@ def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
 
 def _candidates(
     commands: list[ServerCommand], files: ListedFiles, reader: TextReader
-) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
-    """The servers that can be proposed, and the places of the other commands."""
+) -> tuple[tuple[ServerCandidate, ...], tuple[InitLeftOut, ...]]:
+    """The servers that can be proposed, and the other commands with the reason."""
     names = frozenset(files.files)
     text_of = cache(reader.text)
     made = []
-    refused = []
+    left_out = []
     for command in commands:
-        if command.kind.is_app:
+        if command.is_template:
+            candidate = None
+        elif command.kind.is_app:
             candidate = app_candidate(command, names, text_of)
         else:
             candidate = engine_candidate(command)
@@ -237,8 +230,9 @@ def _candidates(
             made.append(_in_listed(candidate, files))
         # Most programs that are run by Python are no servers.
         elif command.kind.name != PYTHON_PROGRAM:
-            refused.append(f"{command.file}:{command.line}")
-    return ranked(made), tuple(refused)
+            origin = f"{command.file}:{command.line}"
+            left_out.append(InitLeftOut(origin=origin, why=why_left_out(command)))
+    return ranked(made), tuple(left_out)
 
 
 def _in_listed(candidate: ServerCandidate, files: ListedFiles) -> ServerCandidate:

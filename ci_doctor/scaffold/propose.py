@@ -14,12 +14,16 @@ from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import diff_name, one_line, printable
-from ci_doctor.scaffold.candidates import ArmsKind, ProposedArms, ScaffoldFacts, ServerCandidate
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, ScaffoldFacts, ToolOrigin
+from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.texts import (
     CONFIG,
+    OWN_FOLDER,
+    OWN_IGNORE,
+    OWN_IGNORE_TEXT,
+    OWN_PRE_COMMIT,
     PIPELINE,
-    PLUGIN,
     PRE_COMMIT,
     REQUESTS,
     SCHEMA,
@@ -28,11 +32,10 @@ from ci_doctor.scaffold.texts import (
     api_requests,
     arm_names,
     config_text,
-    is_release,
+    own_pre_commit_text,
     pipeline_text,
     pre_commit_entry,
     pre_commit_text,
-    requirement,
     upload_line,
     workflow_text,
 )
@@ -44,7 +47,7 @@ from ci_doctor.scaffold.words import unmarked
 class ProposalRequest(Struct, frozen=True, kw_only=True):
     """What a proposal rests on.
 
-    schema: the text of the schema for editors. version: of this ci-doctor.
+    schema: the text of the schema for editors. origin: where this ci-doctor can be installed from.
     codes: the exit code of each verdict. taken: the names that cannot be made, from the top, each with
     what follows it in a sentence.
     """
@@ -52,7 +55,7 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     facts: ScaffoldFacts
     arms: ProposedArms | None
     schema: str
-    version: str
+    origin: ToolOrigin
     codes: Mapping[str, int]
     taken: Mapping[str, str] = {}
 
@@ -119,39 +122,79 @@ def _wanted(request: ProposalRequest) -> Iterator[InitFile | str]:
     # A step that compares nothing fails in each build.
     if arms is not None or facts.existing.config is not None:
         yield from _pipelines(request)
-    if not facts.existing.pre_commit:
-        text = pre_commit_text(request.version)
-        yield InitFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
+    yield from _hooks(request)
+
+
+def _hooks(request: ProposalRequest) -> Iterator[InitFile]:
+    existing, origin = request.facts.existing, request.origin
+    why = "`ci-doctor lint` before each commit"
+    if origin.requirement is not None:
+        if not existing.pre_commit:
+            text = pre_commit_text(origin.requirement)
+            yield InitFile(path=PRE_COMMIT, text=text, why=why)
+    elif not existing.has_hook:
+        text = own_pre_commit_text(origin.program)
+        yield InitFile(path=OWN_PRE_COMMIT, text=text, why=f"{why}, on this machine alone")
+        why = f"git leaves {OWN_FOLDER} out: it names paths of this machine"
+        yield InitFile(path=OWN_IGNORE, text=OWN_IGNORE_TEXT, why=why)
 
 
 def _pipelines(request: ProposalRequest) -> Iterator[InitFile | str]:
-    """A step and a workflow; why one is missing: the name of a directory would be a part of its language."""
-    facts, arms = request.facts, request.arms
+    """A step and a workflow; why one is missing."""
+    facts, arms, origin = request.facts, request.arms, request.origin
+    wanted = []
+    if facts.existing.has_buildkite or not facts.existing.has_workflows:
+        wanted.append(PIPELINE)
+    if facts.existing.has_workflows:
+        wanted.append(WORKFLOW)
+    if origin.requirement is None:
+        are = "is" if len(wanted) == 1 else "are"
+        yield f"{' and '.join(wanted)} {are} not proposed: this ci-doctor {origin.missing}"
+        return
     # An agent's own Python often refuses packages (PEP 668).
     venv = ["python3 -m venv .venv", ". .venv/bin/activate"]
     install = _install(facts, arms)
     commands = [*venv, *install, _command(facts)] if install else [_command(facts)]
-    is_printable = all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
-    if facts.existing.has_buildkite or not facts.existing.has_workflows:
-        if is_printable:
-            text = pipeline_text(facts, commands, request.version, request.codes)
-            why = "a step that installs ci-doctor and compares the arms"
-            yield InitFile(path=PIPELINE, text=text, why=why)
-        else:
-            yield f"{PIPELINE} is not proposed: a path in its commands holds what cannot be printed"
-    if facts.existing.has_workflows:
-        # GitHub puts the value of an expression into a script before a shell reads it, also within quotes:
-        # https://docs.github.com/en/actions/reference/security/secure-use
-        if is_printable and not any("${{" in command for command in commands):
-            needs_gpu = arms is not None and arms.baseline.is_engine
-            text = workflow_text(_command(facts), install, request.version, needs_gpu=needs_gpu)
-            why = "a job that installs ci-doctor and compares the arms"
-            yield InitFile(path=WORKFLOW, text=text, why=why)
-        else:
-            yield (
-                f"{WORKFLOW} is not proposed: a path in its commands holds "
-                "`${{`, which GitHub replaces, or what cannot be printed"
-            )
+    if PIPELINE in wanted:
+        yield _pipeline(request, commands, origin.requirement)
+    if WORKFLOW in wanted:
+        yield _workflow(request, install, origin.requirement)
+
+
+def _pipeline(
+    request: ProposalRequest, commands: Sequence[str], requirement: str
+) -> InitFile | str:
+    facts, arms = request.facts, request.arms
+    vendored = facts.existing.plugin
+    plugin = f"./{vendored}" if vendored is not None else request.origin.plugin
+    if plugin is None:
+        return (
+            f"{PIPELINE} is not proposed: a wheel does not bring the plugin; "
+            "install ci-doctor from a repository, or copy buildkite_plugins/ci-doctor into this one"
+        )
+    # The name of a directory would be a part of the file's language.
+    if not all(text.isprintable() for text in (*commands, plugin)):
+        return f"{PIPELINE} is not proposed: a path in its commands holds what cannot be printed"
+    step = None if arms is None else facts.steps.get(arms.baseline.origin)
+    text = pipeline_text(facts, commands, step, plugin, requirement, request.codes)
+    why = "a step that installs ci-doctor and compares the arms"
+    return InitFile(path=PIPELINE, text=text, why=why)
+
+
+def _workflow(request: ProposalRequest, install: Sequence[str], requirement: str) -> InitFile | str:
+    command, arms = _command(request.facts), request.arms
+    words = (*install, command)
+    # GitHub puts the value of an expression into a script before a shell reads it, also within quotes:
+    # https://docs.github.com/en/actions/reference/security/secure-use
+    if any("${{" in each or not each.isprintable() for each in words):
+        return (
+            f"{WORKFLOW} is not proposed: a path in its commands holds "
+            "`${{`, which GitHub replaces, or what cannot be printed"
+        )
+    needs_gpu = arms is not None and arms.baseline.is_engine
+    text = workflow_text(command, install, requirement, needs_gpu=needs_gpu)
+    why = "a job that installs ci-doctor and compares the arms"
+    return InitFile(path=WORKFLOW, text=text, why=why)
 
 
 def _here(facts: ScaffoldFacts, name: str) -> str:
@@ -160,7 +203,7 @@ def _here(facts: ScaffoldFacts, name: str) -> str:
 
 def _why(arms: ProposedArms | None) -> str:
     if arms is None:
-        return "a skeleton in comments: no command of a server was recognised"
+        return "a skeleton in comments: no command of a server that answers was recognised"
     baseline, candidate = arm_names(arms)
     match arms.kind:
         case ArmsKind.SAME:
@@ -197,28 +240,28 @@ def _command(facts: ScaffoldFacts) -> str:
 
 
 def _to_paste(request: ProposalRequest) -> dict[str, str]:
-    existing = request.facts.existing
-    if not existing.pre_commit or existing.has_hook:
+    existing, requirement = request.facts.existing, request.origin.requirement
+    if not existing.pre_commit or existing.has_hook or requirement is None:
         return {}
-    return {PRE_COMMIT: pre_commit_entry(request.version)}
+    return {PRE_COMMIT: pre_commit_entry(requirement)}
 
 
 def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
     facts = request.facts
     yield from _first_steps(request)
-    if not is_release(request.version):
-        installing = [name for name in (PIPELINE, WORKFLOW, PRE_COMMIT) if name in written]
-        if installing:
-            here = requirement(request.version)
-            yield f"this is no release: name a wheel in place of {here} in {', '.join(installing)}"
     if PIPELINE in written:
-        if facts.existing.plugin is None:
-            yield f"put the address of the plugin in place of {PLUGIN} in {PIPELINE}"
         yield f"add {PIPELINE} to a build, by a command in one of its steps: {upload_line()}"
-    if facts.existing.pre_commit and not facts.existing.has_hook:
+    if OWN_PRE_COMMIT in written:
+        yield f"run the hook: pre-commit run -a -c {OWN_PRE_COMMIT}"
+    if request.origin.requirement is None:
+        yield (
+            "for a step and a hook that others have, too: install ci-doctor by "
+            "`pip install 'git+ADDRESS@COMMIT'`, and run `ci-doctor init` again"
+        )
+    if PRE_COMMIT in _to_paste(request):
         yield f"paste the block below into {PRE_COMMIT}"
     if written and not facts.existing.ignores_reports:
-        yield "keep reports out of git: echo ci-doctor-report/ >> .gitignore"
+        yield "keep reports out of git: echo 'ci-doctor-report*/' >> .gitignore"
 
 
 def _first_steps(request: ProposalRequest) -> Iterator[str]:
@@ -286,6 +329,7 @@ def _lines(text: str) -> list[str]:
 
 _MOST_SERVERS = 20
 _MOST_SHOWN = 3
+_MOST_LEFT_OUT = 10
 
 
 def outcome_of(proposal: Proposal, why_not: str = "") -> Outcome:
@@ -314,7 +358,14 @@ def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
         title = "Proposed" if why_not else "Written"
         yield Table(title=title, rows=tuple(row(each.path, each.why) for each in proposal.files))
     if proposal.kept:
-        yield text_table("Not changed", proposal.kept)
+        yield text_table("Not written", proposal.kept)
+    left_out = proposal.request.facts.left_out
+    if left_out:
+        lines = [f"{each.origin}: {each.why}" for each in left_out[:_MOST_LEFT_OUT]]
+        more = len(left_out) - len(lines)
+        if more > 0:
+            lines.append(f"{more:,} more, which `ci-doctor init --json` names")
+        yield text_table("Servers left out", tuple(lines))
     if proposal.steps and not why_not:
         numbered = [f"{at}. {step}" for at, step in enumerate(proposal.steps, start=1)]
         yield text_table("Next", tuple(numbered))
@@ -325,10 +376,15 @@ def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
 def _read(request: ProposalRequest) -> Iterator[Row]:
     facts = request.facts
     yield row("files", f"{facts.files:,}{'' if facts.is_whole else ', the first of more'}")
-    yield row("servers", _servers(facts))
+    yield row(
+        "servers", f"{len(facts.servers):,} different" if facts.servers else "none recognised"
+    )
     if request.arms is not None:
         yield from _arms(request.arms)
+    parts = [each.origin for each in facts.servers if each.role is not None]
     for label, names in (
+        ("other servers", _others(facts, request.arms)),
+        ("parts of several", parts),
         ("pipelines", facts.pipelines),
         ("workflows", facts.workflows),
         ("not read (too large)", facts.unread),
@@ -343,16 +399,14 @@ def _arms(arms: ProposedArms) -> Iterator[Row]:
     yield row("candidate", f"{candidate}: {arms.kind.value}, {arms.candidate.origin}")
 
 
-def _servers(facts: ScaffoldFacts) -> str:
-    text = f"{len(facts.servers):,} different"
-    if not facts.servers:
-        text = "none recognised"
-    parts = sum(server.role is not None for server in facts.servers)
-    if parts:
-        text += f"; {parts:,} answer only as a part of several"
-    if facts.refused:
-        text += f"; {len(facts.refused):,} cannot be started as they stand ({_shortened(facts.refused)})"
-    return text
+def _others(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]:
+    """The whole servers that are no arm, and no store of one."""
+    taken = {
+        each.origin
+        for each in ((arms.baseline, arms.candidate, arms.store) if arms is not None else ())
+        if each is not None
+    }
+    return [each.origin for each in facts.servers if each.role is None and each.origin not in taken]
 
 
 def _shortened(names: Sequence[str]) -> str:
@@ -374,6 +428,7 @@ def _facts(proposal: Proposal, why_not: str) -> InitFacts:
         queues=list(facts.queues),
         commands=facts.commands,
         servers=[_server(each) for each in facts.servers[:_MOST_SERVERS]],
+        left_out=list(facts.left_out),
         arms=arms.kind.value if arms is not None else None,
         files=files,
         kept=list(proposal.kept),

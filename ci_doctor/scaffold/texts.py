@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
-from packaging.version import InvalidVersion, Version
 
 from ci_doctor.buildkite.retry_rules import rules_for
-from ci_doctor.model.distribution import DISTRIBUTION
-from ci_doctor.scaffold.candidates import ArmsKind, ProposedArms, ScaffoldFacts, ServerCandidate
+from ci_doctor.scaffold.agents import PipelineStep
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, ScaffoldFacts
+from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.words import LIVE, unknown_variables
 
@@ -354,36 +354,13 @@ def _correctness(arms: ProposedArms, baseline: str, candidate: str) -> str:
     return text if arms.candidate.connector is None else text + _PROOF
 
 
-# A Buildkite step, a GitHub workflow and a pre-commit hook that install ci-doctor and run it.
+# A Buildkite step, a GitHub workflow and a hook of pre-commit that install ci-doctor and run it.
 #
-# The hook of pre-commit is a local one, so it needs no address of a repository: https://pre-commit.com/#repository-local-hooks
-
-# `.example` leads nowhere (RFC 2606), so nothing is loaded from a stranger meanwhile.
-REPOSITORY: Final = "https://ci-doctor.example/ci-doctor.git"
-PLUGIN: Final = f"{REPOSITORY}/buildkite_plugins/ci-doctor"
-
-
-def release_of(version: str) -> str:
-    """The release that a version belongs to: an index has `1.2.0`, and not `1.2.0.dev3+g1234567`."""
-    try:
-        return Version(version).base_version
-    except InvalidVersion:
-        return version
-
-
-def is_release(version: str) -> bool:
-    """Whether an index may have this very version."""
-    return release_of(version) == version
-
-
-def requirement(version: str) -> str:
-    """The distribution at the release of `version`, as pip and the plugin's `install` take it."""
-    return f"{DISTRIBUTION}=={release_of(version)}"
-
+# The hook is a local one, which takes a wheel as well as a repository: https://pre-commit.com/#repository-local-hooks
 
 PIPELINE: Final = ".buildkite/ci-doctor.yml"
 _MINUTES: Final = 40
-_PIPELINES_PLAIN: Final = re.compile(r"[\w./-]+")
+_PIPELINES_PLAIN: Final = re.compile(r"[\w./][\w./:@%#+-]*", re.ASCII)
 
 
 def upload_line() -> str:
@@ -392,14 +369,26 @@ def upload_line() -> str:
 
 
 def pipeline_text(
-    facts: ScaffoldFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
+    facts: ScaffoldFacts,
+    commands: Sequence[str],
+    step: PipelineStep | None,
+    plugin: str,
+    requirement: str,
+    codes: Mapping[str, int],
 ) -> str:
-    """The whole file. codes: the exit code of each verdict. commands: those of the step."""
+    """The whole file.
+
+    commands: those of the step. step: the one that starts the server today. plugin, requirement: what loads the
+    plugin and what it installs. codes: the exit code of each verdict.
+    """
     lines = ["steps:", '  - label: "ci-doctor: correctness"', '    key: "ci-doctor-correctness"']
     lines += _pipelines_command(commands)
     lines += [f"    timeout_in_minutes: {_MINUTES}"]
-    lines += _agents(facts.queues)
-    lines += ["    plugins:", *_plugin(facts, version)]
+    lines += _agents(step, facts.queues)
+    lines += ["    plugins:", f"      - {_plain_or_quoted(plugin)}:"]
+    lines.append(f"          install: {_pipelines_quoted(requirement)}")
+    if facts.config is not None:
+        lines.append(f"          config: {_pipelines_quoted(facts.config)}")
     # The retry and soft-fail rules, as `ci-doctor config retry-rules` prints them.
     rules = rules_for(codes).yaml.rstrip("\n").split("\n")
     # The head is about the command that prints it.
@@ -418,34 +407,31 @@ def _pipelines_quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("$", "$$")
 
 
-def _agents(queues: Sequence[str]) -> list[str]:
+def _plain_or_quoted(text: str) -> str:
+    return text if _PIPELINES_PLAIN.fullmatch(text) else _pipelines_quoted(text)
+
+
+def _agents(step: PipelineStep | None, queues: Sequence[str]) -> list[str]:
+    """The agents of the step that starts the server; else the only queue; else which ones there are."""
+    if step is not None:
+        origin = f"    # as the step at {step.place}, which runs this server".splitlines()[0]
+        if not step.agents:
+            return []
+        # Its own `$NAME` is one for the upload, too.
+        pairs = [
+            f"      {_plain_or_quoted(name)}: {json.dumps(value, ensure_ascii=False)}"
+            for name, value in step.agents
+        ]
+        return [origin, "    agents:", *pairs]
     if len(queues) == 1:
-        return ["    agents:", f'      queue: "{queues[0]}"']
+        return ["    agents:", f"      queue: {json.dumps(queues[0], ensure_ascii=False)}"]
     if not queues:
         return []
-    known = ", ".join(queues)
+    known = ", ".join("".join(filter(str.isprintable, queue)) for queue in queues)
     return [
-        f"    # The other pipelines name these queues: {known}.",
-        "    # agents:",
-        f'    #   queue: "{queues[0]}"',
+        "    # No step is known to run this server. Name its agents; the pipelines have these queues:",
+        f"    # {known}",
     ]
-
-
-def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
-    lines = []
-    source = f"{PLUGIN}#v{release_of(version)}"
-    if facts.existing.plugin is not None:
-        source = f"./{facts.existing.plugin}"
-        source = source if _PIPELINES_PLAIN.fullmatch(source) else _pipelines_quoted(source)
-    else:
-        lines.append("      # Put the address of the plugin here, the one that your team uses.")
-    lines.append(f"      - {source}:")
-    if not is_release(version):
-        lines.append(f"          # {version} is no release: name one that your index has.")
-    lines.append(f'          install: "{requirement(version)}"')
-    if facts.config is not None:
-        lines.append(f"          config: {_pipelines_quoted(facts.config)}")
-    return lines
 
 
 WORKFLOW: Final = ".github/workflows/ci-doctor.yml"
@@ -477,15 +463,15 @@ _TAIL: Final = """\
 """
 
 
-def workflow_text(command: str, install: Sequence[str], version: str, *, needs_gpu: bool) -> str:
+def workflow_text(
+    command: str, install: Sequence[str], requirement: str, *, needs_gpu: bool
+) -> str:
     """The whole file. install: what the server needs. A hosted machine has no GPU."""
     machine, pull_request = "ubuntu-latest", "  pull_request:\n"
     if needs_gpu:
         machine = "[self-hosted, gpu] # the labels of a runner of yours with a GPU"
         pull_request = "  # pull_request: # once runs-on names such a runner\n"
-    lines = [f'python -m pip install "{requirement(version)}"', *install]
-    if not is_release(version):
-        lines.insert(0, f"# {version} is no release: name one that your index has.")
+    lines = [f'python -m pip install "{requirement}"', *install]
     installed = "".join(f"          {line}\n" for line in lines)
     head = _HEAD.format(machine=machine, pull_request=pull_request)
     return f"{head}{installed}{_TAIL.format(command=command)}"
@@ -493,26 +479,36 @@ def workflow_text(command: str, install: Sequence[str], version: str, *, needs_g
 
 PRE_COMMIT: Final = ".pre-commit-config.yaml"
 HOOK: Final = "ci-doctor-lint"
+# A folder that git ignores by a file of its own: what names a path of this machine stays on it.
+OWN_FOLDER: Final = ".ci-doctor"
+OWN_IGNORE: Final = f"{OWN_FOLDER}/.gitignore"
+OWN_PRE_COMMIT: Final = f"{OWN_FOLDER}/pre-commit.yaml"
+OWN_IGNORE_TEXT: Final = "# What lies here is of this machine alone.\n*\n"
 
 
-def pre_commit_entry(version: str) -> str:
-    """The item of the list `repos`."""
-    note = ""
-    if not is_release(version):
-        note = f"        # {version} is no release: name one that your index has, or a wheel.\n"
+def pre_commit_entry(requirement: str) -> str:
+    """The item of the list `repos` that installs ci-doctor."""
+    return _hook("ci-doctor lint", f'python\n        additional_dependencies: ["{requirement}"]')
+
+
+def own_pre_commit_text(program: Sequence[str]) -> str:
+    """The whole file with a hook that starts the ci-doctor of this machine."""
+    return f"repos:\n{_hook(json.dumps(shlex.join([*program, 'lint'])), 'system')}"
+
+
+def _hook(entry: str, language: str) -> str:
     return f"""\
   - repo: local
     hooks:
       - id: {HOOK}
         name: ci-doctor lint
-        entry: ci-doctor lint
-        language: python
-{note}        additional_dependencies: ["{requirement(version)}"]
+        entry: {entry}
+        language: {language}
         types_or: [shell, yaml, python]
         require_serial: true
 """
 
 
-def pre_commit_text(version: str) -> str:
+def pre_commit_text(requirement: str) -> str:
     """The whole file."""
-    return f"repos:\n{pre_commit_entry(version)}"
+    return f"repos:\n{pre_commit_entry(requirement)}"

@@ -14,6 +14,7 @@ from ci_doctor.machine.gpus import check_gpu_library
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.words import nearest
 from ci_doctor.services.misuse import file_name
+from ci_doctor.services.ready import NoProbeError
 from ci_doctor.services.spec import (
     FilledSpec,
     LaunchContext,
@@ -26,9 +27,6 @@ from ci_doctor.services.spec import (
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 # None is reserved yet: the specification is only filled in to see whether it makes sense.
 _ANY_PORT = 1
-_READY_HINT = (
-    'use for example "/health", "http://127.0.0.1:{port}/health" or "tcp://127.0.0.1:{port}"'
-)
 
 
 def check_services(
@@ -69,6 +67,7 @@ def _checked(
             hint="use letters, digits, dots, underscores and hyphens",
         )
     value: object = None
+    hint: str | None
     for read, hint in (
         (spec.words, "close the quotation, or write the command as a list of words"),
         (spec.stop_words, "close the quotation, or write stop_command as a list of words"),
@@ -77,15 +76,13 @@ def _checked(
         (lambda: parse_duration(spec.release_timeout), 'write for example release_timeout = "60s"'),
         (spec.log_limit_bytes, 'write for example log_limit = "64MiB"'),
         (lambda: _compile(spec.fatal), "mend `fatal`, or take it out"),
-        (
-            lambda: fill_spec(spec, context, reserved, name),
-            _READY_HINT,
-        ),
+        (lambda: fill_spec(spec, context, reserved, name), None),
     ):
         try:
             value = read()
         except ValueError as error:
-            raise UsageError(f'service "{name}": {error}', hint=hint) from error
+            advice = error.hint if isinstance(error, NoProbeError) else hint
+            raise UsageError(f'service "{name}": {error}', hint=advice) from error
     assert isinstance(value, FilledSpec)  # noqa: S101 - the last one is
     for message, hint in (*_of_values(name, spec, value), *_of_commands(spec, value)):
         raise UsageError(f'service "{name}": {message}', hint=hint)
@@ -115,10 +112,11 @@ def _of_values(name: str, spec: ServiceSpec, filled: FilledSpec) -> Iterator[_Pr
     for key, value in filled.env.items():
         if not key or "=" in key or "\0" in key + value:
             yield f"{key!r} cannot be an environment variable", "rename it in env"
-    try:
-        filled.probe.authorization_value(filled.env)
-    except ValueError as error:
-        yield f"ready: {error}", "set it in the job, or in the service's env"
+    for key, probe in filled.probes().items():
+        try:
+            probe.authorization_value(filled.env)
+        except ValueError as error:
+            yield f"{key}: {error}", "set it in the job, or in the service's env"
     if not os.path.isdir(filled.cwd):  # noqa: PTH112 - Path.is_dir() raises if it may not look
         yield f"its cwd {filled.cwd} is not a directory", "make it, or change cwd"
 
@@ -141,7 +139,11 @@ def _of_commands(spec: ServiceSpec, filled: FilledSpec) -> Iterator[_Problem]:
     for label, words in (
         ("", filled.words),
         ("stop_command: ", filled.stop_words),
-        ("ready: ", filled.probe.words),
+        *(
+            (f"{key}: ", part.words)
+            for key, probe in filled.probes().items()
+            for part in probe.leaves()
+        ),
     ):
         # There may be no stop_command, or another kind of probe.
         problem = _command_problem(words[0], filled) if words else None

@@ -25,7 +25,7 @@ from ci_doctor.services.descendants import (
     is_death,
 )
 from ci_doctor.services.instance import Death, Subject
-from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
+from ci_doctor.services.ports import PortOwner
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
@@ -223,24 +223,20 @@ class ExternalWatch:
         return [kin.pid for kin in self._living()]
 
     def _foreign_listener(self) -> PortOwner | None:
-        """Who listens on the port of the probe, if it is none of the watched processes.
+        """Who listens where the probe asks, if it is none of the watched processes.
 
         None if there is none, or if its owner is unknown. A listener that serves a container and is
         younger than the watched process does not count: that may be the client that had the
         container started. `failure_cause.older_listener` excludes every younger listener.
         """
-        if not self._probe.is_network or not is_local(self._probe.host):
-            return None
-        if listens(self._living_pids(), self._probe.port):
-            return None
-        owner = owner_of(self._probe.port)
-        if owner is None or owner.pid is None:
-            return None
-        other = look_up(owner.pid)
         own = [process.kin.started for process in self._processes if process.kin is not None]
-        # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
-        is_younger = other is not None and own and other.started >= min(own)
-        return None if is_younger and _serves_container(owner) else owner
+        for owner in failure_cause.foreign_listeners(self._probe, self._living_pids()):
+            other = look_up(owner.pid or 0)
+            # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
+            is_younger = other is not None and own and other.started >= min(own)
+            if not is_younger or not _serves_container(owner):
+                return owner
+        return None
 
     def _look_behind_pipes(self) -> None:
         """Watch the server from when it listens, not only from when it answers."""
@@ -322,7 +318,7 @@ class ExternalWatch:
         pids = self._living_pids
         with contextlib.ExitStack() as stack:
             spawn = None
-            if self._probe.scheme is Scheme.EXEC:
+            if any(part.scheme is Scheme.EXEC for part in self._probe.leaves()):
                 spawn = stack.enter_context(_commands(environment, directory))
             yield ProbeContext(log=self._log, environment=environment, spawn=spawn, pids=pids)
 

@@ -3,7 +3,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -13,6 +13,7 @@ from ci_doctor.model.cause import Cause, FailureClass, for_record
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.instance import Death, Instance, Subject
+from ci_doctor.services.liveness import Hang
 from ci_doctor.services.logs import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
@@ -89,6 +90,22 @@ def wrote_fatal_line(subject: Subject, line: str) -> ServiceFailure:
     )
 
 
+def hung(subject: Subject, hang: Hang) -> ServiceFailure:
+    """The service was ready, and neither answers nor does anything any more."""
+    age = duration(subject.duration_s)
+    times = "once" if hang.failures == 1 else f"{hang.failures} times in a row"
+    return ServiceFailure(
+        kind=FailureKind.DIED,
+        message=(
+            f"{subject.name} hangs {age} after its start: its liveness probe failed {times} "
+            f"({hang.answer}), and in these {duration(hang.length_s)} it used no CPU to speak of, "
+            f"wrote nothing{' and answered nobody' if hang.is_traffic_known else ''}"
+        ),
+        processes=hang.processes,
+        **_root_of(subject, _log_end(subject)),
+    )
+
+
 def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailure:
     """The process ended with 0 and left others running, and nothing tells which one to watch."""
     age = duration(subject.duration_s)
@@ -147,26 +164,31 @@ def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
 
 
 def older_listener(probe: ReadinessProbe, pid: int, living: Living) -> PortOwner | None:
-    """The process that listens on the port of `probe`, if it cannot belong to the service `pid`.
+    """The process that listens where `probe` asks, if it cannot belong to the service `pid`.
 
     None if a `living` process of the group listens there, or if the listener is younger than `pid`. This is the
     rule for a service that ci-doctor started: `ExternalWatch` also reports
     a younger listener.
     """
-    if not probe.is_network or not is_local(probe.host):
-        return None
-    # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
-    own = [kin.pid for kin in living()]
-    if listens(own, probe.port):
-        return None
-    owner = owner_of(probe.port)
-    if owner is None or owner.pid is None:
-        return None
-    # A younger one may be a container that the service started.
-    other, service = look_up(owner.pid), look_up(pid)
-    if other is None or service is None or other.started >= service.started:
-        return None
-    return owner
+    for owner in foreign_listeners(probe, [kin.pid for kin in living()]):
+        # A younger one may be a container that the service started.
+        other, service = look_up(owner.pid or 0), look_up(pid)
+        if other is not None and service is not None and other.started < service.started:
+            return owner
+    return None
+
+
+def foreign_listeners(probe: ReadinessProbe, own: Sequence[int]) -> Iterator[PortOwner]:
+    """Who listens where only the service itself may answer `probe`, and is known and not `own`."""
+    for part in probe.own():
+        place = part.socket or part.port
+        if part.socket is None and not is_local(part.host):
+            continue
+        # Ours first: with SO_REUSEPORT several processes may listen on one port (socket(7)).
+        if not listens(own, place):
+            owner = owner_of(place)
+            if owner is not None and owner.pid is not None:
+                yield owner
 
 
 def _log_end(subject: Subject, fatal: str | None = None) -> LogEnd:

@@ -59,6 +59,18 @@ FATAL_LINE = Rule(
     ),
     remedy="Read the line; make the pattern narrower if it means no end.",
 )
+HUNG = Rule(
+    id="services/hung",
+    severity=Severity.ERROR,
+    meaning=(
+        "A service was ready, then failed its `liveness` probe several times in a row. Meanwhile it "
+        "used no CPU, wrote nothing to its log and answered no other request."
+    ),
+    remedy=(
+        "Read where its processes wait, and the last lines of its log. With py-spy on PATH the "
+        "report has the stacks of Python processes."
+    ),
+)
 NOT_READY = Rule(
     id="services/not-ready",
     severity=Severity.ERROR,
@@ -160,6 +172,7 @@ RULES = (
     DESCENDANT_DIED,
     OOM_KILLED,
     FATAL_LINE,
+    HUNG,
     NOT_READY,
     OUTSIDE,
     CLIENT_FAILED,
@@ -194,18 +207,16 @@ def late_finding(failure: ServiceFailure) -> Finding:
 
 
 def _rule_of(failure: ServiceFailure) -> Rule:
-    # Before the kind: whoever ran out of memory, this rule's remedy is the one that helps.
-    if failure.oom:
-        return OOM_KILLED
-    if failure.kind is FailureKind.OUTSIDE:
-        return OUTSIDE
-    if failure.kind is FailureKind.NOT_READY:
-        return NOT_READY
-    if failure.fatal is not None:
-        return FATAL_LINE
-    if failure.descendant is not None:
-        return DESCENDANT_DIED
-    return DIED
+    rules = (
+        # Before the kind: whoever ran out of memory, this rule's remedy is the one that helps.
+        (bool(failure.oom), OOM_KILLED),
+        (failure.kind is FailureKind.OUTSIDE, OUTSIDE),
+        (failure.kind is FailureKind.NOT_READY, NOT_READY),
+        (failure.fatal is not None, FATAL_LINE),
+        (bool(failure.processes), HUNG),
+        (failure.descendant is not None, DESCENDANT_DIED),
+    )
+    return next((rule for holds, rule in rules if holds), DIED)
 
 
 def evidence_of(failure: ServiceFailure) -> tuple[Evidence, ...]:
@@ -222,6 +233,8 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
             end_line=failure.tail_end_line,
             excerpt="\n".join(excerpt) or "(it wrote nothing)",
         )
+    if failure.processes:
+        yield Evidence(excerpt="\n".join(failure.processes))
     yield from cause_words(failure)
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")

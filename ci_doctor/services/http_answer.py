@@ -60,10 +60,12 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def connect(probe: ReadinessProbe) -> Connection:
-    """A connection to the probe's host, past every proxy.
+    """A connection to the probe's socket or host, past every proxy.
 
     Raises OSError: that of the last address, if several were tried.
     """
+    if probe.socket is not None:
+        return await asyncio.open_unix_connection(probe.socket)
     context = None
     name = None
     if probe.tls:
@@ -87,8 +89,9 @@ async def ask(
 ) -> str | None:
     """None if the answer is what `probe` wants, else what it is.
 
-    The body is read only if the probe has a condition on it, up to 1 MiB. Raises OSError, and
-    ValueError or EOFError if the answer is no proper HTTP.
+    The body is read only if the probe has a condition on it, up to 1 MiB; one of events
+    (`text/event-stream`) as far as the condition holds. Raises OSError, and ValueError or EOFError
+    if the answer is no proper HTTP.
     """
     # Late: most starts of ci-doctor ask nobody. h11 is a tenth of what a client takes to load.
     import h11
@@ -99,11 +102,17 @@ async def ask(
     await writer.drain()
     status = 0
     body = bytearray()
+    is_stream = False
     async for event in _events(state, reader):
         if isinstance(event, h11.Data):
             body += event.data
+            # The first token is enough, and the last one may be minutes away.
+            if is_stream and _lack(probe, status, bytes(body)) is None:
+                break
         elif isinstance(event, h11.Response | h11.InformationalResponse):
             status = int(event.status_code)
+            kinds = [value for name, value in event.headers if name == b"content-type"]
+            is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
         else:
             break
         # An interim response (RFC 9110, 15.2): the final one follows it. After 101 h11 is paused
@@ -156,7 +165,7 @@ async def _events(state: "h11.Connection", reader: asyncio.StreamReader) -> Asyn
 
 
 def _request(state: "h11.Connection", probe: ReadinessProbe, authorization: str | None) -> bytes:
-    """The bytes to send. Raises ValueError for headers that make no request without a body."""
+    """The bytes to send. Raises ValueError for headers that make no request."""
     import h11
 
     headers = {
@@ -166,15 +175,23 @@ def _request(state: "h11.Connection", probe: ReadinessProbe, authorization: str 
         "accept-encoding": "identity",
         "user-agent": "ci-doctor",
     }
+    sent = None if probe.sent is None else probe.sent.encode()
+    if sent is not None:
+        headers["content-type"] = "application/json"
     headers |= {name.lower(): value for name, value in probe.headers}
+    if sent is not None:
+        headers["content-length"] = str(len(sent))
     if authorization is not None:
         headers["authorization"] = authorization
     # Last, so that no header of the user keeps the connection open.
     headers["connection"] = "close"
     words = [(name.title().encode(), value.encode()) for name, value in headers.items()]
     try:
-        request = h11.Request(method="GET", target=quote(probe.path, safe=_TARGET), headers=words)
-        return (state.send(request) or b"") + (state.send(h11.EndOfMessage()) or b"")
+        target = quote(probe.path, safe=_TARGET)
+        events: list[h11.Event] = [h11.Request(method=probe.method, target=target, headers=words)]
+        if sent is not None:
+            events.append(h11.Data(data=sent))
+        return b"".join(state.send(event) or b"" for event in (*events, h11.EndOfMessage()))
     except h11.LocalProtocolError as error:
         raise ValueError(f"the request is no proper HTTP: {error}") from error
 

@@ -24,12 +24,13 @@ def choose(
     services: Sequence[str],
     ready: Sequence[str],
     needs: Sequence[str],
+    liveness: Sequence[str] = (),
 ) -> tuple[dict[str, ServiceSpec], tuple[str, ...]]:
     """All services as the options change them, and the names of those to start.
 
     What those need comes on top. `services` holds `NAME` (a configured one) or `NAME=CMD`: a new
     one, or a configured one with another command. Without any, all configured ones are started.
-    `ready` holds `NAME=PROBE` and `needs` `NAME=OTHER`. Raises UsageError with a hint for
+    `ready` and `liveness` hold `NAME=PROBE`, and `needs` `NAME=OTHER`. Raises UsageError with a hint for
     everything that makes no sense, and if there is nothing to start.
     """
     commands = _commands(services)
@@ -37,9 +38,11 @@ def choose(
     if not names:
         raise UsageError("there is nothing to start", hint=_NOTHING)
     specs = _with_commands(configured, commands)
-    specs = _with_needs(_with_probes(specs, ready), needs)
+    specs = _with_probes(specs, "ready", ready)
+    specs = _with_needs(_with_probes(specs, "liveness", liveness), needs)
     started = set(start_order(specs, names))
     _refuse_unused("--ready", ready, started)
+    _refuse_unused("--liveness", liveness, started)
     _refuse_unused("--needs", needs, started)
     return specs, names
 
@@ -89,15 +92,17 @@ def _with_commands(
     return specs
 
 
-def _with_probes(specs: Mapping[str, ServiceSpec], ready: Sequence[str]) -> dict[str, ServiceSpec]:
+def _with_probes(
+    specs: Mapping[str, ServiceSpec], key: str, probes: Sequence[str]
+) -> dict[str, ServiceSpec]:
     changed = dict(specs)
     done: set[str] = set()
-    for name, probe in _assignments("--ready", ready, specs):
+    for name, probe in _assignments(f"--{key}", probes, specs):
         if name in done:
-            raise UsageError(f'--ready: "{name}" has two probes', hint="keep one of them")
+            hint = "keep one of them, or write { all = [PROBE, …] }"
+            raise UsageError(f'--{key}: "{name}" has two probes', hint=hint)
         done.add(name)
-        spec = changed[name]
-        changed[name] = structs.replace(spec, ready=probe)
+        changed[name] = structs.replace(changed[name], **{key: probe})
     return changed
 
 
@@ -130,7 +135,7 @@ def _assignments(
     option: str, values: Iterable[str], specs: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """The name and the value of each NAME=VALUE."""
-    what = {"--ready": "PROBE", "--needs": "OTHER"}[option]
+    what = "OTHER" if option == "--needs" else "PROBE"
     for text in values:
         name, equals, value = text.partition("=")
         if not name or not equals or not value.strip():

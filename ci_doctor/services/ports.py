@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import moment_text
-from ci_doctor.system.processes.listeners import holders, listening_inodes
+from ci_doctor.system.processes.listeners import holders, listening_inodes, socket_inodes
 from ci_doctor.system.processes.process_table import read_table
 
 # Ray's workers take 10002 to 19999 (docs.ray.io, "Ports configurations"): they start after us, and
@@ -40,21 +40,22 @@ class ReservedPort:
 
 
 class PortOwner(Struct, frozen=True, kw_only=True):
-    """Who listens on a port; `pid` is None if the system does not tell (another user's process).
+    """Who listens on a port or a unix socket.
 
-    `since` is RFC 3339 in UTC, to the second.
+    `pid` is None if the system does not tell (another user's process). `since` is RFC 3339 in UTC, to the second.
     """
 
-    port: int
+    port: int | Path
     pid: int | None = None
     name: str | None = None
     since: str | None = None
 
     def describe(self) -> str:
         """`port 8000 is owned by nginx (pid 42, since 2026-11-21T02:03:04Z)`."""
+        what = f"socket {self.port}" if isinstance(self.port, Path) else f"port {self.port}"
         if self.pid is None:
-            return f"port {self.port} is owned by a process of another user"
-        return f"port {self.port} is owned by {self.name} (pid {self.pid}, since {self.since})"
+            return f"{what} is owned by a process of another user"
+        return f"{what} is owned by {self.name} (pid {self.pid}, since {self.since})"
 
 
 def reserve_port() -> ReservedPort:
@@ -124,17 +125,21 @@ def is_local(host: str) -> bool:
     return host in _OUR_HOSTS or host.startswith("127.")
 
 
-def listens(pids: Iterable[int], port: int) -> bool:
-    """Whether one of `pids` listens on TCP `port`."""
-    inodes = listening_inodes(port)
+def _inodes(port: int | Path) -> frozenset[int]:
+    return socket_inodes(port) if isinstance(port, Path) else listening_inodes(port)
+
+
+def listens(pids: Iterable[int], port: int | Path) -> bool:
+    """Whether one of `pids` listens on TCP `port`, or on the unix socket of that path."""
+    inodes = _inodes(port)
     if not inodes:
         return False
     return next(holders(pids, inodes), None) is not None
 
 
-def owner_of(port: int) -> PortOwner | None:
-    """Who listens on TCP `port` of this machine; None if nobody does."""
-    inodes = listening_inodes(port)
+def owner_of(port: int | Path) -> PortOwner | None:
+    """Who listens on TCP `port` of this machine, or on that unix socket; None if nobody does."""
+    inodes = _inodes(port)
     if not inodes:
         return None
     pids = (kin.pid for kin in read_table())
@@ -145,7 +150,7 @@ def owner_of(port: int) -> PortOwner | None:
     return _described(port, pid)
 
 
-def _described(port: int, pid: int) -> PortOwner:
+def _described(port: int | Path, pid: int) -> PortOwner:
     # Late: a port is taken seldom, and the import takes tens of milliseconds.
     import psutil
 

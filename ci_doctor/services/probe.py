@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services import http_answer
-from ci_doctor.services.busy_timeout import BusyTimeout, no_processes
+from ci_doctor.services.busy_timeout import SHORTEST_ATTEMPT_S, BusyTimeout, no_processes
 from ci_doctor.services.logs import TURN_BYTES, LogSearch
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
@@ -61,6 +61,8 @@ def more_telling(best: ProbeAnswer | None, answer: ProbeAnswer) -> ProbeAnswer:
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.05  # what becomes ready is noticed within 100 ms, with time for the attempt
 _REFUSED = "connection refused"
+# Of a limit of 0: what a server that is ready needs to say so on a busy machine.
+_ONLY_ATTEMPT_S = 1.0
 
 
 class ProbeContext(Struct, frozen=True, kw_only=True):
@@ -97,7 +99,7 @@ async def wait_until_ready(
     cut by the end of the time counts only if there was no other.
 
     `limit` is seconds, in which waits of the service for a CPU do not count (BusyTimeout); with 0
-    there is one quick attempt. `on_answer` gets what is wrong after each attempt but the last. A
+    there is one attempt, of one second at most. `on_answer` gets what is wrong after each attempt but the last. A
     log is searched from its beginning, and a match in it holds from then on.
 
     Raises UsageError if there can be no attempt: no log, a variable that is not set, a command that
@@ -107,9 +109,10 @@ async def wait_until_ready(
     time_limit = limit if isinstance(limit, BusyTimeout) else BusyTimeout(limit, context.pids)
     held_since: float | None = None
     best: ProbeAnswer | None = None
+    least_s = 0.0 if time_limit.limit_s > 0 else min(_ONLY_ATTEMPT_S, probe.attempt_s)
     try:
         while True:
-            answer = await prober.ask(time_limit.attempt_s(probe.attempt_s))
+            answer = await prober.ask(max(least_s, time_limit.attempt_s(probe.attempt_s)))
             to_hold_s = math.inf
             if answer is None:
                 now = clock.now()
@@ -135,15 +138,32 @@ async def wait_until_ready(
         prober.close()
 
 
+async def attempt(probe: ReadinessProbe, context: ProbeContext) -> str | None:
+    """None if `probe` holds in one attempt of its full time, else what was wrong.
+
+    Raises UsageError as `wait_until_ready`.
+    """
+    prober = _prober(probe, context)
+    try:
+        answer = await prober.ask(probe.attempt_s)
+        return None if answer is None else answer.text
+    finally:
+        prober.close()
+
+
 def _prober(probe: ReadinessProbe, context: ProbeContext) -> "_Prober":
     """What makes the attempts of this kind of probe. Raises UsageError as `wait_until_ready`."""
-    if probe.is_network:
-        return _NetworkProber(probe, context)
-    if probe.scheme is Scheme.EXEC:
-        return _ExecProber(probe, context)
-    if probe.scheme is Scheme.LOG:
-        return _LogProber(probe, context)
-    return _FileProber(probe)
+    match probe.scheme:
+        case Scheme.ALL | Scheme.ANY:
+            return _GroupProber(probe, context)
+        case Scheme.EXEC:
+            return _ExecProber(probe, context)
+        case Scheme.LOG:
+            return _LogProber(probe, context)
+        case Scheme.FILE:
+            return _FileProber(probe)
+        case _:
+            return _NetworkProber(probe, context)
 
 
 class _Prober:
@@ -163,8 +183,57 @@ class _Prober:
         """Give everything back."""
 
 
+class _GroupProber(_Prober):
+    """All of its parts, one after the other until one does not hold; or any of them, at once."""
+
+    def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
+        self._parts = [(part, _prober(part, context)) for part in probe.parts]
+        self._are_all_needed = probe.scheme is Scheme.ALL
+
+    async def ask(self, limit_s: float) -> ProbeAnswer | None:
+        deadline = clock.now() + limit_s
+        try:
+            if self._are_all_needed:
+                for part, prober in self._parts:
+                    # Each gets a try: what is left may be nothing, after one that was slow.
+                    left_s = max(deadline - clock.now(), SHORTEST_ATTEMPT_S)
+                    answer = await _ask_part(part, prober, left_s)
+                    if answer is not None:
+                        return answer
+                return None
+            asking = [_ask_part(part, prober, limit_s) for part, prober in self._parts]
+            answers = await asyncio.gather(*asking)
+        finally:
+            # Not of one alone: a command may cost as much as the start of the service.
+            self.pause_s = max(prober.pause_s for _, prober in self._parts)
+        return _of_any(answers)
+
+    def close(self) -> None:
+        for _, prober in self._parts:
+            prober.close()
+
+
+async def _ask_part(part: ReadinessProbe, prober: _Prober, limit_s: float) -> ProbeAnswer | None:
+    answer = await prober.ask(min(limit_s, part.attempt_s))
+    if answer is None or part.parts:
+        return answer
+    return structs.replace(answer, text=f"{part.describe()}: {answer.text}")
+
+
+def _of_any(answers: Sequence[ProbeAnswer | None]) -> ProbeAnswer | None:
+    """None if one of them is; else all of them, as telling as the best."""
+    bad = [answer for answer in answers if answer is not None]
+    if len(bad) < len(answers):
+        return None
+    return ProbeAnswer(
+        text="; ".join(answer.text for answer in bad),
+        telling=max(answer.telling for answer in bad),
+        cut=all(answer.cut for answer in bad),
+    )
+
+
 class _NetworkProber(_Prober):
-    """HTTP and TCP. Sockets are opened directly, so proxy variables have no effect."""
+    """HTTP, TCP and unix sockets. These are opened directly, so proxy variables have no effect."""
 
     def __init__(self, probe: ReadinessProbe, context: ProbeContext) -> None:
         self._probe = probe
@@ -206,7 +275,7 @@ class _NetworkProber(_Prober):
     async def _attempt(self) -> str | None:
         connection = await http_answer.connect(self._probe)
         try:
-            if self._probe.scheme is Scheme.TCP:
+            if self._probe.scheme is not Scheme.HTTP:
                 return None
             return await http_answer.ask(self._probe, connection, self._authorization)
         finally:

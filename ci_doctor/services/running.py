@@ -12,11 +12,14 @@ from msgspec import structs
 from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
+from ci_doctor.services import failure_cause
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
 from ci_doctor.services.leak_ledger import LeakLedger
+from ci_doctor.services.liveness import until_hung
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
+from ci_doctor.services.spec import Liveness
 from ci_doctor.services.stopping import gpu_memory_held, port_held
 from ci_doctor.system import clock
 from ci_doctor.system.guardian import Guardian
@@ -120,6 +123,21 @@ class RunningGroup:
         duration_s = now - instance.began
         url = instance.service.address
         self.report(instance.event(EventKind.READY, now, duration_s=duration_s, url=url))
+        if instance.filled.liveness is not None:
+            watching = asyncio.create_task(self._live(instance, instance.filled.liveness))
+            instance.cleanup.append(watching.cancel)
+
+    async def _live(self, instance: Instance, liveness: Liveness) -> None:
+        """Report the service once it hangs; whoever stops it or sees its end cancels this."""
+
+        def pids() -> list[int]:
+            return [kin.pid for kin in self.tree.below(instance.process.pid)]
+
+        context = structs.replace(self.probe_context(instance), pids=pids)
+        service = instance.service
+        hang = await until_hung(liveness, context, service.log, service.port)
+        if not instance.ended and not instance.stop_wanted:
+            self.fail(failure_cause.hung(instance.subject(clock.now()), hang))
 
     async def still_ready(self, name: str, limit_s: float) -> str | None:
         """None once the service answers its probe again; after `limit_s`, what was wrong last."""

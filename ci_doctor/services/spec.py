@@ -5,18 +5,25 @@ import functools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ci_doctor.config.decoding import convert
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
 from ci_doctor.model.quantities import parse_duration, parse_size
 from ci_doctor.model.words import did_you_mean
-from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
+from ci_doctor.services.ready import (
+    NoProbeError,
+    ReadinessProbe,
+    ReadySpec,
+    Scheme,
+    addresses,
+    parse_ready,
+)
 
 Duration = str | int | float
 # Of a budget, the most that is kept for stopping everything and writing the report: to stop a group
@@ -35,7 +42,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     Durations are seconds or text for parse_duration, sizes bytes or text for parse_size. `command`
     and `stop_command` are split as a shell would split words, and no shell runs them. `cwd` is
     relative to LaunchContext.directory. `ready` is a probe (docs/probes.md). `needs` names services
-    that must be ready before. `ports` are names of further ports that it listens on.
+    that must be ready before. `ports` are names of further ports that it listens on. `liveness` is a
+    probe of a service that is ready: one that fails `liveness_failures` times in a row, each
+    `liveness_period`, while nothing shows progress, is a death.
 
     `descendants` tells which end of a process below the service is a death of the service: one by a
     `signal`, any `exit`, or none (`ignore`). A log line that matches `fatal` is one too, unless the
@@ -56,6 +65,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cwd: str | None = None
     ready: str | ReadySpec = "/health"
     start_timeout: Duration = "600s"
+    liveness: str | ReadySpec | None = None
+    liveness_period: Duration = "10s"
+    liveness_failures: Annotated[int, Meta(ge=1)] = 3
     needs: list[str] = []
     ports: list[str] = []
     descendants: Literal["signal", "exit", "ignore"] = "signal"
@@ -105,32 +117,25 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             texts.extend(self.command)
         return any(placeholder in text for text in texts)
 
-    def probe_address(self) -> str | None:
-        """The address in `ready`, placeholders still in it; None for a probe without a network.
-
-        Raises ValueError as `read_ready`.
-        """
-        spec = read_ready(self.ready)
-        return spec.tcp if spec.http is None else spec.http
-
     def probed_port(self) -> str | None:
         """The end of the placeholder by which `ready` names a port reserved for this service.
 
-        None for a fixed port, and for a probe without a network.
+        None for a fixed port, and for a probe without a network. Raises ValueError as `read_ready`.
         """
-        address = self.probe_address()
-        if address is None:
-            return None
+        return next(filter(None, map(self._own_port, addresses(self.ready))), None)
+
+    def has_fixed_port(self) -> bool:
+        """Whether `ready` names another port than those reserved for this service, and first."""
+        first = next(addresses(self.ready), None)
+        return first is not None and self._own_port(first) is None
+
+    def _own_port(self, address: str) -> str | None:
         for further in self.ports:
             if f".{further}.port}}" in address:
                 return f".{further}.port}}"
         if address.startswith("/") or "{port}" in address:
             return "{port}"
         return None
-
-    def has_fixed_port(self) -> bool:
-        """Whether `ready` names another port than those reserved for this service."""
-        return self.probe_address() is not None and self.probed_port() is None
 
 
 def _split(command: str | list[str]) -> list[str]:
@@ -157,6 +162,14 @@ class LaunchContext(Struct, frozen=True, kw_only=True):
     grace_s: float = 5.0
 
 
+class Liveness(Struct, frozen=True, kw_only=True):
+    """How to see whether a service still lives: `failures` in a row of `probe`, one each `period_s`."""
+
+    probe: ReadinessProbe
+    period_s: float
+    failures: int
+
+
 class FilledSpec(Struct, frozen=True, kw_only=True):
     """A service with every placeholder replaced.
 
@@ -170,6 +183,13 @@ class FilledSpec(Struct, frozen=True, kw_only=True):
     port: int
     pidfile: Path | None = None
     stop_words: tuple[str, ...] = ()
+    liveness: Liveness | None = None
+
+    def probes(self) -> dict[str, ReadinessProbe]:
+        """By the key in which they were written."""
+        if self.liveness is None:
+            return {"ready": self.probe}
+        return {"ready": self.probe, "liveness": self.liveness.probe}
 
 
 def fill(text: str, placeholders: Mapping[str, str]) -> str:
@@ -207,7 +227,27 @@ def fill_spec(
         port=port,
         pidfile=pidfile,
         stop_words=tuple(map(filled, spec.stop_words())),
+        liveness=_liveness(spec, ports[name], cwd, filled),
     )
+
+
+def _liveness(
+    spec: ServiceSpec, port: int, directory: Path, filled: Callable[[str], str]
+) -> Liveness | None:
+    if spec.liveness is None:
+        return None
+    try:
+        probe = parse_ready(spec.liveness, port, directory=directory, fill=filled)
+        period_s = parse_duration(spec.liveness_period)
+    except NoProbeError as error:
+        raise NoProbeError(error.text, error.why, "liveness") from error
+    except ValueError as error:
+        raise ValueError(f"liveness: {error}") from error
+    if probe.ready_for_s or any(part.scheme is Scheme.LOG for part in probe.leaves()):
+        raise ValueError("liveness: a log that has matched, and `ready_for`, are about readiness")
+    if period_s <= 0:
+        raise ValueError(f"liveness_period is {spec.liveness_period!r}, and must be more than 0")
+    return Liveness(probe=probe, period_s=period_s, failures=spec.liveness_failures)
 
 
 def placeholders_for(name: str, context: LaunchContext, ports: Mapping[str, int]) -> dict[str, str]:

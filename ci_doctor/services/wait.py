@@ -271,13 +271,14 @@ def check_request(request: WaitRequest) -> None:
     for pid in request.pids:
         _check_pid(pid)
     probe = request.probe
-    if probe.is_network and not probe.port:
-        raise UsageError(
-            f"--ready {probe.path} names no host and port",
-            hint=f"write the whole URL: http://127.0.0.1:8000{probe.path}",
-        )
-    if probe.scheme is Scheme.LOG and request.log is None:
-        raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
+    for part in probe.leaves():
+        if part.is_network and not part.port:
+            raise UsageError(
+                f"--ready {part.path} names no host and port",
+                hint=f"write the whole URL: http://127.0.0.1:8000{part.path}",
+            )
+        if part.scheme is Scheme.LOG and request.log is None:
+            raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
     # A log that is not there yet may still come.
     log = request.log
     if log is not None and log.exists() and not (log.is_file() or log.is_char_device()):

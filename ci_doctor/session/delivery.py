@@ -19,7 +19,7 @@ from ci_doctor.model.finding import Finding, Rule, Severity
 from ci_doctor.model.outcome import Attachment, ErrorKind, Failure, Outcome, Report, concluded
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import RENDERERS, REPORT_FILE, Renderer
+from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
@@ -211,6 +211,12 @@ def write(
     return tuple(problems)
 
 
+def page_in(directory: Path) -> Path | None:
+    """The written report that a reader opens first: the page, else the JSON; None without any."""
+    pages = (directory / name for name in (PAGE_FILE, REPORT_FILE))
+    return next((each for each in pages if each.is_file()), None)
+
+
 def rendered(report: Report, renderer: Renderer, junit: str | None) -> str:
     """`report` by `renderer`; `junit` is the `JunitForm` if that one makes it."""
     if renderer.name != "junit":
@@ -220,17 +226,17 @@ def rendered(report: Report, renderer: Renderer, junit: str | None) -> str:
     return render(report, form=JunitForm(junit or JunitForm.VERDICT))
 
 
-def text_for(report: Report, stream: TextIO) -> str:
-    """The report as text, in the width and the colours of `stream`."""
+def text_for(report: Report, stream: TextIO, page: str | None = None) -> str:
+    """The report as text, in the width and the colours of `stream`; it lies at `page`."""
     from ci_doctor.render import text
 
     # A file and a pipe have no width.
     if not stream.isatty():
-        return text.render(report, width=80, colour=False)
+        return text.render(report, width=80, colour=False, page=page)
     terminal = shutil.get_terminal_size((80, 24))
     # Longer lines are hard to read, however wide the terminal is.
     width = min(terminal.columns, 120)
-    return text.render(report, width=width, colour=_may_colour(os.environ))
+    return text.render(report, width=width, colour=_may_colour(os.environ), page=page)
 
 
 def _may_colour(environ: Mapping[str, str]) -> bool:
@@ -301,7 +307,7 @@ def _append(report: Report, path: str) -> None:
 def read_reports(
     directories: Sequence[Path], broken: list[str] | None = None
 ) -> list[tuple[Path, Report]]:
-    """Every report.json below `directories`, oldest first, each with its directory; no secrets.
+    """Every report.json at or below `directories`, oldest first, each with its directory; no secrets.
 
     Raises UsageError for one that cannot be read, or appends a line to `broken` if that is given.
     """
@@ -310,7 +316,13 @@ def read_reports(
 
     redactor = Redactor.from_environment(os.environ)
     reports: list[tuple[Path, Report]] = []
-    for path in sorted({each for top in directories for each in top.rglob(REPORT_FILE)}):
+    # By its real place: two names of one folder are one.
+    files = {
+        each.resolve(): each
+        for top in directories
+        for each in ([top] if top.name == REPORT_FILE and top.is_file() else top.rglob(REPORT_FILE))
+    }
+    for path in sorted(files.values()):
         try:
             text = path.read_text(encoding="utf-8")
             # Once more: an older version, or somebody else, may have written it.

@@ -172,11 +172,13 @@ def print_report(
     form: PrintedForm,
     text: str | None = None,
     *,
+    page: str | None = None,
     has_group: bool = False,
 ) -> None:
     """Print `report` on `stream`; `text` takes the place of the rendered text. Raises OSError.
 
-    has_group: it stands in a group of the log already.
+    page: where the report lies, for the last line of the rendered text. has_group: it stands in a
+    group of the log already.
     """
     from ci_doctor.session.delivery import text_for, write_data
 
@@ -193,7 +195,7 @@ def print_report(
 
         write_data(stream, annotations(report))
     else:
-        shown = text_for(report, stream) if text is None else text
+        shown = text_for(report, stream, page) if text is None else text
         print_framed(report, stream, shown, has_group=has_group)
 
 

@@ -256,9 +256,13 @@ class Session:
             return report
         try:
             form: PrintedForm = "json" if self.as_json else self.form
+            page = self._page()
+            # A text on stdout is a program's input, and an empty one is to print nothing.
+            if text and page is not None and not on_stdout:
+                text += f"report: {page}\n"
             # The report is redacted already, this text is not.
             safe = None if text is None else self.redactor.without_values(text)
-            print_report(report, stream, form, safe, has_group=self.has_group)
+            print_report(report, stream, form, safe, page=page, has_group=self.has_group)
         except BrokenPipeError:
             # A terminal that is gone takes no verdict away. A pipe's reader is owed the whole.
             if stream is not sys.stdout:
@@ -271,6 +275,14 @@ class Session:
         except OSError as error:
             return self._unprinted(report, error.strerror or str(error))
         return report
+
+    def _page(self) -> str | None:
+        """Where a reader finds this run's report, as it may be shown; None if it is not written."""
+        from ci_doctor.render.safe_text import printable
+        from ci_doctor.session.delivery import page_in
+
+        page = None if self.directory is None or self._is_protected else page_in(self.directory)
+        return None if page is None else printable(self.redactor.text(str(page)))
 
     def _unprinted(self, report: "Report", reason: str) -> "Report":
         problem = f"the report cannot be printed: {reason}"

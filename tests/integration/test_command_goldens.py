@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.cli import BARE, ROOT, doctor
+from tests.support.cli import BARE, ROOT, doctor, installed_from
 from tests.support.git_repository import git, make_repository
 from tests.support.golden import assert_matches_golden
 from tests.support.junit_texts import junit_of
@@ -455,7 +455,9 @@ def init(site: Site) -> None:
     )
     # tests/unit/test_docs.py has the schema, which changes with each key.
     schema = r"(?s)ci-doctor\.schema\.json new file.*?(?=diff --git)"
-    site.run("init", "--dry-run", chance={schema: "ci-doctor.schema.json "})
+    with tempfile.TemporaryDirectory() as elsewhere:
+        env = installed_from(Path(elsewhere) / "site")
+        site.run("init", "--dry-run", env=env, chance={schema: "ci-doctor.schema.json "})
 
 
 def words(site: Site) -> None:

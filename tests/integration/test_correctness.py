@@ -854,7 +854,7 @@ def test_a_wrong_requests_file_is_named_with_its_line(
         (("--env", "candidat:X=1"), "did you mean `candidate`?"),
         (("--env", "candidate:X"), "not ARM:NAME=VALUE"),
         (("--candidate", "pyton3 -m http.server {port}"), "command not found: pyton3"),
-        (("--requests", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
+        (("--requests", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
         (("--only", "r9"), "no request has the id `r9`"),
         (("--budget", "soon"), "budget: not a duration"),
         (("--config", "nowhere.toml"), "nowhere.toml"),

@@ -15,6 +15,11 @@ from tests.support.builders import a_report
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_A_BROWSER]
 
+# Of a name or a figure, what is wider than its column.
+WIDER = """all => all.filter((each) => {
+  const [own, cell] = [each, each.closest("th, td")].map((one) => one.getBoundingClientRect());
+  return own.left < cell.left - 1 || own.right > cell.right + 1;
+}).map((each) => each.textContent)"""
 NAMES = "all => all.filter((each) => !each.closest('tr').hidden).map((each) => each.textContent)"
 
 
@@ -54,7 +59,7 @@ def history_report() -> Report:
 
 def test_the_page_is_silent_fits_every_window_and_can_be_read(open_page: Any) -> None:
     opened = open_page(history_report())
-    for scheme, width in itertools.product(("light", "dark"), (400, 1600)):
+    for scheme, width in itertools.product(("light", "dark"), (400, 800, 1000, 1600)):
         opened.page.emulate_media(color_scheme=scheme)
         opened.page.set_viewport_size({"width": width, "height": 900})
         texts = opened.page.evaluate(CONTRAST)
@@ -63,6 +68,7 @@ def test_the_page_is_silent_fits_every_window_and_can_be_read(open_page: Any) ->
         assert texts["poor"] == []
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         assert opened.page.evaluate(OUTSIDE) == []
+        assert opened.page.eval_on_selector_all(".interval, .test", WIDER) == []
     assert opened.silent(), (opened.said, opened.asked)
 
 

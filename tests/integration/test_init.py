@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import ROOT, Ran, doctor, words
+from tests.support import cli
+from tests.support.cli import ADDRESS, COMMIT, ROOT, Ran, installed_from, words
 from tests.support.controlling_terminal import ControllingTerminal
 from tests.support.git_repository import git, make_repository
 from tests.support.repository_layouts import ENGINE, KV_CACHE, SMALL_APP, build
@@ -29,6 +31,16 @@ WRITTEN = [
 WORKFLOW = (
     "name: t\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n      - run: pytest\n"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """This ci-doctor came from a commit of a repository, whatever the one of the tests came from."""
+    TOOLS.update(installed_from(tmp_path_factory.mktemp("installed")))
+
+
+def doctor(*args: str | Path, cwd: Path, env: Mapping[str, str] = {}) -> Ran:
+    return cli.doctor(*args, cwd=cwd, env={**TOOLS, **env})
 
 
 @pytest.fixture
@@ -70,11 +82,10 @@ def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    ran = doctor("init", "--yes", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
-    # The further steps depend on whether this version is a release.
+    ran = doctor("init", "--yes", cwd=tmp_path, env={"COLUMNS": "80"})
     above, _, _ = written.partition("  …\n")
     assert ran.out.startswith(above), ran
-    judged = doctor("correctness", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
+    judged = doctor("correctness", cwd=tmp_path, env={"COLUMNS": "80"})
     assert judged.code == 0, judged
     # Without its duration.
     assert judged.out.split("\n")[1:3] == verdict.split("\n")[1:3], judged
@@ -85,7 +96,7 @@ def test_an_application_gets_one_request_to_put_others_in_its_place(tmp_path: Pa
     directory.mkdir()
     (directory / "web.py").write_text("from fastapi import FastAPI\napp = FastAPI()\n")
     (directory / "Dockerfile").write_text('CMD ["uvicorn", "web:app", "--reload"]\n')
-    wrote = doctor("init", "--yes", cwd=directory, env=TOOLS)
+    wrote = doctor("init", "--yes", cwd=directory)
     assert wrote.code == 0, wrote
     (line,) = (directory / "ci-doctor-requests.jsonl").read_text().splitlines()
     assert json.loads(line)["path"] == "/"
@@ -104,6 +115,13 @@ def test_what_is_written_is_what_its_readers_take(engine: Path) -> None:
     schema = "vendor.github-workflows"
     checked("check-jsonschema", "--builtin-schema", schema, ".github/workflows/ci-doctor.yml", cwd=engine)  # fmt: skip
     checked("pre-commit", "validate-config", ".pre-commit-config.yaml", cwd=engine)
+    installing = f"git+{ADDRESS}@{COMMIT}"
+    for name in (
+        ".buildkite/ci-doctor.yml",
+        ".github/workflows/ci-doctor.yml",
+        ".pre-commit-config.yaml",
+    ):
+        assert installing in (engine / name).read_text()
     linted = doctor("lint", ".buildkite/ci-doctor.yml", ".pre-commit-config.yaml", "ci-doctor.toml", cwd=engine)  # fmt: skip
     assert (linted.code, "nothing to report" in linted.out) == (0, True), linted
     shown = doctor("config", "show", cwd=engine)
@@ -175,6 +193,28 @@ def test_the_second_run_has_nothing_to_write(engine: Path) -> None:
     ran = doctor("init", "--yes", cwd=engine)
     assert (ran.code, "nothing to write" in ran.out) == (0, True), ran
     assert state(engine) == before
+
+
+def test_from_a_path_the_hook_stays_on_this_machine_and_runs(engine: Path) -> None:
+    before = git(engine, "status", "--porcelain")
+    # The tests' own ci-doctor: a clone without a remote that has an address.
+    ran = doctor(
+        "init", "--yes", cwd=engine, env={"PYTHONPATH": str(ROOT), "GIT_CONFIG_COUNT": "0"}
+    )
+    if (engine / ".pre-commit-config.yaml").exists():
+        pytest.skip("the checkout of the tests has a remote with an address")
+    assert "are not proposed" in ran.out or "is not proposed" in ran.out, ran
+    made = set(untracked(engine)) - {line[3:] for line in before.splitlines()}
+    assert not [name for name in made if str(ROOT) in (engine / name).read_text()]
+    (engine / "bad.sh").write_text("#!/bin/sh\nif true\n")
+    git(engine, "add", "--all")
+    run = [str(Path(sys.executable).with_name("pre-commit")), "run", "--all-files"]
+    run += ["--config", ".ci-doctor/pre-commit.yaml"]
+    hook = subprocess.run(
+        run, cwd=engine, env=cli.environment(), capture_output=True, text=True, check=False
+    )
+    assert hook.returncode == 1, hook.stdout + hook.stderr
+    assert "bad.sh" in hook.stdout
 
 
 def test_what_exists_is_kept_and_what_to_paste_is_printed(engine: Path) -> None:

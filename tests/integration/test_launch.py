@@ -720,3 +720,27 @@ def test_each_launch_has_its_own_logs(site: Site) -> None:
     for number in (1, 2):
         site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "true")
         assert site.report["attempts"][0]["log"] == f"logs/api-{number}.log"
+
+
+def test_a_service_that_hangs_under_its_client_has_died_with_evidence(site: Site) -> None:
+    serve = (
+        "import http.server, os, sys; open('pid', 'w').write(str(os.getpid()))\n"
+        "http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[1]))"
+    )
+    site.configure(
+        s={
+            "command": [*BARE, "-c", serve, "{port}", str(site.directory)],
+            "ready": "http://127.0.0.1:{port}/",
+            "liveness_period": "300ms",
+            "liveness_failures": 2,
+        }
+    )
+    probe = "s={ http = '/', attempt_timeout = '100ms' }"
+    stop = "import os, signal; os.kill(int(open('pid').read()), signal.SIGSTOP); signal.pause()"
+    ran = site.launch("--liveness", probe, "--", *BARE, "-c", stop)
+    (finding,) = check(site, ran, "failed", 1)["findings"]
+    assert finding["rule"] == "services/hung"
+    assert "failed 2 times in a row" in finding["summary"]
+    shown = [each["excerpt"] for each in finding["evidence"]]
+    assert any("stopped (SIGSTOP)" in text for text in shown), shown
+    assert any("GET / HTTP/1.1" in text for text in shown), shown

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bootstrap import Job
+from tests.support.git_repository import git, make_repository
 from tests.support.plugin_workplace import Workplace, phases
 from tests.support.wheels import SITE, build_wheel
 
@@ -46,8 +47,13 @@ def main():
 
 # A `pip install` of one wheel from PIP_FIND_LINKS in a twentieth of pip's time, for the tests that are not about pip.
 QUICK_PIP = """
-import glob, os, pathlib, sys, sysconfig, zipfile
+import glob, os, pathlib, subprocess, sys, sysconfig, zipfile
 wanted = sys.argv[-1]
+if wanted.startswith("git+"):
+    address, _, commit = wanted.removeprefix("git+").rpartition("@")
+    subprocess.check_call(["git", "clone", "--quiet", address, "clone"])
+    subprocess.check_call(["git", "-C", "clone", "checkout", "--quiet", commit])
+    (wanted,) = glob.glob("clone/*.whl")
 name = wanted.replace("-", "_").replace("==", "-")
 found = [wanted] if wanted.endswith(".whl") else glob.glob(f"{os.environ['PIP_FIND_LINKS']}/{name}-*.whl")
 if not found:
@@ -219,9 +225,26 @@ def test_a_wheel_is_taken_only_with_its_digest(has_uv: bool, agent: Agent) -> No
     assert "installing" not in by_url.log
 
 
+def test_a_commit_of_a_repository_is_installed_whatever_its_version(agent: Agent) -> None:
+    repository = make_repository(agent.folder / "a repository.git", {"README.md": "x\n"})
+    shutil.copy(agent.wheel, repository)
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "a wheel")
+    commit = git(repository, "rev-parse", "HEAD").strip()
+    agent.link("git")
+    job = agent.install(f"git+{repository.as_uri()}@{commit}")
+    assert job.run() == 0, job.log
+    assert "ci-doctor 1.2.3\n" in job.log
+    assert f"ci-doctor-toolkit-g{commit[:12]}-" in job.log
+
+
 @pytest.mark.parametrize(
     "requirement",
     [
+        "git+https://h/ci-doctor.git",
+        "git+https://h/ci-doctor.git@main",
+        f"git+ftp://h/ci-doctor.git@{'0' * 40}",
+        f"git+https://h/ci-doctor.git@{'0' * 40} --index-url=http://x",
         "ci-doctor-toolkit",
         "ci-doctor-toolkit>=1.2.3",
         "ci-doctor-toolkit==1.*",

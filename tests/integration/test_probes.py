@@ -18,7 +18,7 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
-from ci_doctor.services.ready import ReadinessProbe, ReadySpec, parse_ready
+from ci_doctor.services.ready import ReadinessProbe, ReadySpec, grpc_line, parse_ready
 from ci_doctor.system import clock
 from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.process import Child
@@ -280,3 +280,41 @@ def test_a_server_on_loopback_may_have_made_its_certificate_itself(tmp_path: Pat
             )
 
     assert asyncio.run(run()) is None
+
+
+GRPC = """
+import sys
+from concurrent import futures
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+server, service = grpc.server(futures.ThreadPoolExecutor(1)), health.HealthServicer()
+health_pb2_grpc.add_HealthServicer_to_server(service, server)
+service.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+sys.stdin.readline()
+service.set("", health_pb2.HealthCheckResponse.SERVING)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.nightly
+def test_the_line_for_grpc_health_tells_serving_from_not_serving(commands: Commands) -> None:
+    pytest.importorskip("grpc_health.v1.health", reason="needs grpcio-health-checking")
+    with subprocess.Popen(
+        [sys.executable, "-c", GRPC], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        stdin = server.stdin
+        assert stdin is not None
+        assert server.stdout is not None
+        line = grpc_line(f"127.0.0.1:{server.stdout.readline().strip()}")
+        line = line.replace("python3", sys.executable, 1)
+        seen: list[str] = []
+
+        def on_seen(text: str) -> None:
+            seen.append(text)
+            stdin.write("\n")
+            stdin.flush()
+
+        assert commands.ask(line, on_seen=on_seen) is None
+    assert seen[0].endswith("ended with exit code 1: not serving")

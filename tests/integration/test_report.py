@@ -3,12 +3,15 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci_doctor.commands.report import open_page
+from ci_doctor.errors import UsageError
 from tests.support import stand_in_agent
 from tests.support.cli import doctor, environment, words
 
@@ -48,6 +51,66 @@ def test_a_folder_without_a_report_and_a_broken_report_are_usage_errors(written:
         ran = doctor("report", folder, cwd=written)
         assert ran.code == 2, ran
         assert "hint:" in ran.err
+
+
+def test_the_newest_report_here_is_shown_where_a_browser_is(tmp_path: Path) -> None:
+    for word, folder in (("75", "ci-doctor-report"), ("86", "ci-doctor-report-2")):
+        doctor("explain", word, "--report-dir", folder, cwd=tmp_path)
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "$@" > shown\n')
+    browser.chmod(0o755)
+
+    ran = doctor("report", "--open", cwd=tmp_path, env={"BROWSER": f"nope:{browser} --new '%s' &"})
+
+    assert (ran.code, ran.out) == (0, "opened ci-doctor-report-2/report.html\n"), ran
+    page = tmp_path / "ci-doctor-report-2" / "report.html"
+    assert (tmp_path / "shown").read_text() == f"--new {page.as_uri()}\n"
+    # The one that was asked for, even if it has no page yet.
+    named = doctor("report", "--open", "ci-doctor-report", cwd=tmp_path, env={"BROWSER": "true"})
+    assert named.out == "opened ci-doctor-report/report.html\n"
+    # Text, and where it lies.
+    shown = doctor("report", "ci-doctor-report/report.json", cwd=tmp_path)
+    assert shown.out.endswith("\nreport: ci-doctor-report/report.html\n"), shown
+
+
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ({}, "there is no display here"),
+        ({"DISPLAY": ":9"}, "no browser is on PATH"),
+        ({"BROWSER": "'half a quote", "WAYLAND_DISPLAY": "w"}, "no browser is on PATH"),
+        ({"BROWSER": "false"}, "false ended with 1"),
+        ({"BROWSER": "not-a-program"}, "not-a-program: Exec format error"),
+    ],
+)
+def test_a_page_that_nothing_can_show_is_said_with_what_to_do(
+    tmp_path: Path, env: dict[str, str], why: str
+) -> None:
+    (tmp_path / "not-a-program").write_text("")
+    (tmp_path / "not-a-program").chmod(0o755)
+    (tmp_path / "false").symlink_to("/bin/false")
+
+    with pytest.raises(UsageError, match=why) as raised:
+        open_page(tmp_path / "report.html", {**env, "PATH": str(tmp_path)})
+
+    assert "copy the file to a machine with a browser" in (raised.value.hint or "")
+
+
+def test_a_browser_that_stays_open_holds_nobody_up(tmp_path: Path) -> None:
+    stays = tmp_path / "stays"
+    stays.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
+    stays.chmod(0o755)
+
+    open_page(tmp_path / "report.html", {"BROWSER": str(stays)}, refuses_within_s=0.5)
+
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("words_", [("--open",), ("--publish",), ("one", "--publish", "--open")])
+def test_what_report_cannot_know_is_asked_for(tmp_path: Path, words_: tuple[str, ...]) -> None:
+    ran = doctor("report", *words_, cwd=tmp_path)
+
+    assert (ran.code, "hint: name" in ran.err) == (2, True), ran
 
 
 def test_publishing_outside_a_job_says_so_and_changes_nothing(written: Path) -> None:

@@ -114,6 +114,7 @@ def test_without_a_name_each_of_several_runs_at_once_has_its_own(tmp_path: Path)
         third = doctor("launch", *SERVICE, "--", "true", cwd=tmp_path)
 
     assert third.code == 0, third
+    assert third.err.endswith("\nreport: ci-doctor-report-3/report.json\n"), third
     reports = sorted(path.parent.name for path in tmp_path.glob("*/report.json"))
     assert reports == ["ci-doctor-report", "ci-doctor-report-2", "ci-doctor-report-3"]
 

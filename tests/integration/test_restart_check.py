@@ -60,8 +60,9 @@ class Bench:
             services["router"] = words
         values: dict[str, object] = {
             "services": list(services), "kill": "worker", "requests": "requests.jsonl", "concurrency": 4,
-            "outage": "300ms", "request_timeout": "5s", "release_timeout": "2s", "recovery_timeout": "10s",
-            "throughput": 0, "budget": "60s", "control_starts": 0, **settings,
+            # Long limits: a busy machine must not break a promise that is not under test.
+            "outage": "300ms", "request_timeout": "60s", "release_timeout": "2s", "recovery_timeout": "60s",
+            "throughput": 0, "budget": "10m", "control_starts": 0, **settings,
         }  # fmt: skip
         lines = []
         for name, words in services.items():

@@ -408,7 +408,7 @@ def test_a_clone_whose_remote_has_no_release_is_pinned_with_a_note(tmp_path: Pat
     (finding,) = computed.findings
     assert "neither this clone nor its remote origin has a tag of a release" in finding.summary
     # `git fetch --tags` would fetch nothing.
-    assert finding.remedy == "nothing, until the first release is tagged"
+    assert finding.remedy is None
 
 
 def test_a_release_that_is_tagged_here_alone_is_a_warning(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs ci-doctor as its users do, a process of its own, and keeps what it said."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -113,3 +114,20 @@ def begin(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+# Where `installed_from` says that ci-doctor came from.
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ADDRESS = "https://git.somewhere.org/ci-doctor.git"
+
+
+def installed_from(folder: Path) -> dict[str, str]:
+    """Variables with which ci-doctor takes itself for one that pip installed from a commit of ADDRESS."""
+    info = folder / "ci_doctor_toolkit-1.2.3.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: ci-doctor-toolkit\nVersion: 1.2.3\n"
+    )
+    noted = {"url": ADDRESS, "vcs_info": {"vcs": "git", "commit_id": COMMIT}}
+    (info / "direct_url.json").write_text(json.dumps(noted))
+    return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}

@@ -35,12 +35,15 @@ ci_doctor_export_installed() {
   export CI_DOCTOR_INSTALLED PATH="$CI_DOCTOR_VENV_DIR/command:$PATH"
 }
 
-# Sets `version`, and for a wheel `source` and `sha256`. Other distributions are refused: on the package index the name
+# Sets `version`, for a commit the short form of it; for a wheel `source` and `sha256`, too. Other distributions are refused: on the package index the name
 # of our command belongs to another project.
 ci_doctor_read_requirement() {
   local pinned='^ci-doctor-toolkit(\[[a-z-]+(,[a-z-]+)*\])?==([0-9][0-9A-Za-z.!+]*)$'
   local wheel='^(.*/)?ci_doctor_toolkit-([0-9][0-9A-Za-z.!+%_]*)-[^/#]+\.whl#sha256=([0-9a-fA-F]{64})$'
-  if [[ "$requirement" =~ $pinned ]]; then
+  local commit='^git\+(https|http|ssh|git|file)://[^[:space:]#?]+@([0-9a-f]{40}|[0-9a-f]{64})(#subdirectory=[A-Za-z0-9._/-]+)?$'
+  if [[ "$requirement" =~ $commit ]]; then
+    version="g${BASH_REMATCH[2]:0:12}"
+  elif [[ "$requirement" =~ $pinned ]]; then
     version="${BASH_REMATCH[3]}"
   elif [[ "$requirement" =~ $wheel ]]; then
     version="${BASH_REMATCH[2]}" sha256="${BASH_REMATCH[3]}" source="${requirement%#*}"
@@ -50,7 +53,7 @@ ci_doctor_read_requirement() {
       *) source="$PWD/$source" ;;
     esac
   else
-    ci_doctor_refuse "option \`install\`: $requirement is neither ci-doctor-toolkit==VERSION nor PATH_OR_URL/ci_doctor_toolkit-VERSION-….whl#sha256=HEX: only what is pinned is installed"
+    ci_doctor_refuse "option \`install\`: $requirement is none of git+URL@COMMIT, ci-doctor-toolkit==VERSION and PATH_OR_URL/ci_doctor_toolkit-VERSION-….whl#sha256=HEX: only what is pinned is installed"
   fi
 }
 

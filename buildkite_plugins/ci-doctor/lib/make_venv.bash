@@ -19,7 +19,7 @@ ci_doctor_install() {
   ci_doctor_bounded "${CI_DOCTOR_INSTALL_SECONDS:-900}" ci_doctor_make_venv && return
   local status=$?
   ((status == 2)) && return 2
-  echo "ci-doctor: $requirement could not be installed (see above): it needs a package index, or wheels that PIP_FIND_LINKS or UV_FIND_LINKS names" >&2
+  echo "ci-doctor: $requirement could not be installed (see above): it needs a package index, or wheels that PIP_FIND_LINKS or UV_FIND_LINKS names; a commit needs its repository, too" >&2
   return 75
 }
 

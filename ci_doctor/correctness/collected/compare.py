@@ -47,7 +47,7 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.looks import neighbours
 from ci_doctor.correctness.verdict.mix_test import smallest_p
 from ci_doctor.correctness.verdict.schedule import sequence
-from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted
+from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm, restricted, working
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
@@ -255,6 +255,8 @@ def _settle(experiment: Experiment, decision: Decision) -> str:
         return (
             "collect the candidate's starts as both sides: they show whether it is steady by itself"
         )
+    if not working(of_arm(experiment.starts, Arm.CANDIDATE)):
+        return "see why the candidate answered nothing, and collect its answers anew"
     made = {arm: len(of_arm(experiment.starts, arm)) for arm in Arm}
     if rules.order is StartOrder.EXCHANGEABLE:
         # With one or two candidate starts the baseline would need 79 or 12: more starts in all.

@@ -36,6 +36,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.choices import BROKEN_OFF
+from ci_doctor.load.requests import near_file
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
 
 # --- the files of a path, their format, and the bytes at a position ---
@@ -76,9 +77,11 @@ def find(path: str) -> list[Path]:
             )
         return files
     if not target.is_file():
-        what = "not a regular file" if target.exists() else "no such file"
+        if not target.exists():
+            hint = near_file(target) or "name two files, or two directories, of samples"
+            raise UsageError(f"no such file: {path}", hint=hint)
         raise UsageError(
-            f"{what}: {path}",
+            f"not a regular file: {path}",
             hint="name two files, or two directories, of samples; each is read twice if answers differ",
         )
     return [target]
@@ -94,12 +97,14 @@ def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
 
 def _form(path: Path) -> SampleFormat:
     """The format, by the first line that shows it: one broken line must not hide the rest."""
-    some = islice((line for line in lines(path) if line.strip()), _LINES_TO_TRY)
+    some = list(islice((line for line in lines(path) if line.strip()), _LINES_TO_TRY))
     forms = [recognise(line) for line in some]
     for form in forms:
         if form is not None:
             return form
     what = "holds no samples in any known form" if forms else "is empty"
+    if some and some[0].lstrip().startswith(b"["):
+        what = "is a JSON array: samples are one JSON object a line"
     raise NoEvidenceError(f"{path} {what}")
 
 

@@ -19,6 +19,8 @@ from ci_doctor.correctness.verdict.starts import (
     DifferenceKind,
     independent_builds,
     of_arm,
+    only_device,
+    working,
 )
 from ci_doctor.correctness.verdict.validity import Decision, models_within
 from ci_doctor.load.looks import count_prompts
@@ -117,6 +119,29 @@ def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailu
     failures = counting or [replace(each, kind=FailureKind.DIED) for each in failures]
     # A start whose log names the cause says more than one that ended without a word.
     named = [each for each in failures if _named_by(each) is not None]
+    return next(iter(named or failures), None)
+
+
+def failure_to_mend(decision: Decision, experiment: Experiment) -> ServiceFailure | None:
+    """The failure to mend before anything else helps; None if answers or more starts say more.
+
+    A candidate that never works has no answer to look at. While that is undecided, further starts are
+    useless only if each of its logs names a cause that another run does not cure.
+    """
+    if decision.verdict in _ON_STARTS:
+        return deciding_failure(decision, experiment)
+    candidate = of_arm(experiment.starts, Arm.CANDIDATE)
+    is_open = decision.verdict is Verdict.INCONCLUSIVE
+    if working(candidate) or not (is_open or decision.verdict is Verdict.REGRESSION):
+        return None
+    failures = [
+        each.failure
+        for each in experiment.compared
+        if each.start.arm is Arm.CANDIDATE and each.failure is not None
+    ]
+    named = [each for each in failures if _named_by(each) is not None]
+    if is_open and (len(named) < len(candidate) or only_device(candidate, experiment.starts)):
+        return None
     return next(iter(named or failures), None)
 
 
@@ -300,12 +325,15 @@ _ABOUT_ANSWERS = {
     Verdict.INCONCLUSIVE,
     Verdict.NONDETERMINISTIC,
 }
-# What to do about a run that no further start decides.
-_NOT_BY_STARTS = (
-    "No further start of this run can decide it. Look at the answers shown; then run it again, with "
-    "more starts (`--max-starts 32`), or make the baseline steadier with `ci-doctor setup-env "
-    "--determinism strict`."
-)
+
+
+def _not_by_starts(most: int) -> str:
+    """What to do about a run that no further start decides, and another of at most so many may."""
+    return (
+        "No further start of this run can decide it. Look at the answers shown; then run it again, with "
+        f"more starts (`--max-starts {most}`), or make the baseline steadier with `ci-doctor setup-env "
+        "--determinism strict`."
+    )
 
 
 def replay_command(difference: AlignedAnswers, context: Context) -> str:
@@ -330,7 +358,8 @@ def findings(
     yield from failure_findings(experiment, decision)
     yield from _unanswered(experiment, context)
     if experiment.ending is ExperimentEnding.BUDGET:
-        yield _finding(rules.BUDGET_SPENT, "the budget ended before the run was decided")
+        # Without a remedy: that of the verdict resumes the run, if that would decide it.
+        yield rules.BUDGET_SPENT.finding("the budget ended before all starts were made")
     # Beside a verdict that blames nobody.
     if decision.mended and decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE}:
         yield _finding(
@@ -346,16 +375,13 @@ def _verdict_finding(
     differences: Sequence[AlignedAnswers],
     context: Context,
 ) -> Finding:
-    shown = _shown(decision, differences)
+    shown = telling_differences(decision, differences)
     evidence = []
     for difference in shown:
         file, line = context.places.get(difference.request, (None, None))
         excerpt = "\n".join(divergence_lines(difference))
         evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
-    remedy = _remedy(decision, shown, context)
-    if decision.verdict is Verdict.FAILED:
-        failure = deciding_failure(decision, experiment)
-        remedy = remedy_of(failure) if failure else remedy
+    remedy = _remedy(decision, experiment, shown, context)
     return rules.OF_VERDICT[decision.verdict].finding(
         _which(decision, differences) if shown else decision.reason,
         evidence=tuple(evidence),
@@ -363,7 +389,9 @@ def _verdict_finding(
     )
 
 
-def _shown(decision: Decision, differences: Sequence[AlignedAnswers]) -> Sequence[AlignedAnswers]:
+def telling_differences(
+    decision: Decision, differences: Sequence[AlignedAnswers]
+) -> Sequence[AlignedAnswers]:
     """The differences that explain the verdict; none if it has another reason."""
     # A candidate that answered nothing at all has no difference to show: its end is the reason.
     has_answers = any(each.hardness is not Hardness.MISSING for each in differences)
@@ -375,21 +403,38 @@ def _shown(decision: Decision, differences: Sequence[AlignedAnswers]) -> Sequenc
 
 
 def _remedy(
-    decision: Decision, shown: Sequence[AlignedAnswers], context: Context
+    decision: Decision,
+    experiment: Experiment,
+    shown: Sequence[AlignedAnswers],
+    context: Context,
 ) -> NextStep | None:
     """The next step: a command for a difference to look at, else an advice."""
-    if decision.verdict is not Verdict.REGRESSION:
-        if decision.settle:
-            return decision.step or decision.settle
-        if decision.is_final:
-            return rules.MENDED.remedy if decision.mended else _NOT_BY_STARTS
-        return rules.OF_VERDICT[decision.verdict].remedy
+    failure = None if shown else failure_to_mend(decision, experiment)
+    if failure is not None and decision.verdict is not Verdict.INFRA:
+        return remedy_of(failure)
+    if decision.verdict is Verdict.REGRESSION:
+        return _closer_look(experiment, shown, context)
+    if decision.settle:
+        return decision.step or decision.settle
+    if decision.is_final and not decision.mended:
+        return _not_by_starts(2 * experiment.rules.max_starts)
+    return (rules.MENDED if decision.is_final else rules.OF_VERDICT[decision.verdict]).remedy
+
+
+def _closer_look(
+    experiment: Experiment, shown: Sequence[AlignedAnswers], context: Context
+) -> NextStep | None:
+    """How to look at a regression: its first difference, or a request that had no answer."""
     if not context.run:
-        return context.to_do
+        return context.to_do if shown else rules.UNANSWERED.remedy
     if shown:
         return ShellCommand(replay_command(shown[0], context))
-    # The candidate failed, so no recorded answer can be shown: one request has to be sent anew.
-    return ShellCommand(f"{context.one_request} ID")
+    # No answer was recorded that could be shown: a request is sent anew, and alone.
+    for result in experiment.results:
+        if result.start.arm is Arm.CANDIDATE and result.errors:
+            request = shlex.quote(next(iter(result.errors)))
+            return ShellCommand(f"{context.one_request} {request}")
+    return None
 
 
 def _which(decision: Decision, differences: Sequence[AlignedAnswers]) -> str:

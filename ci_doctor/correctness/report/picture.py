@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import counted_results, look_up
-from ci_doctor.correctness.report.findings import REGIONS, Context, replay_command
+from ci_doctor.correctness.report.findings import (
+    REGIONS,
+    Context,
+    replay_command,
+    telling_differences,
+)
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import counted
@@ -22,10 +27,12 @@ from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
+    AlteredAnswer,
     AnswerFacts,
     CorrectnessFacts,
     Hardness,
     LevelFacts,
+    PromptRegion,
     SensitivityFacts,
     SharedUse,
     StartColumn,
@@ -203,8 +210,8 @@ def _next(
 ) -> Iterator[Row]:
     if decision.settle:
         yield row("to settle", decision.settle)
-    if differences and context.run:
-        yield row("next", f"`{replay_command(differences[0], context)}`")
+    if context.run and (shown := telling_differences(decision, differences)):
+        yield row("next", f"`{replay_command(shown[0], context)}`")
 
 
 _REQUESTS = 3
@@ -288,6 +295,21 @@ def start_tables(facts: CorrectnessFacts, *, control: bool) -> Iterator[Table]:
         yield Table(title="Control", columns=("what it showed",), rows=rows)
     if facts.sensitivity:
         yield _sensitivity_table(facts.sensitivity)
+
+
+# So many requests are named.
+_LEAST = 30
+
+
+def unchanged(altered: Sequence[AlteredAnswer]) -> dict[str, dict[PromptRegion, str]]:
+    """What changed for each request, by region; those that show the least come first."""
+    cells: dict[str, dict[PromptRegion, str]] = {}
+    weight: Counter[str] = Counter()
+    for one in altered:
+        level = "words" if one.words else "numbers" if one.tokens or one.numbers else "nothing"
+        cells.setdefault(one.request, {})[one.region] = level
+        weight[one.request] += 2 * one.words + one.numbers
+    return {name: cells[name] for name in sorted(cells, key=weight.__getitem__)[:_LEAST]}
 
 
 def _sensitivity_table(facts: Sequence[SensitivityFacts]) -> Table:

@@ -90,6 +90,13 @@ class InitServer(Struct, frozen=True, kw_only=True):
     variables: list[str]
 
 
+class InitLeftOut(Struct, frozen=True, kw_only=True):
+    """A command of a server that is not proposed: where it stands, and why in a clause."""
+
+    origin: str
+    why: str
+
+
 class InitFile(Struct, frozen=True, kw_only=True):
     """A file that is proposed: `path` from the top of the repository, why in a clause; `is_written`: it is there now."""
 
@@ -115,6 +122,7 @@ class InitFacts(Facts, frozen=True, kw_only=True):
     queues: list[str]
     commands: int
     servers: list[InitServer]
+    left_out: list[InitLeftOut]
     arms: str | None
     files: list[InitFile]
     kept: list[str]

@@ -9,18 +9,27 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _ERROR = 2
 _DONE = 3
-_LISTEN = 10  # TCP_LISTEN, include/net/tcp_states.h
+# include/net/tcp_states.h
+_ESTABLISHED = 1
+_TIME_WAIT = 6
+_CLOSE_WAIT = 8
+_LISTEN = 10
+_INFO = 2  # INET_DIAG_INFO, linux/inet_diag.h
+_WITH_INFO = 1 << (_INFO - 1)
+_ACCEPTS = 0x10000  # __SO_ACCEPTCON, include/linux/net.h
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI")
 _REST_OF_REQUEST = bytes(46)  # struct inet_diag_req_v2 after the source port
 # struct inet_diag_msg (sock_diag(7)): the port begins at byte 4, the inode at byte 68.
 _PORT = struct.Struct("!H")
+_PORTS = struct.Struct("!HH")
 _INODE = struct.Struct("=I")
 
 
@@ -48,6 +57,18 @@ def listening_ports(port: int = 0) -> dict[int, int]:
         return dict(_listed())
 
 
+def socket_inodes(path: Path) -> frozenset[int]:
+    """The inodes of the unix sockets that were bound to `path` and are listened on."""
+    inodes = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in Path("/proc/self/net/unix").read_bytes().splitlines()[1:]:
+            # Number, references, protocol, flags, type, state, inode, path (proc(5)).
+            fields = line.split(None, 7)
+            if len(fields) == 8 and int(fields[3], 16) & _ACCEPTS and fields[7] == bytes(path):
+                inodes.append(int(fields[6]))
+    return frozenset(inodes)
+
+
 def holders(pids: Iterable[int], inodes: frozenset[int]) -> Iterator[int]:
     """Those of `pids` that hold one of these sockets, as far as we may look into them."""
     names = {f"socket:[{inode}]" for inode in inodes}
@@ -65,11 +86,46 @@ def _holds(pid: int, names: set[str]) -> bool:
     return False
 
 
+def served_bytes(port: int) -> dict[object, int]:
+    """What was sent from TCP `port` of this machine and has arrived, by connection.
+
+    A connection that ended in good order is in it for a minute: with 0 bytes no more than that is
+    known of it. Raises OSError if the kernel has no socket diagnosis.
+    """
+    served: dict[object, int] = {}
+    states = 1 << _ESTABLISHED | 1 << _TIME_WAIT | 1 << _CLOSE_WAIT
+    for message in _dump(states, _WITH_INFO):
+        state, ends = message[1], message[4:40]
+        ports = _PORTS.unpack_from(message, 4)
+        if state == _TIME_WAIT and port in ports:
+            served[ends] = 1
+        elif ports[0] == port:
+            served[ends] = _acknowledged(message)
+    return served
+
+
+def _acknowledged(message: bytes) -> int:
+    """tcpi_bytes_acked of a struct inet_diag_msg with its attributes (linux/tcp.h)."""
+    data = message[72:]
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        if kind == _INFO and length >= 4 + 128:
+            return int(struct.unpack_from("=Q", data, 4 + 120)[0])
+        data = data[max(4, (length + 3) & ~3) :]
+    return 0
+
+
 def _diagnosed(port: int) -> Iterator[tuple[int, int]]:
     """(inode, port); not every kernel filters a dump by the source port, and 0 is any."""
+    for message in _dump(1 << _LISTEN, 0, port):
+        yield _INODE.unpack_from(message, 68)[0], _PORT.unpack_from(message, 4)[0]
+
+
+def _dump(states: int, extensions: int, port: int = 0) -> Iterator[bytes]:
+    """The struct inet_diag_msg of each TCP socket in one of these states, with its attributes."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diagnosis:
         for family in (socket.AF_INET, socket.AF_INET6):
-            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN)
+            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, 0, states)
             request = wanted + _PORT.pack(port) + _REST_OF_REQUEST
             size = _HEADER.size + len(request)
             header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
@@ -77,8 +133,8 @@ def _diagnosed(port: int) -> Iterator[tuple[int, int]]:
             yield from _answers(diagnosis)
 
 
-def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
-    """(inode, port) of each socket until the kernel sends "done". Raises OSError if it refuses."""
+def _answers(diagnosis: socket.socket) -> Iterator[bytes]:
+    """The message of each socket until the kernel sends "done". Raises OSError if it refuses."""
     while True:
         data = diagnosis.recv(1 << 16)
         while len(data) >= _HEADER.size:
@@ -88,9 +144,7 @@ def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
             if kind == _ERROR:
                 (negative_errno,) = struct.unpack_from("=i", data, _HEADER.size)
                 raise OSError(-negative_errno, "sock_diag")
-            (port,) = _PORT.unpack_from(data, _HEADER.size + 4)
-            (inode,) = _INODE.unpack_from(data, _HEADER.size + 68)
-            yield inode, port
+            yield data[_HEADER.size : size]
             # Messages begin at multiples of four (NLMSG_ALIGN, netlink(3)).
             data = data[(size + 3) & ~3 :]
 

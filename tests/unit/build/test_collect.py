@@ -54,6 +54,51 @@ def test_a_file_may_be_named_by_itself_and_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "names",
+    [("/one", "/two"), ("one", "two"), ("one", "/one"), ("one/", "link", "/two"), (".", "/one")],
+)
+def test_folders_named_in_any_way_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("one", "two"):
+        write_build(tmp_path / folder, [a_job()], "correctness")
+    (tmp_path / "link").symlink_to("one")
+    paths = [Path(f"{tmp_path}{name}" if name.startswith("/") else name) for name in names]
+
+    material = collect(paths)
+    outcome = merge_build(paths)[0]
+
+    is_both = any("two" in name for name in names) or "." in names
+    assert len(material.records) == len(material.reports) == 1 + is_both
+    # Of two copies of a job the report is there, and nothing contradicts.
+    assert (outcome.verdict, outcome.findings) == ("pass", ())
+
+
+def test_a_report_in_another_folder_than_its_record_is_not_absent(tmp_path: Path) -> None:
+    folder = write_build(tmp_path / "records", [a_job()], "correctness") / str(a_job().about.job)
+    there = tmp_path / "reports" / folder.name
+    there.mkdir(parents=True)
+    (folder / "correctness").rename(there / "correctness")
+
+    assert merge_build((tmp_path / "records", tmp_path / "reports"))[0].findings == ()
+    (finding,) = merge_build((tmp_path / "records",))[0].findings
+    assert f"{folder.name}/correctness" in finding.summary
+
+
+def test_a_named_folder_without_any_file_is_said(tmp_path: Path) -> None:
+    write_build(tmp_path / "one", [a_job()])
+    (tmp_path / "empty").mkdir()
+
+    outcome = merge_build((tmp_path / "one", tmp_path / "empty"))[0]
+
+    assert outcome.verdict == "pass"
+    assert [each.summary for each in outcome.findings] == [
+        f"no record and no report of a job lies in {tmp_path}/empty"
+    ]
+
+
+@pytest.mark.parametrize(
     ("content", "problem"),
     [
         pytest.param(b"", "empty", id="empty"),
@@ -144,6 +189,20 @@ def test_a_merged_report_is_no_report_of_a_job(tmp_path: Path) -> None:
     assert collect([tmp_path]).reports == ()
 
 
-def test_a_path_that_does_not_exist_is_an_error_of_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no"):
-        collect([tmp_path / "nope"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("nope", "there is no"),
+        ("loop", "symbolic links"),
+        ("file/below", "Not a directory"),
+        ("a" * 5000, "too long"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_an_error_of_usage(
+    tmp_path: Path, name: str, problem: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UsageError, match=problem):
+        collect([tmp_path / name])

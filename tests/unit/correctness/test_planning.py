@@ -49,6 +49,21 @@ def test_an_address_of_an_archive_is_not_taken_for_a_path(tmp_path: Path, addres
     assert settings.archive == address
 
 
+def test_a_missing_requests_file_names_the_line_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompts.jsonl").touch()
+    (tmp_path / "ci-doctor.toml").write_text(
+        '[correctness]\nretries = 2\nrequests = "prompt.jsonl"\n'
+    )
+    with pytest.raises(
+        UsageError, match=r"prompt\.jsonl: .* named by ci-doctor\.toml:3$"
+    ) as caught:
+        read_settings(load_config(None, tmp_path), {}, {}, {arm: {} for arm in Arm})
+    assert caught.value.hint == "did you mean `prompts.jsonl`?"
+
+
 def test_an_arm_is_its_services_with_its_own_variables_on_top(tmp_path: Path) -> None:
     made = planned(tmp_path)
     assert made.arms[Arm.BASELINE].names == ("vllm",)

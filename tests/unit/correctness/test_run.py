@@ -19,10 +19,12 @@ from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.outcome import ErrorKind, Outcome
+from ci_doctor.model.service import ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from tests.support.cli import BARE
+from tests.support.diagnoses import a_cause
 from tests.support.orders import SEED
-from tests.unit.correctness.experiments import experiment, first_look, result
+from tests.unit.correctness.experiments import DEATH, experiment, first_look, result
 from tests.unit.correctness.prepared import ENVIRONMENT, prepared, settings
 
 SAME = (result("A1", "one two"), result("B1", "one two"))
@@ -86,6 +88,42 @@ def test_an_undecided_run_names_what_would_settle_it(tmp_path: Path) -> None:
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert settle is not None
     assert f"ci-doctor correctness --resume {tmp_path / 'report'}" in settle
+
+
+@pytest.mark.parametrize(
+    ("failure", "remedy"),
+    [
+        (replace(DEATH, misuse="error: unrecognized arguments: --prot", misused="--prot"), None),
+        (replace(DEATH, cause=a_cause()), "Begin at the innermost frame"),
+        (DEATH, "--resume"),
+    ],
+    ids=["wrong flag", "named cause", "no word"],
+)
+def test_only_what_another_start_may_settle_is_told_to_go_on(
+    tmp_path: Path, failure: ServiceFailure, remedy: str | None
+) -> None:
+    failure = replace(failure, service="candidate", was_ready=False)
+    dead = result("B1", "- -", failure=failure, errors={})
+    made = experiment(SAME[0], dead, ending=ExperimentEnding.BUDGET)
+    outcome = concluded(tmp_path, made, candidate=ArmSettings(command="sleep --prot {port}"))
+    assert (facts_of(outcome).settle is not None) == (remedy == "--resume")
+    said = f"{outcome.tables} {outcome.findings} {outcome.error}"
+    assert ("--resume" in said) == (remedy == "--resume")
+    assert "replay" not in said
+    if remedy is None:
+        assert outcome.error is not None
+        assert outcome.error.kind is ErrorKind.USAGE
+    else:
+        assert remedy in said
+
+
+def test_an_interrupted_run_gives_the_command_that_goes_on(tmp_path: Path) -> None:
+    outcome = concluded(tmp_path, experiment(*SAME, ending=ExperimentEnding.SIGINT))
+    assert outcome.error is not None
+    assert f"`ci-doctor correctness --resume {tmp_path}/report`" in (outcome.error.hint or "")
+    at_once = concluded(tmp_path, experiment(ending=ExperimentEnding.SIGINT))
+    assert at_once.error is not None
+    assert at_once.error.hint == "no start was finished: run it again"
 
 
 def test_an_undecided_run_that_is_let_through_says_so(tmp_path: Path) -> None:

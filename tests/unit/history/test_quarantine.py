@@ -2,8 +2,10 @@ import datetime as dt
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
+from ci_doctor.commands.history import suggest
 from ci_doctor.errors import ConfigError
 from ci_doctor.history.database import HistoryWindow, Question
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
@@ -11,7 +13,12 @@ from ci_doctor.history.flaky import flaky_facts
 from ci_doctor.history.quarantine import quarantine_facts, suggested
 from ci_doctor.history.statistics import wilson
 from ci_doctor.model.facts.history import FlakyTestFacts, QuarantineFacts
-from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine, read_quarantine
+from ci_doctor.pytest_runs.quarantine import (
+    MOST_DAYS,
+    QuarantineEntry,
+    quarantine,
+    read_quarantine,
+)
 from tests.support.histories import BEGIN_MS, HOUR_MS, F, P, history, run
 
 
@@ -28,6 +35,18 @@ def flaky(name: str, commits: int) -> FlakyTestFacts:
         is_proven=True,
         last_failed_at=None,
     )
+
+
+def test_no_longer_time_is_suggested_than_a_run_of_pytest_accepts_without_a_word() -> None:
+    facts = quarantine_facts([flaky("x", 2)], {}, now_ms=0, days=MOST_DAYS)
+    entry = QuarantineEntry(
+        test="x", reason="r", owner="o", until=dt.date.fromisoformat(facts.entries[0].until)
+    )
+
+    assert quarantine([entry], ["x"], dt.date(1970, 1, 1)).long == ()
+    for days in (MOST_DAYS + 1, 10**12):
+        with pytest.raises(click.BadParameter, match="90"):
+            suggest.make_context("suggest", ["--for-days", str(days)])
 
 
 def test_tests_proven_by_two_commits_get_an_entry_that_ends() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.load.requests import Request, protocol_of, read_requests
+from ci_doctor.load.requests import Request, protocol_of, read_requests, require_file
 
 
 def written(directory: Path, content: str | bytes) -> Path:
@@ -47,11 +47,78 @@ def test_an_empty_file_can_prove_nothing(tmp_path: Path, content: str) -> None:
         read_requests(written(tmp_path, content))
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", None])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
-    path = written(tmp_path, content) if content else tmp_path
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_requests(path)
+GOOD = '{"id": "r0", "body": {"prompt": "a"}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said", "hint"),
+    [
+        ("a.json", f"[{GOOD}]", "a.json: a JSON array", "one JSON object a line: jq -c '.[]' "),
+        (
+            "a.json",
+            f"[\n  {GOOD}\n]",
+            "a.json: a JSON array",
+            "one JSON object a line: jq -c '.[]' ",
+        ),
+        ("a.json", f'{{"tests": [{GOOD}]}}', "with the array `tests`", "jq -c '.\"tests\"[]' "),
+        ("a.jsonl", '{\n"id": "r0",\n"body": {}\n}', "JSON with other line ends", "jq -c . "),
+        ("a.jsonl", GOOD + GOOD, "JSON with other line ends", "jq -c . "),
+        ("a.yaml", "tests:\n- id: r0\n", "a.yaml: YAML", "write one JSON object a line: {"),
+        ("a.txt", "- id: r0\n  body: {}\n", "a.txt: YAML", "write one JSON object a line: {"),
+        ("a.csv", "id,prompt\nr0,a\n", "a.csv:1: not JSON", "write one JSON object a line: {"),
+        (
+            "a.jsonl",
+            f"{GOOD}\n{{oops\n",
+            "a.jsonl:2: not JSON: Expecting property name",
+            "one JSON",
+        ),
+        ("a.jsonl", f"{GOOD},\n", "a.jsonl:1: not JSON", "without a comma"),
+        ("a.jsonl", f"# mine\n{GOOD}\n", "a.jsonl:1: not JSON", "no comments"),
+        ("a.jsonl", '{"custom_id": "r0"}', "unknown key `custom_id`", "it is `id` here"),
+        (
+            "a.jsonl",
+            '{"model": "m", "messages": [{"role": "user"}]}',
+            "unknown key `model`",
+            "`body`",
+        ),
+        ("a.jsonl", GOOD.encode("utf-16"), "a.jsonl:1: no text in UTF-8", "iconv -f UTF-16"),
+        ("a.jsonl", f"{GOOD}\né".encode("latin-1"), "a.jsonl:2: no text in UTF-8", "as UTF-8"),
+        ("a.gz", b"\x1f\x8b\x08", "no text in UTF-8", "compressed"),
+        ("", "", "a directory", "name a file in it: "),
+    ],
+)
+def test_a_file_of_another_form_is_called_by_its_form(
+    tmp_path: Path, name: str, content: str | bytes, said: str, hint: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(GOOD)
+    if name:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError) as caught:
+        read_requests(tmp_path / name)
+    assert said in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("prompts.json", "did you mean `{}/prompts.jsonl`?"),
+        ("promts.jsonl", "did you mean `{}/prompts.jsonl`?"),
+        ("prompts", "did you mean `{}/prompts.jsonl`?"),
+        ("questions.txt", "JSON lines are in {}/prompts.jsonl"),
+        ("elsewhere/questions.txt", "`ci-doctor init` proposes one"),
+    ],
+)
+def test_a_missing_file_names_its_place_and_the_file_of_nearly_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+) -> None:
+    (tmp_path / "prompts.jsonl").write_text(GOOD)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(UsageError) as caught:
+        require_file(tmp_path / name, "ci-doctor.toml:4")
+    assert caught.value.message.endswith("no such file; it is named by ci-doctor.toml:4")
+    assert hint.format(tmp_path) in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

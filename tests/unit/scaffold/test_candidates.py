@@ -3,13 +3,10 @@ import tomllib
 
 import pytest
 
+from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
 from ci_doctor.scaffold.candidates import (
-    ArmsKind,
     ServerCandidate,
-    choose_arms,
-    chosen_arms,
     engine_candidate,
-    ranked,
     without_connector,
     without_secrets,
 )
@@ -273,6 +270,40 @@ def test_the_plain_command_that_differs_least_is_the_baseline() -> None:
     assert arms.candidate.command.line == 1
     assert (arms.baseline.command.line, arms.also) == (3, ("--z",))
     assert "# the two differ besides the connector by" in config_text(arms)
+
+
+@pytest.mark.parametrize(
+    ("other", "lines"),
+    [
+        ("vllm serve a --port 2 --enforce-eager", (1, 2)),
+        ("FLAG=1 vllm serve a --port 2", (1, 2)),
+        ("vllm serve a --x 2 --port 2", (1, 2)),
+        # A copy of it, a part of the same, another model, too many settings.
+        ("CUDA_VISIBLE_DEVICES=1 vllm serve a --port 2 --metrics-port 4", None),
+        ("vllm serve a --port 2 --my-role decode", None),
+        ("vllm serve b --port 2 --enforce-eager", None),
+        ("vllm serve a --b 1 --c 2 --d 3 --e 4", None),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_twin_in_the_same_script_is_the_other_arm(
+    other: str, lines: tuple[int, int] | None, order: int
+) -> None:
+    commands = ["vllm serve a --port 1", other]
+    arms = choose_arms(servers(run="\n".join(commands[::order]) + "\n"))
+    assert arms is not None
+    if lines is None:
+        assert arms.kind is ArmsKind.SAME
+        return
+    assert arms.kind is ArmsKind.TWO_COMMANDS
+    # The plainer one is the baseline.
+    assert (arms.baseline.command.line, arms.candidate.command.line) == lines[::order]
+
+
+def test_a_command_of_another_script_is_no_twin() -> None:
+    arms = choose_arms(servers(a="vllm serve a\n", b="vllm serve a --enforce-eager\n"))
+    assert arms is not None
+    assert arms.kind is ArmsKind.SAME
 
 
 def test_a_store_whose_address_stands_in_a_file_keeps_its_port() -> None:

@@ -67,13 +67,25 @@ def test_a_command_is_read_in_every_kind_of_file(path: str, text: str) -> None:
         ("a.sh", "vllm bench serve"),
         ("README.md", "Start it with vllm serve and wait."),
         ("README.md", "vllm serve <MODEL> --port 1"),
-        ("values.yaml", "command: vllm serve {{ .Values.model }}"),
         ("a.yml", "  - name: Start vllm serve with a model"),
-        (".github/workflows/a.yml", "run: vllm serve ${{ matrix.model }}"),
     ],
 )
 def test_what_only_speaks_of_a_server_is_no_command(path: str, text: str) -> None:
     assert found(text, path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("values.yaml", "command: vllm serve {{ .Values.model }}"),
+        (".github/workflows/a.yml", "run: vllm serve ${{ matrix.model }}"),
+    ],
+)
+def test_what_a_template_fills_in_is_a_command_to_name_and_not_to_start(
+    path: str, text: str
+) -> None:
+    (command,) = found(text, path)
+    assert command.is_template
 
 
 def test_the_environment_the_directory_and_the_machine_of_a_command_are_known() -> None:

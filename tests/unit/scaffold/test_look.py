@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import re
 import tomllib
 from pathlib import Path
 
@@ -9,8 +8,8 @@ import pytest
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
-from ci_doctor.scaffold.candidates import ScaffoldFacts, choose_arms
-from ci_doctor.scaffold.look import _QUEUE, install_command, look, queues_in, read_files
+from ci_doctor.scaffold.arms import ScaffoldFacts, ToolOrigin, choose_arms
+from ci_doctor.scaffold.look import install_command, look, read_files
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
 from ci_doctor.scaffold.texts import config_text
 from ci_doctor.services.spec import service_specs
@@ -101,11 +100,11 @@ def test_with_a_configuration_only_what_is_missing_is_proposed(tmp_path: Path) -
     (directory / "ci-doctor.toml").write_text('[correctness]\nrequests = "mine/r.jsonl"\n')
     facts = look(read_files(directory))
     request = ProposalRequest(
-        facts=facts, arms=choose_arms(facts.servers), schema="{}", version="1.0.0", codes=CODES
+        facts=facts, arms=choose_arms(facts.servers), schema="{}", origin=ToolOrigin(), codes=CODES
     )
     proposal = propose(request)
     paths = [file.path for file in proposal.files]
-    assert paths == [".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"]
+    assert paths == [".ci-doctor/pre-commit.yaml", ".ci-doctor/.gitignore"]
     assert proposal.kept[0].startswith("ci-doctor.toml exists and is not changed")
 
 
@@ -146,14 +145,79 @@ def test_no_character_of_a_repository_becomes_a_live_variable(tmp_path: Path) ->
     assert "\ue001HOME.sh" not in read_files(tmp_path).files
 
 
-def test_a_queue_is_read_beside_blank_lines_and_no_pattern_reads_on_over_them() -> None:
-    text = '\n\nagents:\n  queue: "gpu"\n\n  - queue=cpu \n'
-    assert queues_in([text]) == ("cpu", "gpu")
-    # To begin at each of 60,000 blank lines and read all the others takes a minute.
-    blank = re.compile(_QUEUE.pattern.partition("queue")[0], re.MULTILINE)
-    match = blank.match("\n\n\n")
-    assert match is not None
-    assert match.end() == 0
+@pytest.mark.parametrize(
+    ("agents", "expected"),
+    [
+        ("agents: {queue: gpu}", {"queue": "gpu"}),
+        ('agents: {queue: "gpu", gpu: h100}', {"queue": "gpu", "gpu": "h100"}),
+        ("agents:\n      queue: gpu", {"queue": "gpu"}),
+        ('agents: ["queue=gpu", "os=linux"]', {"queue": "gpu", "os": "linux"}),
+        ("agents: *gpu", {"queue": "anchored"}),
+        ("agents:\n      <<: *gpu\n      os: linux", {"queue": "anchored", "os": "linux"}),
+        ("agents: {queue: $QUEUE}", {"queue": "$QUEUE"}),
+        # Those of the pipeline.
+        ("label: x", {"queue": "default"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "command: bash ../.ci/serve.sh",
+        "commands:\n      - cd x\n      - ./.ci/serve.sh --quick",
+        "command: $ROOT/.ci/serve.sh",
+        "command: make test",  # whose Makefile calls it
+        "command: sh outer.sh",  # which calls it
+    ],
+)
+def test_the_agents_are_those_of_the_step_that_runs_the_script(
+    agents: str, expected: dict[str, str], command: str, tmp_path: Path
+) -> None:
+    written = "x-gpu: &gpu {queue: anchored}\nagents: {queue: default}\nsteps:\n"
+    written += "  - command: bash ci/lint.sh\n    agents: {queue: cpu}\n  - wait\n"
+    written += f"  - {agents}\n    {command}\n"
+    files = {
+        ".buildkite/pipeline.yml": written,
+        "Makefile": "test:\n\tbash outer.sh\n",
+        "outer.sh": "set -e\n(cd .ci && ./serve.sh)\n",
+        ".ci/serve.sh": "vllm serve m --port 1 &\n",
+        "ci/lint.sh": "ruff check\n",
+    }
+    facts = look(read_files(build(tmp_path, Layout(files=files, baseline=None))))
+    assert dict(facts.steps[".ci/serve.sh:1"].agents) == expected
+    assert "cpu" in facts.queues
+
+
+def test_a_step_of_a_group_may_start_the_server_itself_and_one_that_nothing_runs_has_no_step(
+    tmp_path: Path,
+) -> None:
+    pipeline = (
+        "steps:\n  - group: g\n    steps:\n      - {command: pytest, agents: {queue: cpu}}\n"
+        "      - agents: {queue: gpu}\n        command: |\n          vllm serve m --port 1 &\n"
+    )
+    files = {".buildkite/p.yml": pipeline, "other.sh": "vllm serve n\n"}
+    facts = look(read_files(build(tmp_path, Layout(files=files, baseline=None))))
+    assert {origin: dict(step.agents) for origin, step in facts.steps.items()} == {
+        ".buildkite/p.yml:7": {"queue": "gpu"}
+    }
+    assert facts.queues == ("cpu", "gpu")
+
+
+def test_each_server_that_is_left_out_is_named_with_the_reason(tmp_path: Path) -> None:
+    lines = {
+        "vllm serve $(pick)": "arguments of the script or the output of a command are a part of it",
+        'vllm serve "$1"': "arguments of the script or the output of a command are a part of it",
+        "vllm serve {{ model }}": "a template fills in a part of it",
+        "vllm serve --port 1": "it names no model",
+        "uvicorn other.place:app": "the program that it names is not in the repository",
+        "lmcache_server localhost": "a value is missing",
+        "vllm serve m --hf-token abcdef123456": "it holds a secret",
+    }
+    (tmp_path / "run.sh").write_text("\n".join(lines) + "\n")
+    facts = look(read_files(tmp_path))
+    assert facts.servers == ()
+    assert {each.origin: each.why for each in facts.left_out} == {
+        f"run.sh:{at}": why for at, why in enumerate(lines.values(), start=1)
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,12 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from ci_doctor.scaffold.candidates import (
-    ExistingFiles,
-    ScaffoldFacts,
-    choose_arms,
-    engine_candidate,
-)
+from ci_doctor.scaffold.agents import PipelineStep, Tags
+from ci_doctor.scaffold.arms import ExistingFiles, ScaffoldFacts, ToolOrigin, choose_arms
+from ci_doctor.scaffold.candidates import engine_candidate
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.propose import ProposalRequest, propose
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
-from ci_doctor.scaffold.texts import PLUGIN, is_release, release_of, requirement
 
 CODES = {
     "pass": 0, "regression": 1, "failed": 1, "flaky": 7, "nondeterministic": 85, "infra": 75, "inconclusive": 86, "void": 86,
@@ -26,11 +22,18 @@ _SERVER = engine_candidate(server_commands(_SOURCE)[0])
 assert _SERVER is not None
 ARMS = choose_arms([_SERVER])
 FACTS = ScaffoldFacts(servers=(_SERVER,))
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PLUGIN = f"https://git.somewhere.org/ci-doctor.git/buildkite_plugins/ci-doctor#{COMMIT}"
+REQUIREMENT = f"git+https://git.somewhere.org/ci-doctor.git@{COMMIT}"
+ORIGIN = ToolOrigin(requirement=REQUIREMENT, plugin=PLUGIN)
+OF_THIS_MACHINE = ToolOrigin(missing="was installed from /here", program=("/a b/ci-doctor",))
 
 
-def request(facts: ScaffoldFacts = FACTS, version: str = "1.2.3", **more: Any) -> ProposalRequest:
+def request(
+    facts: ScaffoldFacts = FACTS, origin: ToolOrigin = ORIGIN, **more: Any
+) -> ProposalRequest:
     given = {"arms": ARMS, **more}
-    return ProposalRequest(facts=facts, schema="{}\n", version=version, codes=CODES, **given)
+    return ProposalRequest(facts=facts, schema="{}\n", origin=origin, codes=CODES, **given)
 
 
 def texts(given: ProposalRequest) -> dict[str, str]:
@@ -47,10 +50,10 @@ def existing(**given: Any) -> ScaffoldFacts:
     return replace(FACTS, existing=ExistingFiles(**given))
 
 
-def test_the_step_installs_the_release_and_uses_the_plugin() -> None:
+def test_the_step_installs_the_commit_and_loads_the_plugin_of_the_same() -> None:
     made = step(request())
     assert made["command"] == "ci-doctor correctness"
-    assert made["plugins"] == [{f"{PLUGIN}#v1.2.3": {"install": "ci-doctor-toolkit==1.2.3"}}]
+    assert made["plugins"] == [{PLUGIN: {"install": REQUIREMENT}}]
     assert made["retry"]["automatic"][0] == {"exit_status": 75, "limit": 2}
     assert made["soft_fail"] == [{"exit_status": 85}]
     assert "agents" not in made
@@ -59,33 +62,65 @@ def test_the_step_installs_the_release_and_uses_the_plugin() -> None:
 def test_a_vendored_plugin_is_used_where_it_lies() -> None:
     made = step(request(existing(plugin="ci/plugins/ci-doctor", has_buildkite=True)))
     assert list(made["plugins"][0]) == ["./ci/plugins/ci-doctor"]
-    assert not any(PLUGIN in each for each in propose(request()).steps[:2])
 
 
 @pytest.mark.parametrize(
-    ("queues", "agents"), [((), None), (("gpu",), {"queue": "gpu"}), (("a", "b"), None)]
+    ("agents", "queues", "expected"),
+    [
+        ((("queue", "gpu"), ("os", "a: b")), ("cpu", "gpu"), {"queue": "gpu", "os": "a: b"}),
+        # Its own step says nothing: the default queue.
+        ((), ("cpu",), None),
+        (None, (), None),
+        (None, ("gpu",), {"queue": "gpu"}),
+        (None, ("a", "b"), None),
+    ],
 )
-def test_the_queue_is_that_of_the_other_pipelines_if_there_is_one(
-    queues: tuple[str, ...], agents: object
+def test_the_agents_are_those_of_the_step_that_runs_the_server_or_the_only_queue(
+    agents: Tags | None, queues: tuple[str, ...], expected: object
 ) -> None:
-    given = request(replace(FACTS, queues=queues))
-    assert step(given).get("agents") == agents
-    assert ("these queues: a, b" in texts(given)[".buildkite/ci-doctor.yml"]) == (len(queues) == 2)
+    steps = {}
+    if agents is not None:
+        line = PipelineStep(file="p.yml", line=3, end_line=9, commands="bash a.sh", agents=agents)
+        steps = {"a.sh:1": line}
+    given = request(replace(FACTS, queues=queues, steps=steps))
+    assert step(given).get("agents") == expected
+    text = texts(given)[".buildkite/ci-doctor.yml"]
+    assert ("# as the step at p.yml:3" in text) == bool(agents)
+    assert ("    # a, b\n" in text) == (queues == ("a", "b"))
 
 
-def test_a_development_version_says_that_it_is_no_release() -> None:
-    text = texts(request(version="1.2.4.dev3+gabc"))[".buildkite/ci-doctor.yml"]
-    assert 'install: "ci-doctor-toolkit==1.2.4"' in text
-    assert "# 1.2.4.dev3+gabc is no release" in text
+@pytest.mark.parametrize("has_hooks", [False, True])
+def test_without_an_address_only_what_stays_on_this_machine_is_written(has_hooks: bool) -> None:
+    facts = existing(has_workflows=True, has_buildkite=True, pre_commit=has_hooks)
+    proposal = propose(request(facts, OF_THIS_MACHINE))
+    made = {file.path: file.text for file in proposal.files}
+    (hook,) = yaml.safe_load(made.pop(".ci-doctor/pre-commit.yaml"))["repos"][0]["hooks"]
+    assert (hook["entry"], hook["language"]) == ("'/a b/ci-doctor' lint", "system")
+    assert made.pop(".ci-doctor/.gitignore").endswith("\n*\n")
+    assert list(made) == ["ci-doctor.toml", "ci-doctor.schema.json", "ci-doctor-requests.jsonl"]
+    assert not any("a b/ci-doctor" in text for text in made.values())
+    (sentence,) = proposal.kept
+    both = ".buildkite/ci-doctor.yml and .github/workflows/ci-doctor.yml"
+    assert sentence == f"{both} are not proposed: this ci-doctor was installed from /here"
+    assert any("git+ADDRESS@COMMIT" in step for step in proposal.steps)
+    assert proposal.to_paste == {}
 
 
-@pytest.mark.parametrize(
-    ("version", "release", "same"),
-    [("1.0", "1.0", True), ("0.1.0.dev1+g1", "0.1.0", False), ("0+unknown", "0", False), ("?", "?", True)],
-)  # fmt: skip
-def test_a_release_is_what_an_index_has(version: str, release: str, same: bool) -> None:
-    assert (release_of(version), is_release(version)) == (release, same)
-    assert requirement(version) == f"ci-doctor-toolkit=={release}"
+def test_a_wheel_brings_no_plugin() -> None:
+    wheel = ToolOrigin(requirement="https://h/ci_doctor_toolkit-1-py3-none-any.whl#sha256=0")
+    (sentence,) = propose(request(origin=wheel)).kept
+    assert "a wheel does not bring the plugin" in sentence
+    vendored = request(existing(plugin="p/ci-doctor", has_buildkite=True), wheel)
+    assert step(vendored)["plugins"] == [{"./p/ci-doctor": {"install": wheel.requirement}}]
+
+
+def test_nothing_is_installed_by_a_name_that_anybody_could_register() -> None:
+    for facts in (existing(has_workflows=True, has_buildkite=True), existing(pre_commit=True)):
+        proposal = propose(request(facts))
+        made = [*(file.text for file in proposal.files), *proposal.to_paste.values()]
+        installing = [line for text in made for line in text.split("\n") if "install" in line]
+        assert [line for line in installing if REQUIREMENT not in line] == []
+        assert len([line for line in "\n".join(made).split("\n") if REQUIREMENT in line]) >= 1
 
 
 def test_a_directory_with_odd_characters_reaches_the_command_and_the_plugin_as_it_is() -> None:
@@ -93,7 +128,7 @@ def test_a_directory_with_odd_characters_reaches_the_command_and_the_plugin_as_i
     made = step(request(facts))
     # `pipeline upload` makes one `$` of two.
     assert made["command"] == """ci-doctor correctness --config 'a "b" $$c/ci-doctor.toml'"""
-    assert made["plugins"][0][f"{PLUGIN}#v1.2.3"]["config"] == 'a "b" $$c/ci-doctor.toml'
+    assert made["plugins"][0][PLUGIN]["config"] == 'a "b" $$c/ci-doctor.toml'
     assert 'a "b" $c/ci-doctor.toml' in texts(request(facts))
 
 
@@ -157,16 +192,6 @@ def test_next_says_what_a_change_in_the_code_needs_and_keeps_reports_out_of_git(
 
     steps = propose(request(existing(ignores_reports=True))).steps
     assert not any(".gitignore" in step for step in steps)
-
-
-def test_a_version_that_no_index_has_is_a_step_before_anything_is_installed() -> None:
-    proposal = propose(request(version="1.2.3.dev4+gabc"))
-    (step,) = [step for step in proposal.steps if "no release" in step]
-    assert step.endswith("in .buildkite/ci-doctor.yml, .pre-commit-config.yaml")
-    hook = texts(request(version="1.2.3.dev4+gabc"))[".pre-commit-config.yaml"]
-    assert "is no release" in hook
-    assert yaml.safe_load(hook)
-    assert not any("no release" in step for step in propose(request()).steps)
 
 
 @pytest.mark.parametrize("name", ["svc${{ github.token }}", "a\nb", "a\x85b", "a$HOME"])

@@ -3,9 +3,11 @@
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -301,6 +303,71 @@ def test_tcp_is_ready_when_it_accepts() -> None:
             )
 
     assert asyncio.run(run()) is None
+
+
+def test_a_limit_of_nothing_leaves_the_only_attempt_a_second() -> None:
+    assert ask([b""], 0.0, stay=True)[0] == "no answer within 1 s"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("unix:{socket}", None),
+        ("http+unix://{quoted}/health", None),
+        ("http+unix://{quoted}/other", "HTTP status 404"),
+        ("unix:{socket}.no", "no answer: [Errno 2] No such file or directory"),
+    ],
+)
+def test_a_unix_socket_takes_a_connection_or_http(text: str, told: str | None) -> None:
+    served = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n") if text.startswith("http") else b"GET /health"
+        writer.write(OK if b"GET /health" in head else answer(b"", status="404 Not Found"))
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        served.set()
+
+    async def run() -> str | None:
+        # A path under pytest's own directory may be longer than a socket's name may be.
+        with tempfile.TemporaryDirectory() as folder:
+            socket = f"{folder}/x.sock"
+            filled = text.format(socket=socket, quoted=quote(socket, safe=""))
+            probe = parse_ready(filled, 0, directory=Path())
+            async with await asyncio.start_unix_server(serve, socket):
+                seen = await wait_until_ready(probe, Attempts(1))
+                if not text.endswith(".no"):
+                    await served.wait()
+                return seen
+
+    assert asyncio.run(run()) == told
+
+
+def test_a_request_may_have_a_body_and_its_first_token_is_enough() -> None:
+    stream = answer(b'data: {"text": "a"}\n\n', headers="Content-Type: text/event-stream\r\n")
+    seen, server = ask([stream], stay=True, send={"prompt": "Hi", "n": 1}, body='"text"')
+    assert seen is None
+    head = server.requests[0].decode()
+    assert head.startswith("POST /health?x=1 HTTP/1.1\r\n")
+    assert "Content-Type: application/json\r\nContent-Length: 21\r\n" in head
+    seen, server = ask([OK], send="a=b", method="put", headers={"Content-Type": "text/x"})
+    assert server.requests[0].startswith(b"PUT ")
+    assert b"Content-Type: text/x\r\nContent-Length: 3\r\n" in server.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("{ all = ['file:{here}', 'file:/'] }", None),
+        ("{ all = ['file:{here}', 'file:/no', 'file:/nor'] }", "file /no: /no: no such file"),
+        ("{ any = ['file:/no', 'file:{here}'] }", None),
+        ("{ any = ['file:/no', { all = ['file:/', 'file:/nor'] }] }", "; file /nor: /nor: no such"),
+    ],
+)
+def test_all_of_several_probes_hold_or_any(table: str, told: str | None, tmp_path: Path) -> None:
+    seen = probe_text(table.replace("{here}", str(tmp_path)), 0.0)
+    assert seen is None if told is None else told in str(seen)
 
 
 # --- a busy machine ---

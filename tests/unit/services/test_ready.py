@@ -2,12 +2,15 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ci_doctor.services.ready import (
+    NoProbeError,
     ReadinessProbe,
     ReadySpec,
     Scheme,
+    grpc_line,
     parse_ready,
     read_ready,
 )
@@ -41,6 +44,12 @@ def parsed(ready: str | ReadySpec, **placeholders: str) -> ReadinessProbe:
             ReadinessProbe(scheme=Scheme.LOG, pattern="Uvicorn running on .*:\\d+"),
         ),
         ("exec:./check.sh 'a b'", ReadinessProbe(scheme=Scheme.EXEC, words=("./check.sh", "a b"))),
+        ("unix:run/x.sock", ReadinessProbe(scheme=Scheme.UNIX, socket=HERE / "run/x.sock")),
+        ("unix:///run/x.sock", ReadinessProbe(scheme=Scheme.UNIX, socket=Path("/run/x.sock"))),
+        (
+            "http+unix://%2Frun%2Fx.sock/health?a=b",
+            ReadinessProbe(scheme=Scheme.HTTP, socket=Path("/run/x.sock"), path="/health?a=b"),
+        ),
         ("file:run/ready", ReadinessProbe(scheme=Scheme.FILE, file=HERE / "run/ready")),
         ("file:/run/ready", ReadinessProbe(scheme=Scheme.FILE, file=Path("/run/ready"))),
     ],
@@ -58,6 +67,12 @@ def test_a_text_is_a_probe(text: str, probe: ReadinessProbe) -> None:
         ("log:a b", "log /a b/"),
         ("exec:x 'a b'", "exec x 'a b'"),
         ("file:ready", "file /srv/app/ready"),
+        ("http+unix://%2Frun%2Fx.sock/h", "http+unix://%2Frun%2Fx.sock/h"),
+        ('{ http = "/v1", send = { n = 1 } }', "POST http://127.0.0.1:5/v1"),
+        (
+            '{ all = ["/h", { any = ["unix:/x", "file:y"] }] }',
+            "all of http://127.0.0.1:5/h, any of unix:/x, file /srv/app/y",
+        ),
     ],
 )
 def test_a_probe_is_told_as_a_person_would_write_it(text: str, shown: str) -> None:
@@ -121,10 +136,20 @@ def test_placeholders_are_filled_in_every_text() -> None:
         ('{ htp = "/" }', "unknown key `htp`; did you mean `http`?"),
         ('{ http = "/"', "no inline TOML table"),
         ("{ http = 3 }", "$.http"),
-        ("{}", "exactly one of http, tcp, log, exec, file; it holds none"),
+        ("{}", "exactly one of http, tcp, unix, log, exec, file, all, any; it holds none"),
+        ('{ all = ["/a"], any = ["/b"] }', "it holds all and any"),
+        ("{ all = [] }", "`all` is empty"),
+        ('{ any = [{ http = "/a", ready_for = 1 }] }', "write it beside `any`"),
+        ('{ all = ["/a"], attempt_timeout = 1 }', "write it inside `all`"),
+        ('{ http = "/", method = "P T" }', "is no HTTP method"),
+        ('{ http = "/", methd = "POST" }', "did you mean `method`?"),
+        ('{ tcp = "h:1", send = "x" }', "`send` is about HTTP"),
+        ("unix:", "names no socket"),
+        (f"unix:/{'x' * 107}", "may have 107 bytes"),
+        ("http+unix:///run/x.sock/health", "write %2F for each /"),
         ('{ http = "/", log = "x" }', "it holds http and log"),
-        ('{ log = "x", status = 200 }', "`status` is about an HTTP answer"),
-        ('{ tcp = "h:1", authorization = "KEY" }', "`authorization` is about an HTTP answer"),
+        ('{ log = "x", status = 200 }', "`status` is about HTTP"),
+        ('{ tcp = "h:1", authorization = "KEY" }', "`authorization` is about HTTP"),
         ('{ http = "/", status = 42 }', "`status` holds 42"),
         ('{ http = "/", status = [] }', "`status` is empty"),
         ('{ http = "/", body = "[" }', "`body` = '[' is no regular expression"),
@@ -138,6 +163,54 @@ def test_what_cannot_be_asked_is_told_in_a_sentence(ready: str, told: str) -> No
     with pytest.raises(ValueError, match="ready") as caught:
         parsed(ready)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ready", "meant"),
+    [
+        ("healthz", "/healthz"),
+        ("v1/models?x=1", "/v1/models?x=1"),
+        ("localhost:8000", "tcp://localhost:8000"),
+        (":8000/health", "http://127.0.0.1:8000/health"),
+        ("htpp://h/", "http://h/"),
+        ("https//h/x", "https://h/x"),
+        ("tpc://127.0.0.1:80", "tcp://127.0.0.1:80"),
+        ("exec ./check.sh", "exec:./check.sh"),
+        ("cmd:./check.sh", "exec:./check.sh"),
+        ("curl -f http://h/", "exec:curl -f http://h/"),
+        ("regex:Ready", "log:Ready"),
+        ("socket:/run/x", "unix:/run/x"),
+    ],
+)
+def test_a_mistyped_probe_is_answered_with_the_one_that_is_like_it(ready: str, meant: str) -> None:
+    with pytest.raises(NoProbeError) as caught:
+        parsed(ready)
+    assert caught.value.hint == f'did you mean "{meant}"?'
+
+
+@pytest.mark.parametrize("ready", ["", "ftp://h/", "redis://h:1", "127.0.0.1", "8000", "file"])
+def test_what_is_like_no_probe_gets_no_suggestion(ready: str) -> None:
+    with pytest.raises(NoProbeError) as caught:
+        parsed(ready)
+    assert caught.value.hint is None
+
+
+def test_grpc_gets_the_line_that_asks_by_a_command() -> None:
+    with pytest.raises(NoProbeError) as caught:
+        parsed("grpc://127.0.0.1:{port}")
+    line = grpc_line("127.0.0.1:{port}")
+    assert (caught.value.hint or "").endswith(line)
+    assert parsed(line, port="9").scheme is Scheme.EXEC
+    assert line in (Path(__file__).parents[3] / "docs" / "probes.md").read_text()
+
+
+def test_of_all_the_first_address_is_the_services_own_and_of_any_each() -> None:
+    parts = ["file:x", "tcp://h:1", {"http": "/"}]
+    every = parsed(msgspec.convert({"all": parts}, ReadySpec))
+    assert [part.describe() for part in every.own()] == ["tcp://h:1"]
+    assert (every.host, every.port, every.is_network) == ("h", 1, True)
+    one = parsed(msgspec.convert({"any": parts}, ReadySpec))
+    assert [part.port for part in one.own()] == [1, 5]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_text_of_the_commands_own_gets_the_added_one(
 
     session.finish(PASSED, text="it ended\n")
 
-    assert capsys.readouterr().err == "it ended\n  what changed\n"
+    assert capsys.readouterr().err == f"it ended\n  what changed\nreport: {tmp_path}/report.json\n"
 
 
 def test_the_outcome_is_the_one_that_will_be_reported(tmp_path: Path) -> None:

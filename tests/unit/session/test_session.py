@@ -12,6 +12,7 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.invocation import Invocation
+from ci_doctor.session.printing import PrintedForm
 from ci_doctor.session.session import Session
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all the same")
@@ -73,6 +74,39 @@ class TestFinishing:
         }
         out, err = capsys.readouterr()
         assert (out, "VOID" in err) == ("", True)
+        assert err.endswith(f"exit code 86\nreport: {tmp_path}/report.json\n")
+
+    @pytest.mark.parametrize(
+        ("on_stdout", "text", "form"),
+        [(True, "a diff\n", "text"), (False, "", "text"), (True, None, "json")],
+    )
+    def test_what_a_program_reads_has_no_line_about_the_report(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        on_stdout: bool,
+        text: str | None,
+        form: PrintedForm,
+    ) -> None:
+        session = a_session(directory=tmp_path)
+        session.claim()
+        session.form = form
+
+        session.finish(PASSED, on_stdout=on_stdout, text=text)
+
+        out, err = capsys.readouterr()
+        assert ("report: " in out + err, out.startswith(text or "")) == (False, True)
+
+    def test_a_report_that_could_not_be_written_is_not_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        session = a_session(directory=tmp_path)
+        session.claim()
+        (tmp_path / "report.json").mkdir()
+
+        session.finish(PASSED)
+
+        assert "report: " not in capsys.readouterr().err
 
     @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY])
     def test_a_pass_beside_a_finding_of_severity_error_has_failed(

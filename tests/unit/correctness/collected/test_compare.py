@@ -324,6 +324,8 @@ def test_an_undecided_comparison_says_how_many_starts_would_settle_it(tmp_path: 
 
     assert settle is not None
     assert settle.startswith("collect 6 baseline and 3 candidate starts")
+    silent = judge(*made(tmp_path, ["x"], ["-"])).settle
+    assert silent == "see why the candidate answered nothing, and collect its answers anew"
 
 
 def test_a_comparison_of_answers_that_notices_nothing_is_void(

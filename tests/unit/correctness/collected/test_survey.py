@@ -395,7 +395,12 @@ def test_the_format_is_that_of_the_first_line_that_shows_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("\n\n", "is empty"), ("what\n", "in any known form")]
+    ("text", "reason"),
+    [
+        ("\n\n", "is empty"),
+        ("what\n", "in any known form"),
+        ("[\n{}]\n", "is a JSON array: samples are one JSON object a line"),
+    ],
 )
 def test_a_file_without_samples_is_no_evidence(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "a.txt").write_text(text)

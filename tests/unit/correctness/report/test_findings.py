@@ -2,6 +2,7 @@
 """Why the starts of an arm failed: the headline of a verdict that rests on no answers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -147,17 +148,26 @@ def test_another_model_than_the_other_arms_is_named() -> None:
     assert suspicions(starts, requests(3)) == [("other-model", text)]
 
 
+def never_works(**of_candidate: Any) -> Experiment:
+    """A baseline of four good starts, and a candidate that answers nothing in five."""
+    results = [result(f"A{number}", "x x") for number in range(1, 5)]
+    results += [result(f"B{number}", "- -", **of_candidate) for number in range(1, 6)]
+    return experiment(*sorted(results, key=lambda each: each.start.name[::-1]))
+
+
 def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> None:
-    results = [result("A1", "x x"), result("B1", "- -", failure=DEATH, errors={})]
-    results += [result("A2", "x x"), result("B2", "- -", failure=DEATH, errors={})]
-    results += [result("A3", "x x"), result("B3", "- -", failure=DEATH, errors={})]
-    results += [result("A4", "x x"), result("B4", "- -", failure=DEATH, errors={})]
-    results.append(result("B5", "- -", failure=DEATH, errors={}))
-    verdict, death = found(experiment(*results))
-    assert verdict.remedy == "ci-doctor correctness --only ID"
+    verdict, death = found(never_works(failure=DEATH, errors={}))
+    assert verdict.remedy == "less +7 /reports/logs/B1/vllm-1.log"
     assert (death.rule, death.severity) == ("correctness/service-died", Severity.ERROR)
     assert death.summary == f"candidate (B1, B2, B3, B4, B5): {DEATH.message}"
     assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
+
+
+def test_a_regression_without_an_answer_to_show_names_what_can_be_looked_at() -> None:
+    named, *_ = found(never_works(failure=NAMED, errors={}))
+    assert named.remedy == remedy_of(NAMED)
+    unanswered, *_ = found(never_works(errors={"r 1": "HTTP 500"}))
+    assert unanswered.remedy == "ci-doctor correctness --only 'r 1'"
 
 
 def test_a_death_by_the_error_of_an_import_names_the_next_step() -> None:

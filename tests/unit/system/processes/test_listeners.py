@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import socket
+import tempfile
+from pathlib import Path
 
 from ci_doctor.system.processes import listeners
 from ci_doctor.system.processes.listeners import (
@@ -8,6 +10,8 @@ from ci_doctor.system.processes.listeners import (
     is_listened_on,
     listening_inodes,
     listening_ports,
+    served_bytes,
+    socket_inodes,
 )
 
 
@@ -36,3 +40,27 @@ def test_both_sources_of_the_kernel_agree() -> None:
         assert ours.items() <= listening_ports().items()
         for port in ours.values():
             assert port in dict(listeners._diagnosed(port)).values()
+
+
+def test_what_a_server_sends_is_counted_and_what_it_gets_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted = server.accept()[0]
+            client.sendall(b"a request")
+            assert accepted.recv(20) == b"a request"
+            assert list(served_bytes(port).values()) == [0]
+            accepted.sendall(b"answer")
+            assert client.recv(20) == b"answer"
+            assert list(served_bytes(port).values()) == [6]
+            accepted.close()
+        assert list(served_bytes(port).values()) == [1]
+
+
+def test_the_listener_of_a_unix_socket_is_known_by_its_path() -> None:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        path = Path(folder, "x.sock")
+        server.bind(str(path))
+        assert not socket_inodes(path)
+        server.listen()
+        assert list(holders([os.getpid()], socket_inodes(path))) == [os.getpid()]

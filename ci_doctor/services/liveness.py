@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads /proc and the kernel's sockets: tells a service that hangs from one that is busy."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.services.busy_timeout import all_waits, aside
+from ci_doctor.services.probe import ProbeContext, attempt
+from ci_doctor.services.spec import Liveness
+from ci_doctor.system import clock
+from ci_doctor.system.processes.limited_runs import run_limited
+from ci_doctor.system.processes.listeners import served_bytes
+from ci_doctor.system.processes.process_table import look_up
+
+# A server that hangs takes a connection all the same, and may beat its heart: that costs less.
+_BUSY = 0.01
+_LEAST_BUSY_S = 0.02
+# Of a period: whoever waits so long for a CPU could not have answered.
+_STARVED = 0.25
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """What a service had done until `at` (monotonic seconds).
+
+    `cpu_s` is by process, its waited-for children included. `log` is the size and the time of its log, `served` what
+    was sent by each connection to its port, None if the kernel does not tell.
+    """
+
+    at: float
+    cpu_s: Mapping[int, float] = {}
+    log: tuple[int, int] = (0, 0)
+    served: Mapping[object, int] | None = None
+
+
+def take_sample(pids: Iterable[int], log: Path, port: int) -> Sample:
+    """What these processes have done so far; what cannot be read is left out."""
+    stamp = (0, 0)
+    with contextlib.suppress(OSError):
+        status = log.stat()
+        stamp = (status.st_size, status.st_mtime_ns)
+    served = None
+    with contextlib.suppress(OSError):
+        served = served_bytes(port)
+    return Sample(at=clock.now(), cpu_s=dict(_cpu_times(pids)), log=stamp, served=served)
+
+
+def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
+    """What shows that a service was busy between two samples; None if nothing does. Pure.
+
+    `waited_s` is the longest time for which one of its threads, or ci-doctor, had no CPU.
+    """
+    length_s = now.at - before.at
+    used_s = sum(
+        max(0.0, seconds - before.cpu_s.get(pid, 0.0)) for pid, seconds in now.cpu_s.items()
+    )
+    if used_s >= max(_LEAST_BUSY_S, _BUSY * length_s):
+        return f"it used {used_s:.2f} s of CPU"
+    if waited_s >= max(_LEAST_BUSY_S, _STARVED * length_s):
+        return f"it waited {waited_s:.2f} s for a CPU"
+    if now.log != before.log:
+        return "it wrote to its log"
+    earlier = before.served or {}
+    if any(count > earlier.get(key, 0) for key, count in (now.served or {}).items()):
+        return "it answered other requests"
+    return None
+
+
+def _cpu_times(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+            # The four times are fields 14 to 17 (proc_pid_stat(5)); a name may hold blanks.
+            fields = text.rpartition(")")[2].split()[11:15]
+            yield pid, sum(map(int, fields)) / _TICKS_PER_S
+
+
+class Hang(Struct, frozen=True, kw_only=True):
+    """A service that hangs: `answer` is the last of `failures` in a row, in `length_s` seconds.
+
+    `processes` are lines about what each of its processes does, `is_traffic_known` tells whether its connections
+    could be seen.
+    """
+
+    answer: str
+    failures: int
+    length_s: float
+    processes: tuple[str, ...]
+    is_traffic_known: bool = True
+
+
+async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port: int) -> Hang:
+    """Return once `context.pids` hang: no answer and no progress, period after period.
+
+    A failed attempt counts at the end of its period, and only if nothing was done in all of that.
+    """
+    failed = 0
+    began = clock.now()
+    while True:
+        before = take_sample(context.pids(), log, port)
+        waits = all_waits(context.pids)
+        waited = waits.now()
+        answer = await attempt(liveness.probe, context)
+        await asyncio.sleep(max(0.0, before.at + liveness.period_s - clock.now()))
+        now = take_sample(context.pids(), log, port)
+        if answer is None or progress(before, now, waits.since(waited)) is not None:
+            failed = 0
+            continue
+        began = before.at if failed == 0 else began
+        failed += 1
+        if failed >= liveness.failures:
+            pids = tuple(context.pids())
+            return Hang(
+                answer=f"{liveness.probe.describe()}: {answer}",
+                failures=failed,
+                length_s=clock.now() - began,
+                is_traffic_known=now.served is not None,
+                processes=await aside(partial(describe_processes, pids, context.environment)),
+            )
+
+
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "in the kernel, not to be interrupted",
+    "T": "stopped (SIGSTOP)",
+    "t": "stopped by a debugger",
+    "Z": "ended, and its parent has not waited for it",
+}
+_MOST_PROCESSES = 8
+_MOST_FRAMES = 6
+_STACKS_S = 5.0
+
+
+def describe_processes(pids: Sequence[int], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each process: its state and where its threads wait; and stacks, where py-spy is."""
+    return tuple(_descriptions(pids, environment))
+
+
+def _descriptions(pids: Sequence[int], environment: Mapping[str, str]) -> Iterator[str]:
+    for pid in pids[:_MOST_PROCESSES]:
+        kin = look_up(pid)
+        if kin is None:
+            continue
+        waits = Counter(_waits(pid))
+        places = ", ".join(f"{count} in {place}" for place, count in waits.most_common(3))
+        state = _STATES.get(kin.state, kin.state)
+        where = f"; threads: {places}" if places else ""
+        yield f"{kin.name} (pid {pid}) {state}{where}"
+        yield from _stack(pid, environment)
+    if len(pids) > _MOST_PROCESSES:
+        yield f"and {len(pids) - _MOST_PROCESSES} more processes"
+
+
+def _waits(pid: int) -> Iterator[str]:
+    """Where in the kernel each thread waits (proc_pid_wchan(5))."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - only names are needed
+            with contextlib.suppress(OSError):
+                place = Path(f"/proc/{pid}/task/{thread}/wchan").read_text().strip()
+                if place not in {"", "0"}:
+                    yield place
+
+
+def _stack(pid: int, environment: Mapping[str, str]) -> Iterator[str]:
+    """The innermost calls of each Python thread; none without py-spy, or without its rights."""
+    program = shutil.which("py-spy", path=environment.get("PATH"))
+    if program is None:
+        return
+    words = [program, "dump", "--nonblocking", "--pid", str(pid)]
+    try:
+        run = run_limited(words, timeout_s=_STACKS_S, cwd=Path("/"), environ=environment)
+    except OSError:
+        return
+    for part in re.split(r"\n(?=Thread )", run.stdout)[1:]:
+        yield from (f"  {line}" for line in part.splitlines()[: _MOST_FRAMES + 1])

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service hangs if it neither answers nor does anything else; one that is busy does not."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ci_doctor.services import liveness
+from ci_doctor.services.liveness import Sample, describe_processes, progress, until_hung
+from ci_doctor.services.probe import ProbeContext
+from ci_doctor.services.ready import parse_ready
+from ci_doctor.services.spec import Liveness
+
+BEFORE = Sample(at=0.0, cpu_s={1: 5.0, 2: 1.0}, log=(10, 1), served={"a": 100, "b": 0})
+LATER = structs.replace(BEFORE, at=10.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "waited_s", "shown"),
+    [
+        ({}, 0.0, None),
+        ({"cpu_s": {1: 5.05, 2: 1.04}}, 0.0, None),  # it took our connection
+        ({"cpu_s": {1: 5.05, 2: 1.06}}, 0.0, "it used 0.11 s of CPU"),
+        ({"cpu_s": {1: 5.0, 3: 0.5}}, 0.0, "it used 0.50 s of CPU"),  # a new process
+        ({"cpu_s": {}}, 0.0, None),
+        ({}, 2.0, None),
+        ({}, 3.0, "it waited 3.00 s for a CPU"),
+        ({"log": (10, 2)}, 0.0, "it wrote to its log"),
+        ({"log": (9, 1)}, 0.0, "it wrote to its log"),  # its middle was cut out
+        ({"served": {"a": 100, "b": 1}}, 0.0, "it answered other requests"),
+        ({"served": {"a": 100, "c": 1}}, 0.0, "it answered other requests"),
+        ({"served": {"a": 1, "c": 0}}, 0.0, None),  # one ended, another was never answered
+        ({"served": None}, 0.0, None),
+    ],
+)
+def test_what_shows_that_a_service_is_busy(
+    changes: dict[str, Any], waited_s: float, shown: str | None
+) -> None:
+    assert progress(BEFORE, structs.replace(LATER, **changes), waited_s) == shown
+
+
+def test_only_failures_in_a_row_without_progress_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Attempts by turns: failed, busy, failed, answered, and then two failed ones without progress.
+    answers = iter(["a", "busy", "b", None, "c", "d"])
+    taken: list[Sample] = []
+
+    async def attempt(*_: object) -> str | None:
+        answer = next(answers)
+        if answer == "busy":
+            taken.append(structs.replace(BEFORE, log=(99, 9)))
+        return answer
+
+    def take_sample(*_: object) -> Sample:
+        return taken.pop() if taken else BEFORE
+
+    monkeypatch.setattr(liveness, "attempt", attempt)
+    monkeypatch.setattr(liveness, "take_sample", take_sample)
+    wanted = Liveness(probe=parse_ready("/", 1, directory=Path()), period_s=0.001, failures=2)
+    hang = asyncio.run(until_hung(wanted, ProbeContext(), Path("log"), 1))
+    assert (hang.failures, hang.answer) == (2, "http://127.0.0.1:1/: d")
+    assert next(answers, "none is left") == "none is left"
+
+
+def test_a_hang_is_described_by_what_each_process_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = tmp_path / "py-spy"
+    spy.write_text("#!/bin/sh\nprintf 'Process 1\\nThread 7 (idle)\\n    wait (x.py:3)\\n'\n")
+    spy.chmod(0o755)
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def lines(pids: Iterable[int]) -> tuple[str, ...]:
+            return describe_processes(tuple(pids), {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+        first, *stack = lines([process.pid, 2**22 + 1])
+        assert first.startswith("python")
+        assert f"(pid {process.pid})" in first
+        assert stack == ["  Thread 7 (idle)", "      wait (x.py:3)"]
+        assert lines([process.pid] * 12)[-1] == "and 4 more processes"
