@@ -335,7 +335,9 @@ def checked_requests(prepared: PreparedExperiment, experiment: Experiment) -> Ou
     altered = [one for each in experiment.results for one in each.altered]
     decision = Decision(verdict=Verdict.VOID, reason="no answer shows what one other word changes")
     if altered:
-        words, numbers = (sum(getattr(one, level) for one in altered) for level in ("words", "numbers"))
+        words, numbers = (
+            sum(getattr(one, level) for one in altered) for level in ("words", "numbers")
+        )
         decision = Decision(
             verdict=Verdict.PASS,
             reason=f"one other word in the prompt changed the words of {words} of "

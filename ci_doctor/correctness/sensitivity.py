@@ -7,6 +7,7 @@ several prompts have the same beginning (what a prefix cache keeps), and once be
 """
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +87,9 @@ async def measure(
     sample = functools.partial(Sample, arm=tally.arm.value, start=tally.number, pass_=NO_PASS)
     await collect(sender, [each.request for each in copies.values()], sample, on_sample)
     by_id = {each.id: each for each in samples if each.digest is not None}
-    return tuple(_judged(each, by_id[name], tally) for name, each in copies.items() if name in by_id)
+    return tuple(
+        _judged(each, by_id[name], tally) for name, each in copies.items() if name in by_id
+    )
 
 
 def _judged(copy: Altered, answer: Sample, tally: Tally) -> AlteredAnswer:
@@ -137,7 +140,7 @@ def _shared_lengths(prompts: Mapping[str, Cut]) -> dict[str, int]:
         for name, each in own.items():
             by_prompt.setdefault(each if isinstance(each, str) else tuple(each), []).append(name)
         ordered = sorted(by_prompt)  # type: ignore[type-var]
-        for one, other in zip(ordered, ordered[1:], strict=False):
+        for one, other in itertools.pairwise(ordered):
             length = _common(one, other)
             for name in (*by_prompt[one], *by_prompt[other]):
                 lengths[name] = max(lengths[name], length)

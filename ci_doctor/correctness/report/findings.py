@@ -520,22 +520,24 @@ def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
 # --- how much the requests can show ---
 
 REGIONS = {
-    PromptRegion.SHARED: "in a beginning that prompts share",
-    PromptRegion.OWN: "elsewhere in the prompt",
+    PromptRegion.SHARED: "shared beginning",
+    PromptRegion.OWN: "elsewhere",
 }
 # One side: the share is below a half, with this error at most.
 _LITTLE, _LITTLE_ERROR = 0.5, 0.05
 
 
-def sensitivity_findings(facts: Sequence[SensitivityFacts], level: AnswerLevel) -> Iterator[Finding]:
+def sensitivity_findings(
+    facts: Sequence[SensitivityFacts], level: AnswerLevel
+) -> Iterator[Finding]:
     """A warning if fewer than half of the answers change with one word, in a region or in all."""
     at_level = [each for each in facts if each.level == level.value]
     for part in (at_level, *([each] for each in at_level)):
         answers, changed = sum(each.answers for each in part), sum(each.changed for each in part)
         if answers and upper_limit(changed, answers, _LITTLE_ERROR) < _LITTLE:
-            where = REGIONS[part[0].region] if len(part) == 1 else "in the prompt"
+            where = f" ({REGIONS[part[0].region]})" if len(part) == 1 else ""
             yield rules.INSENSITIVE.finding(
-                f"one other word {where} changed {changed} of {amount(answers, 'answer')}, compared "
+                f"one other word in the prompt{where} changed {changed} of {amount(answers, 'answer')}, compared "
                 f"by {level.value}",
                 remedy=rules.INSENSITIVE.remedy,
             )

@@ -320,7 +320,7 @@ def _sensitivity_table(facts: Sequence[SensitivityFacts]) -> Table:
         rows.append(row(REGIONS[region], by_level.get("words", "-"), by_level.get("numbers", "-")))
     return Table(
         title="What one other word changes",
-        columns=("answers by words", "by words and numbers"),
+        columns=("words changed", "words or numbers changed"),
         rows=tuple(rows),
         is_aside=True,
     )

@@ -33,9 +33,7 @@ REQUESTS = [request_of(f"r{number}", prompt) for number, prompt in enumerate(PRO
 
 def differing(before: Any, after: Any) -> list[int]:
     assert len(before) == len(after)
-    return [
-        at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new
-    ]
+    return [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
 
 
 def test_copies_differ_in_one_word_of_the_shared_beginning_or_of_the_rest() -> None:
@@ -52,7 +50,9 @@ def test_copies_differ_in_one_word_of_the_shared_beginning_or_of_the_rest() -> N
 
 
 def test_prompts_without_a_common_beginning_have_one_region() -> None:
-    others = [request_of(f"r{number}", f"{number} apples and {number} pears") for number in range(4)]
+    others = [
+        request_of(f"r{number}", f"{number} apples and {number} pears") for number in range(4)
+    ]
     copies = altered_requests(others, 4)
     assert [each.region for each in copies] == [PromptRegion.OWN] * 4
 
@@ -104,7 +104,12 @@ class Reader(CannedServer):
         prompt = json.loads(await reader.readexactly(int(length[1])))["prompt"]
         text = " ".join(re.findall(self.words, prompt))
         number = -sum(at * ord(letter) for at, letter in enumerate(prompt)) / 10**6
-        choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": {"token_logprobs": [number]}}
+        choice = {
+            "index": 0,
+            "text": text,
+            "finish_reason": "stop",
+            "logprobs": {"token_logprobs": [number]},
+        }
         writer.write(http(json.dumps({"model": "m", "choices": [choice]}).encode()))
         await writer.drain()
         writer.close()
@@ -150,7 +155,7 @@ def facts(region: PromptRegion, answers: int, changed: int) -> SensitivityFacts:
     ("shared", "own", "said"),
     [
         ((4, 0), (4, 1), "one other word in the prompt changed 1 of 8 answers"),
-        ((8, 1), (8, 8), "one other word in a beginning that prompts share changed 1 of 8 answers"),
+        ((8, 1), (8, 8), "one other word in the prompt (shared beginning) changed 1 of 8 answers"),
         ((8, 8), (8, 8), None),
         # Too few to say so.
         ((2, 0), (2, 0), None),
