@@ -387,7 +387,7 @@ class _ExperimentRun:
         if self.plan.check_requests:
             return len(PromptRegion) * len(self.plan.requests)
         rules = self.plan.rules
-        starts = rules.min_baseline_starts + rules.min_candidate_starts
+        starts = rules.least_baselines + rules.least_candidates
         return copies_within(len(self.plan.requests), self.plan.passes, starts)
 
     def _keep_in_order(self, made: dict[int, StartResult], held: tuple[str, ...]) -> None:

@@ -344,7 +344,7 @@ def checked_requests(prepared: PreparedExperiment, experiment: Experiment) -> Ou
             f"{amount(len(altered), 'answer')}, and words or numbers of {numbers}",
         )
     outcome = conclude(prepared, experiment, decision)
-    if outcome.verdict is None:
+    if outcome.verdict is None or not isinstance(outcome.facts, CorrectnessFacts):
         return outcome
     shows_little = [
         row(request, *(cells.get(region, "-") for region in PromptRegion))

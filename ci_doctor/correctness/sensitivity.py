@@ -139,7 +139,7 @@ def _shared_lengths(prompts: Mapping[str, Cut]) -> dict[str, int]:
         by_prompt: dict[Cut | tuple[int, ...], list[str]] = {}
         for name, each in own.items():
             by_prompt.setdefault(each if isinstance(each, str) else tuple(each), []).append(name)
-        ordered = sorted(by_prompt)  # type: ignore[type-var]
+        ordered = sorted(by_prompt)
         for one, other in itertools.pairwise(ordered):
             length = _common(one, other)
             for name in (*by_prompt[one], *by_prompt[other]):
@@ -162,8 +162,7 @@ def _altered(
     request: Request, region: PromptRegion, within: _Range, fraction: float
 ) -> Altered | None:
     """A copy with another word at this fraction of the region; None if no word of it can be another."""
-    prompt = _flat(request)
-    places = list(_words(prompt, *within) if isinstance(prompt, str) else _tokens(prompt, *within))
+    places = list(_others(_flat(request), *within))
     if not places:
         return None
     place, other = places[int(fraction * len(places))]
@@ -174,24 +173,23 @@ def _altered(
             return content
         if isinstance(content, str):
             return f"{content[:at]}{other}{content[at + 1 :]}"
-        return [*content[:at], int(other), *content[at + 1 :]]
+        return [*content[:at], *map(int, other), *content[at + 1 :]]
 
     changed = with_contents(request, change)
     copy = replace(changed, id=f"{_PREFIX}{region}:{request.id}")
     return Altered(original=request.id, region=region, request=copy)
 
 
-def _words(text: str, begin: int, end: int) -> Iterator[tuple[int, str]]:
-    """Where words begin in a part of a text, and the other letter that each gets there."""
-    for word in _WORD.finditer(text, begin, end):
-        other = other_letter(word[0][0])
-        if other != word[0][0]:
-            yield word.start(), other
-
-
-def _tokens(tokens: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Places of a part, and another token of the prompt for each: no other ids are known to exist."""
+def _others(prompt: Cut, begin: int, end: int) -> Iterator[tuple[int, Cut]]:
+    """Where words or tokens of a part begin, and the letter or token that each may get there."""
+    if isinstance(prompt, str):
+        for word in _WORD.finditer(prompt, begin, end):
+            letter = other_letter(word[0][0])
+            if letter != word[0][0]:
+                yield word.start(), letter
+        return
     for place in range(begin, end):
-        other = next((each for each in tokens if each != tokens[place]), None)
+        # No other ids than those of the prompt are known to exist.
+        other = next((each for each in prompt if each != prompt[place]), None)
         if other is not None:
-            yield place, other
+            yield place, [other]
