@@ -2,10 +2,11 @@
 """Reads the user's name: families of JIT caches as data, a row for each library, and the directory of each."""
 
 import enum
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -159,15 +160,15 @@ class Family(OwnFamily, frozen=True, kw_only=True):
 
     def excludes(self, path: str) -> bool:
         """Whether the file at `path`, relative with "/", is never saved."""
-        return _matches(path, self.exclude)
+        return _pattern(self.exclude).match(path) is not None
 
     def is_marker(self, path: str) -> bool:
         """Whether the file at `path` is to be installed after the others."""
-        return _matches(path, self.markers)
+        return _pattern(self.markers).match(path) is not None
 
     def is_compiled(self, path: str) -> bool:
         """Whether the file at `path` shows that something was compiled."""
-        return _matches(path, self.compiled) and not self.excludes(path)
+        return _pattern(self.compiled).match(path) is not None and not self.excludes(path)
 
     def group_of(self, path: str) -> str:
         """The name of the group of files to which `path` belongs."""
@@ -177,12 +178,11 @@ class Family(OwnFamily, frozen=True, kw_only=True):
         return "/".join(parts[: self.group]) if 0 < self.group < len(parts) else path
 
 
-def _matches(path: str, globs: tuple[str, ...]) -> bool:
+@functools.cache
+def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
     """`*` matches across "/"; a glob without "/" is compared with the last component too."""
-    name = path.rpartition("/")[2]
-    return any(
-        fnmatchcase(path, glob) or ("/" not in glob and fnmatchcase(name, glob)) for glob in globs
-    )
+    parts = [translate(glob) if "/" in glob else f"(?s:.*/)?{translate(glob)}" for glob in globs]
+    return re.compile("|".join(parts) or r"(?!)")
 
 
 # --- families of a repository's own: `NAME=DIR`, and `[cache.own.NAME]` ---

@@ -26,13 +26,20 @@ T = TypeVar("T")
 
 # A frame that is being fetched and the removal of some gigabytes; less than an agent's grace period.
 _TIDY_S = 3.0
+_TELLS_S = 1.0
 
 
 def bounded(
-    work: Callable[[], T], seconds: float, doing: str, deadline: Deadline | None = None
+    work: Callable[[], T],
+    seconds: float,
+    doing: str,
+    deadline: Deadline | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> T:
     """What `work` returns or raises. Raises StoreError if `doing` takes longer than `seconds`.
 
+    `tell` hears each second for how long that has been: a store that hangs says nothing.
     Work that is late, or that a signal ends, gets a moment to remove what it has begun: `deadline`,
     by which it works, is over. If it hangs, its daemon thread ends with the process.
     """
@@ -45,7 +52,15 @@ def bounded(
             has_ended.set()
 
     try:
-        return limited_calls.bounded(tracked, seconds)
+        call = limited_calls.BegunCall(tracked)
+        limit = Deadline(seconds)
+        while True:
+            try:
+                return call.result(min(_TELLS_S, limit.left()))
+            except limited_calls.TimedOut:
+                if not limit.left():
+                    raise
+                tell(f"{doing}: {seconds - limit.left():.0f} of at most {seconds:.0f} s")
     except BaseException as error:
         if deadline is not None:
             deadline.end()
@@ -92,6 +107,7 @@ def once(
     wait_s: float,
     work: Callable[[], WorkResult],
     is_current: Callable[[bytes], bool],
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Agreed:
     """Do `work`, or wait up to `wait_s` for the process that does it, and return the result.
 
@@ -103,7 +119,7 @@ def once(
     earlier = _earlier(result, is_current)
     if earlier is not None:
         return Agreed(content=earlier, is_shared=True)
-    with _locked(directory / f"{key}.lock", wait_s):
+    with _locked(directory / f"{key}.lock", wait_s, tell):
         # The one before us may have done it while we waited.
         earlier = _earlier(result, is_current)
         if earlier is not None:
@@ -147,7 +163,7 @@ def _uptime() -> float:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, wait_s: float) -> Iterator[None]:
+def _locked(path: Path, wait_s: float, tell: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock on the file `path`, which stays. Raises StoreError after `wait_s` seconds."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -156,7 +172,7 @@ def _locked(path: Path, wait_s: float) -> Iterator[None]:
         message = f"cannot lock {path}: {error.strerror}"
         raise StoreError(StoreFailure.REFUSED, message) from error
     waiting = _Waiting(descriptor)
-    if not waiting.taken_within(wait_s):
+    if not waiting.taken_within(wait_s, tell):
         message = f"another process restores the same caches, for more than {wait_s:.0f} s"
         raise StoreError(StoreFailure.TIMEOUT, message, hint="allow more with --budget")
     try:
@@ -177,10 +193,12 @@ class _Waiting:
         thread = threading.Thread(target=self._wait, name="cache leader", daemon=True)
         thread.start()
 
-    def taken_within(self, seconds: float) -> bool:
+    def taken_within(self, seconds: float, tell: Callable[[str], None]) -> bool:
         """Whether the lock is ours; if not, it is let go of as soon as it comes."""
         # A signal interrupts this wait, and the lock ends with the process.
-        self._done.wait(seconds)
+        limit = Deadline(seconds)
+        while not self._done.wait(min(_TELLS_S, limit.left())) and limit.left():
+            tell("waiting for another process that restores the same caches")
         with self._guard:
             self._is_given_up = not self._done.is_set()
         if self._error is not None and not self._is_given_up:

@@ -351,8 +351,10 @@ def save_outcome(facts: SaveCacheFacts, *, strict: bool) -> Outcome:
     """The outcome. Without `strict` there is no verdict: the job has succeeded already."""
     findings = tuple(_saved_findings(facts))
     has_failed = facts.problem is not None or any(each.result == "failed" for each in facts.caches)
-    worst = Verdict.INFRA if has_failed else None
-    if not has_failed and _is_for_nobody(facts):
+    worst = Verdict.VOID if any(each.result == "absent" for each in facts.caches) else None
+    if has_failed:
+        worst = Verdict.INFRA
+    elif _is_for_nobody(facts):
         worst = Verdict.FAILED
     return Outcome(
         verdict=verdict_of(findings, worst, strict=strict),
@@ -370,8 +372,10 @@ def _saved_summary(facts: SaveCacheFacts) -> str:
     failed = [each.family for each in facts.caches if each.result == "failed"]
     if not saved and failed:
         return f"no cache was saved; {', '.join(failed)} failed"
-    if all(each.result == "empty" for each in facts.caches):
-        return "no cache was saved: the job has none"
+    if all(each.result in {"empty", "absent"} for each in facts.caches):
+        absent = [each.family for each in facts.caches if each.result == "absent"]
+        why = f"the directory of {', '.join(absent)} is not there" if absent else "the job has none"
+        return f"no cache was saved: {why}"
     if not saved:
         return "no cache was saved: nothing is new"
     names = ", ".join(each.family for each in saved)
@@ -385,7 +389,7 @@ def _saved_findings(facts: SaveCacheFacts) -> list[Finding]:
     findings = [
         NOT_SAVED.finding(f"{each.family}: {each.reason}")
         for each in facts.caches
-        if each.result == "failed"
+        if each.result in {"failed", "absent"}
     ]
     for each in facts.caches:
         if each.skipped:

@@ -2,6 +2,7 @@
 """Acts on cache directories and a store: the best saved cache of each family is restored; a job's caches are saved."""
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -244,7 +245,7 @@ def run_restore(
     try:
         leaders = work.state / "leaders"
         _make(leaders)
-        agreed = once(leaders, _key(work), deadline.left(), transfer, is_current)
+        agreed = once(leaders, _key(work), deadline.left(), transfer, is_current, tell)
     except StoreError as error:
         # It has only waited.
         return msgspec.structs.replace(_problem(location, error), is_shared=True)
@@ -266,7 +267,11 @@ def _transfer(
     location = work.source.store.location
     try:
         caches = bounded(
-            lambda: restore_all(work, tell), deadline.left(), "restoring caches", work.deadline
+            lambda: restore_all(work, tell),
+            deadline.left(),
+            "restoring caches",
+            work.deadline,
+            tell=tell,
         )
     except StoreError as error:
         return _problem(location, error)
@@ -346,6 +351,8 @@ def save_all(work: SaveWork, tell: Tell) -> tuple[SavedCache, ...]:
 def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
     files = scan(cache.directory, cache.family)
     if not files:
+        if cache.is_named and (fault := _directory_fault(cache.directory)) is not None:
+            return _not_saved(cache, "absent", f"{cache.directory} {fault}")
         return _not_saved(cache, "empty", "the job has no such cache")
     if cache.tiers.hard.unknown:
         unknown = "; ".join(f"{name}: {why}" for name, why in cache.tiers.hard.unknown.items())
@@ -394,6 +401,19 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         cold_s=cold.seconds if cold is not None else None,
         cold_source=cold.source if cold is not None else None,
     )
+
+
+def _directory_fault(directory: Path) -> str | None:
+    """Why nothing can lie in the directory; None if it can be read."""
+    try:
+        with os.scandir(directory):
+            return None
+    except FileNotFoundError:
+        return "does not exist"
+    except NotADirectoryError:
+        return "is no directory"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def _is_unchanged(receipt: Receipt, files: tuple[ScannedFile, ...]) -> bool:
@@ -456,7 +476,11 @@ def run_save(work: SaveWork, deadline: Deadline, tell: Callable[[str], None]) ->
     )
     try:
         caches = bounded(
-            lambda: save_all(work, tell), deadline.left(), "saving caches", work.deadline
+            lambda: save_all(work, tell),
+            deadline.left(),
+            "saving caches",
+            work.deadline,
+            tell=tell,
         )
     except StoreError as error:
         return SaveCacheFacts(

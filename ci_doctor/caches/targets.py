@@ -148,10 +148,14 @@ _ASK_S = 10.0
 
 
 class CacheTarget(Struct, frozen=True, kw_only=True):
-    """A family and the directory in which the job has its cache; it need not exist."""
+    """A family and the directory in which the job has its cache; it need not exist.
+
+    is_named: the user wrote the directory down.
+    """
 
     family: Family
     directory: Path
+    is_named: bool = False
 
 
 class IdentifiedCache(Struct, frozen=True, kw_only=True):
@@ -160,6 +164,7 @@ class IdentifiedCache(Struct, frozen=True, kw_only=True):
     family: Family
     directory: Path
     tiers: Tiers
+    is_named: bool = False
 
     @property
     def hard(self) -> str:
@@ -204,6 +209,7 @@ def identify(
             family=target.family,
             directory=target.directory,
             tiers=read_tiers(target.family, reader, target.directory, soft),
+            is_named=target.is_named,
         )
         for target in targets
     )
@@ -241,7 +247,7 @@ def _target(word: str, own: Mapping[str, OwnFamily], environ: Mapping[str, str])
         )
     if separator:
         _check_place(word, place, environ)
-    return CacheTarget(family=family, directory=place.absolute())
+    return CacheTarget(family=family, directory=place.absolute(), is_named=bool(separator))
 
 
 def _check_place(word: str, place: Path, environ: Mapping[str, str]) -> None:

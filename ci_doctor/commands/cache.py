@@ -193,6 +193,7 @@ def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCach
         0: "saved, or a warning",
         2: "--strict: the extra `cache` is not installed",
         75: "--strict: a problem with the store",
+        86: "--strict: a named directory is not there",
     },
 )
 @store_options

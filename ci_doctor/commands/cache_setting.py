@@ -15,6 +15,7 @@ from ci_doctor.caches.leader import bounded
 from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, identify, targets_of
 from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.commands.teller import late_teller
 from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
@@ -56,7 +57,8 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
 
     def bounded(self, work: Callable[[], T], doing: str) -> T:
         """What `work` returns. Raises StoreError if `doing` takes longer than what is left."""
-        return bounded(work, self.deadline.left(), doing)
+        with late_teller() as tell:
+            return bounded(work, self.deadline.left(), doing, tell=tell)
 
     @property
     def scopes(self) -> JobScopes:

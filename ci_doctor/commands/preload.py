@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from ci_doctor.commands.documented import Group, option
+from ci_doctor.commands.documented import INTERPRETERS, Group, option
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -298,9 +298,17 @@ def verify(
     section="setup-env",
     examples={
         "ci-doctor preload remove --venv .venv --trigger vllm": "Remove one rule.",
+        "ci-doctor preload remove --all": "Remove every shim of this machine.",
     },
 )
 @target_options
+@option(
+    "--all",
+    "everywhere",
+    group=INTERPRETERS,
+    is_flag=True,
+    help="Look for shims: on PATH, below this directory, and where this user installed one.",
+)
 @option("--trigger", group="Rules", metavar="NAME", help="Remove only the rule with this trigger.")
 @config_option
 @dry_run_option
@@ -310,6 +318,7 @@ def remove(
     session: Session,
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
+    everywhere: bool,
     trigger: str | None,
     config_path: Path | None,
     dry_run: bool,
@@ -319,5 +328,5 @@ def remove(
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
-    outcome = remove_rules(targets, trigger=trigger, dry_run=dry_run)
+    outcome = remove_rules(targets, everywhere=everywhere, trigger=trigger, dry_run=dry_run)
     return session.finish(outcome, on_stdout=outcome.error is None)

@@ -37,7 +37,7 @@ from ci_doctor.correctness.results import (
 )
 from ci_doctor.correctness.sensitivity import copies_within
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
-from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.correctness.shared_places import EVERYTHING, SharedPlaces, SharedWatch, now_ns
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
@@ -321,7 +321,7 @@ class _ExperimentRun:
             marks = {each.name: tools.caches.get("TMPDIR", "") for each, tools in given.items()}
             names = [(each.arm.letter, each.name) for each in given]
             # The arms may share everything by request.
-            is_watched = plan.caches is not Caches.AS_IS
+            is_watched = plan.caches is not Caches.AS_IS and EVERYTHING not in plan.shared
             wave = StartWave(names, marks, self.shared if is_watched else None)
             made: dict[int, StartResult] = {}
             tasks = [

@@ -37,6 +37,8 @@ from ci_doctor.system.processes.process_table import read_table
 # Each lease takes a descriptor; this share of them, and never more.
 _SHARE_OF_DESCRIPTORS = 0.4
 _MOST_LEASES = 4000
+# The pattern of files that says that both arms may share all: then no file is looked at.
+EVERYTHING = "*"
 # Of the files that a start wrote, so many are kept.
 _KEPT = 200
 # Entries that a look at all places reads; the shallow ones come first.

@@ -430,6 +430,7 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
     headers = [hit.line for hit in result.hits if hit.rule.role is Role.TRACEBACK]
     exceptions = exception_lines(log, headers, points)
     noise = offsets_of(result.hits, Role.NOISE)
+    last_repeats = {hit.rule.id: hit.line.number for hit in result.hits}
     for offset in {*hits, *exceptions} - noise:
         hit = hits.get(offset)
         candidate = None
@@ -441,6 +442,7 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
                 rule=hit.rule,
                 fields=hit.fields,
                 repeats=result.counts[hit.rule.id],
+                last_repeat=last_repeats[hit.rule.id],
             )
         exception = exceptions.get(offset)
         if exception is not None:

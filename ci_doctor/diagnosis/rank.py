@@ -47,6 +47,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     job that did. ends_traceback: it is the exception of a traceback that is not explained by
     another one of its chain, and that its program did not tolerate. standing: the same in full,
     None for lines that are no exceptions. repeats: how many lines its rule matches in this log.
+    last_repeat: the number of the last of them.
     at_s: seconds of its clock, on one scale for all logs; None if nothing tells. in_passed_run:
     it stands in a run of tests that passed. log_ended_well: as by `log_story.ended_well`.
     lines_after: how many lines its log has after it. log_sounds_well: the last lines of its log
@@ -68,6 +69,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     ends_traceback: bool = False
     standing: ExceptionStanding | None = None
     repeats: int = 1
+    last_repeat: int = 0
     at_s: float | None = None
     in_passed_run: bool = False
     log_ended_well: bool = False
@@ -222,6 +224,10 @@ _MANY_QUIET_LINES = 10
 _GOT_OVER = frozenset({Sign.TOLERATED, Sign.NOTHING_TO_REMOVE, Sign.CLEAN_UP})
 
 
+# The shell's own last words, and what a job says of its end.
+_AT_THE_VERY_END: Final = 10
+
+
 def features(ranked: Sequence[Candidate]) -> dict[str, float]:
     """What the confidence rests on, by name; `ranked` is not empty.
 
@@ -237,6 +243,8 @@ def features(ranked: Sequence[Candidate]) -> dict[str, float]:
     # A line that only speaks of an error, in words that any program may use.
     is_weak = candidate.rule.role is Role.ERROR and not candidate.ends_traceback
     lines_after = min(1.0, candidate.lines_after / _MANY_LINES_AFTER)
+    # Behind the last line of its rule.
+    further_lines = candidate.lines_after - (candidate.last_repeat - candidate.line.number)
     quiet_end = min(1.0, candidate.quiet_lines / _MANY_QUIET_LINES) if step is None else 0.0
     return {
         "constant": 1.0,
@@ -249,7 +257,8 @@ def features(ranked: Sequence[Candidate]) -> dict[str, float]:
         "ends_traceback": float(candidate.ends_traceback),
         "in_failed_step": float(step is True),
         "no_step_failed": float(step is None),
-        "repeated": float(candidate.repeats > 10),
+        # Said many times and got over; not one by which the log ends.
+        "repeated": float(candidate.repeats > 10 and further_lines > _AT_THE_VERY_END),
         "weak_unmarked": float(is_weak and step is None),
         "lines_after": lines_after,
         # A program that went on and on after an error has recovered from it.

@@ -51,8 +51,20 @@ SWITCH: Final = r"[01]"
 BOOLEAN: Final = r"(?i)(true|false|yes|no|on|off|y|n|0|1)"
 ON: Final = r"(?i)(true|yes|on|y|1)"
 ANY: Final = r"(?s).*"
-# NCCL's lists: `Ring,Tree`, `^LL`, `allreduce:tree;broadcast:ring`.
-NCCL_LIST: Final = r"[\w^:;,/@ -]+"
+
+
+def nccl_list(*names: str) -> str:
+    """The values of a list of NCCL: `Ring,Tree`, `^LL`, `allreduce:tree;broadcast:ring`.
+
+    NCCL compares without case and takes an empty value for none. Since 2.24 another word is an
+    error at the start; before, it was ignored.
+    """
+    element = "|".join(names)
+    elements = rf"\^?({element})(,+({element}))*,*"
+    collective = "(broadcast|reduce|allgather|reducescatter|allreduce):"
+    return rf"(?i)(({collective})?{elements}(;+{collective}{elements})*;*)?"
+
+
 # What a file of the library itself, or a release of it, would show was not read.
 UNDATED: Final = "the document alone; no release was read"
 VLLM: Final = "vLLM 0.33.0"
@@ -71,6 +83,25 @@ BY_ASCEND: Final = "vllm-ascend with VLLM_BATCH_INVARIANT=1 sets {} in its own p
 BY_VLLM: Final = "vLLM with VLLM_BATCH_INVARIANT=1 sets {} in its own process"
 # EnvBool of sglang/srt/environ.py; anything else is an error there.
 SGLANG_BOOLEAN: Final = r"(?i)(true|1|yes|y|false|0|no|n)"
+
+
+def by_timing(name: str, what: str) -> VariableRow:
+    """A switch with which Inductor decides something by measured times."""
+    return VariableRow(
+        name,
+        "PyTorch Inductor",
+        f"1 {what} by timing",
+        INDUCTOR,
+        TORCH,
+        file=INDUCTOR,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            f"{name}=1 {what} by timing, so two starts may compute differently",
+            f"unset {name}",
+        ),
+    )
+
 
 TABLE: Final[tuple[VariableRow, ...]] = (
     # Libraries
@@ -143,7 +174,14 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         strict="ring,tree;allreduce:tree",
         overwritten=BY_VLLM.format("ring,tree;allreduce:tree"),
         read_in=VLLM,
-        allowed=NCCL_LIST,
+        allowed=nccl_list(
+            "tree",
+            "ring",
+            # Until 2.13 it was one.
+            "collnet(direct|chain)?",
+            "nvls(tree)?",
+            "pat",
+        ),
         file=BATCH_INVARIANT_FILE,
     ),
     VariableRow(
@@ -154,7 +192,7 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         strict="Simple",
         overwritten=BY_VLLM.format("Simple"),
         read_in=VLLM,
-        allowed=NCCL_LIST,
+        allowed=nccl_list("ll", "ll128", "simple"),
         file=BATCH_INVARIANT_FILE,
     ),
     VariableRow(
@@ -225,7 +263,8 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         VLLM,
         file=BATCH_INVARIANT_FILE,
         overwritten=BY_VLLM.format("1"),
-        allowed=NUMBER,
+        # Multiples of 32; NCCL replaces any other by the highest.
+        allowed="|".join(map(str, range(64, 641, 32))),
     ),
     VariableRow(
         "NCCL_SOCKET_NTHREADS",
@@ -279,7 +318,7 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         "the number of threads decides how a reduction is split",
         "OpenMP specification",
         read_in=UNDATED,
-        allowed=r"\s*\d+(\s*,\s*\d+)*\s*",
+        allowed=r"\s*0*[1-9]\d*(\s*,\s*0*[1-9]\d*)*\s*",
     ),
     VariableRow(
         "NVIDIA_TF32_OVERRIDE",
@@ -436,60 +475,30 @@ TABLE: Final[tuple[VariableRow, ...]] = (
         file=INDUCTOR,
     ),
     VariableRow(
-        "TORCHINDUCTOR_MAX_AUTOTUNE",
+        "TORCHINDUCTOR_BATCH_INVARIANT",
         "PyTorch Inductor",
-        "1 picks kernels by timing",
+        "1 compiles kernels whose sums do not depend on the batch size; slower",
         INDUCTOR,
         TORCH,
         file=INDUCTOR,
         allowed=SWITCH,
-        contradiction=Contradiction(
-            "1",
-            "TORCHINDUCTOR_MAX_AUTOTUNE=1 picks kernels by timing, so two starts may compute differently",
-            "unset TORCHINDUCTOR_MAX_AUTOTUNE",
-        ),
+    ),
+    by_timing("TORCHINDUCTOR_MAX_AUTOTUNE", "picks kernels"),
+    by_timing("TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE", "picks pointwise and reduction kernels"),
+    by_timing("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", "picks matrix products"),
+    by_timing("TORCHINDUCTOR_COORDINATE_DESCENT_TUNING", "picks tile sizes"),
+    by_timing("TORCHINDUCTOR_BENCHMARK_FUSION", "decides which kernels are fused"),
+    by_timing(
+        "TORCHINDUCTOR_MIX_ORDER_REDUCTION_AUTOTUNE_SPLIT_SIZE", "picks how a reduction is split"
     ),
     VariableRow(
-        "TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE",
+        "TORCHINDUCTOR_SPLIT_REDUCTIONS",
         "PyTorch Inductor",
-        "1 picks pointwise and reduction kernels by timing",
+        "0 computes each reduction in one kernel, so in one order",
         INDUCTOR,
         TORCH,
         file=INDUCTOR,
         allowed=SWITCH,
-        contradiction=Contradiction(
-            "1",
-            "TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE=1 picks pointwise and reduction kernels by timing, so two starts may compute differently",
-            "unset TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE",
-        ),
-    ),
-    VariableRow(
-        "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
-        "PyTorch Inductor",
-        "1 picks matrix products by timing",
-        INDUCTOR,
-        TORCH,
-        file=INDUCTOR,
-        allowed=SWITCH,
-        contradiction=Contradiction(
-            "1",
-            "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM=1 picks matrix products by timing, so two starts may compute differently",
-            "unset TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
-        ),
-    ),
-    VariableRow(
-        "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
-        "PyTorch Inductor",
-        "1 picks tile sizes by timing",
-        INDUCTOR,
-        TORCH,
-        file=INDUCTOR,
-        allowed=SWITCH,
-        contradiction=Contradiction(
-            "1",
-            "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING=1 picks tile sizes by timing, so two starts may compute differently",
-            "unset TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
-        ),
     ),
     VariableRow(
         "HCCL_DETERMINISTIC",

@@ -122,10 +122,10 @@ def find_hazards(process: RecordedProcess) -> FoundHazards:
     Of a module that replaces itself there is one hazard for each two places; of a group of modules
     that need each other, the closest one. If a bound was reached, the `detail` of each says so.
     """
-    history = History(process)
-    # One importing thread races with nobody. Most processes end here.
-    if len(history.entries) < 2:
+    # One thread races with nobody. Most processes end here.
+    if len(process.threads) < 2:
         return FoundHazards()
+    history = History(process)
     graph = Graph(history)
     wanted = graph.grouped | graph.union(replaced_modules(history))
     builder = ForestBuilder(history, graph, wanted, _VISITS)

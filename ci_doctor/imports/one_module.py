@@ -19,7 +19,7 @@ from ci_doctor.imports.crossings import (
     while_it_runs,
 )
 from ci_doctor.imports.locks import Forest, History, Load, LockNode
-from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
+from ci_doctor.imports.trace import Ask, ImportEvent, RecordedThread, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.render.formatting import duration
@@ -224,7 +224,7 @@ def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequ
 
 
 def _reload_hazards(found: ProcessImports) -> Iterator[Hazard]:
-    """LATENT: nothing orders a reload of a module and a thread that has requested it."""
+    """LATENT: nothing orders a reload of a module and a thread that has it."""
     history = found.history
     detail = "no lock separates the reload from a thread that has the module already"
     for event in history.process.events:
@@ -240,18 +240,51 @@ def _reload_hazards(found: ProcessImports) -> Iterator[Hazard]:
             ended_ns=None,
             thread_started_at=thread.started_at,
         )
-        for n in history.events:
-            asks = history.asks.get((n, event.name), ())
-            if n != event.n and asks and _may_meet(history, event, n):
-                imports = first, import_of_ask(history, asks[0])
-                yield one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
+        for second in _users(history, event, event.name):
+            imports = first, second
+            yield one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
 
 
-def _may_meet(history: History, again: ImportEvent, n: int) -> bool:
-    """Whether thread `n` may live when the module is executed again."""
+def _users(
+    history: History, again: ImportEvent, name: str, *, of_first: bool = False
+) -> Iterator[Import]:
+    """How other threads have module `name` that may live when it is executed `again`.
+
+    By an own import, or by a name of the file that starts them. With `of_first`, an own import after
+    `again` does not count.
+    """
+    files = {
+        ask.site.file for (_, asked), asks in history.asks.items() if asked == name for ask in asks
+    }
+    for thread in history.process.threads.values():
+        if thread.number == again.n or not _may_live(history, again, thread):
+            continue
+        asks = history.asks.get((thread.number, name), ())
+        started_at = thread.started_at
+        if asks and not (of_first and history.orders.before(again, asks[0])):
+            yield import_of_ask(history, asks[0])
+        elif not asks and started_at is not None and started_at.file in files:
+            yield Import(
+                thread=thread.name,
+                name=name,
+                site=started_at,
+                chain=(started_at,),
+                began_ns=thread.started_ns,
+                ended_ns=None,
+                thread_started_at=started_at,
+            )
+
+
+def _may_live(history: History, again: ImportEvent, thread: RecordedThread) -> bool:
+    """Whether `thread` may live at `again`. That its imports came before does not say that it ended."""
     orders = history.orders
-    events: list[ImportEvent] = history.events[n]
-    return not orders.before(events[-1], again) and not orders.before(again, events[0])
+    events: list[ImportEvent] = history.events.get(thread.number, [])
+    has_ended = thread.ended_ns is not None and thread.ended_ns <= again.t
+    if not events:  # no order is known of it
+        return thread.started_ns <= again.t and not has_ended
+    if orders.before(again, events[0]):
+        return False
+    return not (has_ended and orders.before(events[-1], again))
 
 
 def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
@@ -260,13 +293,8 @@ def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
     detail = "it was taken out of sys.modules, so that two copies of it are in use"
     for name, loads in history.executed.items():
         for again in [load for load in loads if load.ended_as("loaded")][1:]:
-            for n in history.events:
-                asks = history.asks.get((n, name), [])
-                # A thread that requests it later has the new copy alone.
-                has_first = asks and not history.orders.before(again.begin, asks[0])
-                if n == again.n or not has_first or not _may_meet(history, again.begin, n):
-                    continue
-                second = import_of_ask(history, asks[0])
+            # A thread that requests it later has the new copy alone.
+            for second in _users(history, again.begin, name, of_first=True):
                 imports = _loading_import(history, again, second), second
                 yield one_module_hazard(history, COPIED, Closeness.LATENT, imports, None, detail)
 
@@ -321,7 +349,7 @@ RELOAD: Final = HazardKind(
     name="reload",
     find=_reload_hazards,
     what="{first} is reloaded",
-    threads="by thread {first}, and thread {second} has imported it",
+    threads="by thread {first}, and thread {second} has it",
     delays=no_delay,
     hands_out=_receives(""),
     advice="reload {first} only while no other thread uses it",
@@ -329,7 +357,7 @@ RELOAD: Final = HazardKind(
     rule=Rule(
         id="import-race/reload",
         severity=Severity.WARNING,
-        meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
+        meaning="`importlib.reload` executes a module again in one thread. Another thread has "
         "the module, and nothing orders the two. That thread may see old and new objects side by side.",
         remedy="Reload a module only while no other thread uses it.",
     ),

@@ -15,7 +15,7 @@ from ci_doctor.imports import rules
 from ci_doctor.imports.confirm import HeldRun, Investigation, Race
 from ci_doctor.imports.hazards import harms, kind_of
 from ci_doctor.imports.remedy import remedy
-from ci_doctor.imports.trace import Deadlock, Missing, RecordedProcess, RecordedRun, Wait
+from ci_doctor.imports.trace import Deadlock, Missing, RecordedProcess, RecordedRun, Reload, Wait
 from ci_doctor.model.facts.import_race import (
     AnalysisFacts,
     Hazard,
@@ -154,6 +154,7 @@ _NOT_LOOKED_AT: Final = (
     "`pkg.sub` in one thread, if only another thread imports pkg.sub",
     "reads of `sys.modules`, which may find an incomplete module",
 )
+_RELOADED: Final = "a reloaded module in threads that do not import it"
 
 
 def facts(investigation: Investigation) -> ImportRaceFacts:
@@ -222,8 +223,10 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
 
 def not_looked_at(investigation: Investigation) -> tuple[str, ...]:
     """Races of imports that no recording shows; none if no process has a second thread."""
-    has_threads = any(len(each.threads) > 1 for each in investigation.recorded.processes)
-    return _NOT_LOOKED_AT if has_threads else ()
+    threaded = [each for each in investigation.recorded.processes if len(each.threads) > 1]
+    if any(isinstance(event, Reload) for each in threaded for event in each.events):
+        return (*_NOT_LOOKED_AT, _RELOADED)
+    return _NOT_LOOKED_AT if threaded else ()
 
 
 # A test suite with workers has dozens, and most of them look alike.
@@ -437,6 +440,8 @@ def describe_import(side: Import) -> str:
     statement = f"thread {side.thread} imports {side.name}"
     if side.names:
         statement += f" ({', '.join(side.names)})"
+    if side.site == side.thread_started_at:
+        return f"thread {side.thread} starts here, in a file that imports {side.name}"
     lines = [statement]
     if side.thread_started_at is not None:
         lines.append(f"started at {place(side.thread_started_at)}")

@@ -134,13 +134,16 @@ class Order(Struct, frozen=True, kw_only=True):
 class RecordedThread(Struct, frozen=True, kw_only=True):
     """One thread, by its number; thread `parent` started it at `started_at`.
 
-    Both are None for the first thread, and if they are not known.
+    Both are None for the first thread, and if they are not known. ended_ns: None for a thread whose
+    end is not known.
     """
 
     number: int
     name: str
     parent: int | None = None
     started_at: Site | None = None
+    started_ns: int = 0
+    ended_ns: int | None = None
 
 
 class RecordedProcess(Struct, frozen=True, kw_only=True):
@@ -223,7 +226,8 @@ _EVENTS: dict[str, tuple[type[ImportEvent], tuple[str, ...]]] = {
 }
 _OTHERS = {
     "process": ("t", "pid", "parent_pid", "facts"),
-    "thread": ("t", "n", "name", "parent", "file", "line", "module"),
+    "thread": ("started_ns", "n", "name", "parent", "file", "line", "module"),
+    "ended": ("t", "n"),
     "order": ("n", "clock"),
     "escape": ("t", "n", "argv", "why"),
     "absent": ("name", "attribute"),
@@ -344,6 +348,11 @@ class _TraceReader:
                     {"number": fields["n"], **fields}, decodable(RecordedThread)
                 )
                 self.threads[thread.number] = thread
+            case "ended":
+                number = msgspec.convert(fields["n"], decodable(int))
+                ended_ns = msgspec.convert(fields["t"], decodable(int))
+                thread = self.threads[number]
+                self.threads[number] = msgspec.structs.replace(thread, ended_ns=ended_ns)
             case "order":
                 self.pending[msgspec.convert(fields["n"], decodable(int))] = fields["clock"]
             case "escape":

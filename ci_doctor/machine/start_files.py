@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: which files run at every start of an interpreter, and the time of each."""
 
+import ast
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -125,23 +127,28 @@ def _read_report(text: str) -> _Report:
     report = _Report(costs={}, stderr={}, running=[])
     running = report.running
     for line in text.splitlines():
-        if line.startswith(_BEGIN):
-            name = line.removeprefix(_BEGIN)
+        if isinstance(name := _literal(line, _BEGIN), str):
             running.append((name, 0))
             report.costs.setdefault(name, 0)
             report.stderr.setdefault(name, [])
-        elif line.startswith(_END) and running:
+        elif isinstance(spent_us := _literal(line, _END), int) and running:
             name, inner_us = running.pop()
-            spent_us = int(line.rpartition(" ")[2])
             report.costs[name] += spent_us - inner_us
             if running:
                 running[-1] = (running[-1][0], running[-1][1] + spent_us)
-        elif line.startswith(_PATH):
-            report.path = line.removeprefix(_PATH).split(os.pathsep)
+        elif isinstance(path := _literal(line, _PATH), list):
+            report.path = path
         elif running:
             lines = report.stderr[running[-1][0]]
             lines += [each for each in written_by_files(line) if each not in lines]
     return report
+
+
+def _literal(line: str, mark: str) -> object:
+    """The literal behind `mark`; None for another line, such as one that a start file writes."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        return ast.literal_eval(line.removeprefix(mark)) if line.startswith(mark) else None
+    return None
 
 
 def _module_file(name: str, path: Sequence[str]) -> str | None:

@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from ci_doctor.model.about import About
 from ci_doctor.model.facts import Facts
@@ -66,7 +66,8 @@ class Case(Struct, frozen=True, kw_only=True, gc=False):
 
     Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it
     from run to run. `detail` may be long. `outcome` is the final one. `attempts` are all its
-    executions from the first one on; empty if there was one.
+    executions from the first one on; empty if there was one. `kind` is its type in JUnit, if that
+    is not the outcome.
     """
 
     group: str
@@ -76,6 +77,7 @@ class Case(Struct, frozen=True, kw_only=True, gc=False):
     detail: str | None = None
     duration_s: float | None = None
     attempts: tuple[CaseAttempt, ...] = ()
+    kind: str | UnsetType = UNSET
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -37,7 +37,11 @@ from ci_doctor.preload.interpreter import (
     Refused,
     Target,
     find_interpreters,
+    find_sites,
+    forget_sites,
     inspect_interpreter,
+    remember_site,
+    target_of_site,
     worst,
 )
 from ci_doctor.preload.preload_rule import FORM, PreloadRule, format_rules, merge
@@ -154,7 +158,7 @@ def install_each(
 
 
 def remove_each(
-    pythons: Sequence[Path | Refused], *, dry_run: bool, trigger: str | None = None
+    pythons: Sequence[Path | Target | Refused], *, dry_run: bool, trigger: str | None = None
 ) -> tuple[Result, ...]:
     """Remove the shim, or the rule of `trigger`, from each of `pythons`: as `install_each`."""
     return _each(pythons, lambda target: plan_remove(target, trigger), dry_run=dry_run)
@@ -298,7 +302,7 @@ def _refuse_unwritable(target: Target) -> None:
 
 
 def _each(
-    pythons: Sequence[Path | Refused],
+    pythons: Sequence[Path | Target | Refused],
     plan: Callable[[Target], Installation],
     *,
     dry_run: bool,
@@ -329,12 +333,15 @@ def _each(
         return tuple(results)
 
 
-def _targets(pythons: Sequence[Path | Refused]) -> list[Target | Refused]:
+def _targets(pythons: Sequence[Path | Target | Refused]) -> list[Target | Refused]:
     """In the order of `pythons`, each site directory once."""
     candidates: dict[str, Target | Refused] = {}
     for python in pythons:
         if isinstance(python, Refused):
             candidates.setdefault(str(python.python), python)
+            continue
+        if isinstance(python, Target):
+            candidates.setdefault(os.path.realpath(python.site_dir), python)
             continue
         try:
             target = inspect_interpreter(python)
@@ -365,6 +372,8 @@ def _apply(planned: Installation) -> Installation:
             for action in plan_remove(target).change.actions:
                 _carry_out(action, b"", target)
             raise
+    if planned.contents:
+        remember_site(target.site_dir, os.environ)
     state = "changed" if planned.change.changing else planned.change.state
     return replace(planned, change=replace(planned.change, state=state))
 
@@ -428,6 +437,17 @@ def _refused_or(act: Callable[[Any], Installation], subject: Target | Result) ->
         return Refused(python=target.python, error=error, site_dir=str(target.site_dir))
 
 
+def _may_have_shim(site_dir: Path) -> bool:
+    try:
+        return not read_site(site_dir).is_empty
+    except UsageError:  # whoever removes it says why
+        return True
+
+
+def _is_refused(result: Result) -> bool:
+    return isinstance(result, Refused)
+
+
 def _in_state(result: Result, state: str) -> Result:
     """`result` in that state, if it changes anything."""
     if isinstance(result, Refused) or not result.change.changing:
@@ -477,17 +497,36 @@ def install(
 def remove(
     interpreters: Interpreters,
     *,
+    everywhere: bool = False,
     trigger: str | None = None,
     dry_run: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
     """Remove the shim, or only the rule of `trigger`, from each interpreter.
 
-    Raises UsageError if there is no interpreter.
+    With `everywhere` instead from each site directory that `find_sites` finds. Raises UsageError if
+    there is no interpreter.
     """
-    results = remove_each(
-        find_interpreters(interpreters, environ), dry_run=dry_run, trigger=trigger
-    )
+    sites = find_sites(interpreters, environ) if everywhere else []
+    if everywhere:
+        with_shim = filter(_may_have_shim, sites)
+        # One that is refused does not keep the shim of another project.
+        results = tuple(
+            result
+            for site in with_shim
+            for result in remove_each([target_of_site(site)], dry_run=dry_run, trigger=trigger)
+        )
+    else:
+        pythons = find_interpreters(interpreters, environ)
+        results = remove_each(pythons, dry_run=dry_run, trigger=trigger)
+    if everywhere and not results:
+        return Outcome(
+            verdict=None if dry_run else Verdict.PASS,
+            summary=f"no shim was found; looked at {amount(len(sites), 'folder')} of packages",
+            facts=ChangeFacts(targets=(), changed=(), dry_run=dry_run),
+        )
+    if everywhere and trigger is None and not dry_run and not any(map(_is_refused, results)):
+        forget_sites(environ)
     verb = "would remove" if dry_run else "removed"
     # The shim stays if it has rules for other triggers.
     if trigger is not None:

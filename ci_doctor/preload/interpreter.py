@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: which interpreters are meant, what each is, and one run of it in a time limit."""
 
+import contextlib
+import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -57,23 +60,27 @@ def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
     """
     lines = run.stdout.strip().splitlines() or [""]
     try:
-        return msgspec.json.decode(lines[-1], type=decodable(kind))
-    except msgspec.DecodeError:
+        # Not msgspec's reader: it refuses the surrogates of a path that is no UTF-8 (PEP 383).
+        return msgspec.convert(json.loads(lines[-1]), decodable(kind))
+    except (ValueError, RecursionError):
         return None
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """An interpreter and the site directory that its shim belongs in."""
+    """An interpreter and the site directory that its shim belongs in.
+
+    `version` has two numbers if the interpreter was not started.
+    """
 
     python: Path
-    version: tuple[int, int, int]
+    version: tuple[int, ...]
     site_dir: Path
     externally_managed: bool
     writable: bool
 
     @property
     def version_text(self) -> str:
-        """Such as `3.12.1`."""
+        """Such as `3.12.1`, or `3.12`."""
         return ".".join(map(str, self.version))
 
 
@@ -217,6 +224,75 @@ def find_interpreters(
     if not found:
         raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
     return found
+
+
+# Levels of folders below the working directory in which `remove --all` looks for environments.
+_DEPTH: Final = 3
+_SITES: Final = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
+_MINOR = re.compile(r"python3\.(\d+)")
+
+
+def find_sites(named: Interpreters, environ: Mapping[str, str]) -> list[Path]:
+    """Where a shim may be: the site directories of interpreters that can be found by files alone.
+
+    Those of `named`, of PATH, of environments below the working directory, and those that earlier
+    installations of this user wrote to.
+    """
+    pythons = [Path(word) / "bin" / "python" for word in named.venvs]
+    pythons += [Path(word) for word in named.pythons]
+    for folder in os.get_exec_path(environ):
+        pythons += Path(folder).glob("python3*")
+    with contextlib.suppress(CiDoctorError):  # $VIRTUAL_ENV may be gone
+        found = find_interpreters(Interpreters(projects=named.projects), environ)
+        pythons += [each for each in found if isinstance(each, Path)]
+    prefixes = [
+        each.parent.parent for python in pythons for each in (python.absolute(), python.resolve())
+    ]
+    # Not pathlib's glob: it raises for a folder that vanishes meanwhile.
+    for folder, inner, files in os.walk(Path.cwd()):
+        if "pyvenv.cfg" in files:
+            prefixes.append(Path(folder))
+        if "pyvenv.cfg" in files or len(Path(folder).relative_to(Path.cwd()).parts) >= _DEPTH:
+            inner.clear()
+    sites = [site for prefix in prefixes for pattern in _SITES for site in prefix.glob(pattern)]
+    with contextlib.suppress(OSError, TypeError):
+        written = _record_of_sites(environ).read_bytes().split(b"\0")
+        sites += [Path(os.fsdecode(each)) for each in written if each]
+    return sorted({Path(os.path.realpath(site)) for site in sites})
+
+
+def remember_site(site_dir: Path, environ: Mapping[str, str]) -> None:
+    """Let `find_sites` find it from anywhere. Without a home that can be written nothing is kept."""
+    with contextlib.suppress(OSError, TypeError):
+        record = _record_of_sites(environ)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with record.open("ab") as file:
+            file.write(os.fsencode(os.path.realpath(site_dir)) + b"\0")
+
+
+def forget_sites(environ: Mapping[str, str]) -> None:
+    """Undo `remember_site`."""
+    with contextlib.suppress(OSError, TypeError):
+        _record_of_sites(environ).unlink()
+        _record_of_sites(environ).parent.rmdir()
+
+
+def _record_of_sites(environ: Mapping[str, str]) -> Path:
+    """Raises TypeError without a home."""
+    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME"), ".local", "state")  # type: ignore[arg-type]
+    return Path(state, "ci-doctor", "preload-sites")
+
+
+def target_of_site(site_dir: Path) -> Target:
+    """The target of a site directory, by its files: its interpreter may be gone."""
+    minor = _MINOR.fullmatch(site_dir.parent.name)
+    return Target(
+        python=site_dir.parents[2] / "bin" / (minor[0] if minor else "python3"),
+        version=(3, int(minor[1])) if minor else (3,),
+        site_dir=site_dir,
+        externally_managed=False,
+        writable=_is_writable(str(site_dir)),
+    )
 
 
 def each_interpreter(

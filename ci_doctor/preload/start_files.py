@@ -28,12 +28,26 @@ FILES: Final = (RUNTIME, FINDER, PATH_FILE)
 CACHE: Final = "__pycache__"
 
 _TEMPLATES: Final = Path(__file__).parent / "shim"
+_OWNER: Final = "# a shim of ci-doctor preload"
+# For whoever finds it where ci-doctor is gone: the shim goes on without it.
+REMOVAL_LINE: Final = (
+    f"{_OWNER}; to remove it without ci-doctor, in this folder: "
+    f"rm -f {PATH_FILE} _ci_doctor_preload*.py __pycache__/_ci_doctor_preload*"
+)
 _LICENCE: Final = "# SPDX-License-Identifier: Apache-2.0\n"
 OWNER_LINE: Final = "# managed-by: ci-doctor preload"
+_HEAD: Final = f"{REMOVAL_LINE}\n{_LICENCE}{OWNER_LINE}"
+# `site` prints an error of each start for a line that raises, and the shim's modules may be gone.
+_ARMING: Final = (
+    f"import sys; exec('try:\\n import {Path(FINDER).stem}\\nexcept ImportError:\\n pass')\n"
+)
 _RULES_BEGIN: Final = "# ci-doctor rules: begin\n"
 _RULES_END: Final = "# ci-doctor rules: end\n"
 _OWNED: Final = re.compile(
-    re.escape(f"{_LICENCE}{OWNER_LINE}".encode()) + rb"(?:, sha256 ([0-9a-f]{64})\n(.*))?",
+    re.escape(_OWNER.encode())
+    + rb"(?:"
+    + re.escape(_HEAD.removeprefix(_OWNER).encode())
+    + rb", sha256 ([0-9a-f]{64})\n(.*))?",
     re.DOTALL,
 )
 _STEMS: Final = "|".join(re.escape(Path(name).stem) for name in MODULES)
@@ -88,14 +102,14 @@ def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     return {
         RUNTIME: _signed(runtime.removeprefix(header)),
         FINDER: _signed(before.removeprefix(header) + literal + rest.partition(_RULES_END)[2]),
-        PATH_FILE: _signed(f"import {Path(FINDER).stem}\n"),
+        PATH_FILE: _signed(_ARMING),
     }
 
 
 def _signed(body: str) -> bytes:
     content = body.encode()
     digest = hashlib.sha256(content).hexdigest()
-    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
+    return f"{_HEAD}, sha256 {digest}\n".encode() + content
 
 
 def read_site(site_dir: Path) -> SiteState:
@@ -153,7 +167,7 @@ def _condition_of(name: str, content: bytes) -> FileCondition:
 def _name_by_content(body: bytes) -> str:
     if _RULES_BEGIN.encode() in body:
         return FINDER
-    return PATH_FILE if body.startswith(f"import {Path(FINDER).stem}".encode()) else RUNTIME
+    return PATH_FILE if body.startswith(b"import ") else RUNTIME
 
 
 def rules_from(held: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> tuple[PreloadRule, ...]:

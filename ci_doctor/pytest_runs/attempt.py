@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from ci_doctor.model.quantities import known_moment_text
 from ci_doctor.pytest_runs.records import (
     CollectErrorRecord,
+    CollectSkipRecord,
     CrashRecord,
+    DeselectedRecord,
     FinishRecord,
     InternalErrorRecord,
     ProcessRecord,
@@ -141,7 +143,8 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     kind: why it was started. chosen: the tests that were asked for; empty for all. exit_code: of the
     process itself, None if a signal ended it. signal: its name. finished: the exit status that pytest
     itself announced; None if it did not come to that. collected: node ids in the order of collection;
-    None if nothing was collected in order. is_changed: a plugin set that status. stopped: why it ran no further tests. is_stepwise: `--sw` stops it at a
+    None if nothing was collected in order. collect_errors, collect_skips: by file, why it has no tests.
+    deselected: tests that were left out (`-k`), where that was asked for. has_places: files or folders were named. is_changed: a plugin set that status. stopped: why it ran no further tests. is_stepwise: `--sw` stops it at a
     failure. narrowed: the option by which the failures of an earlier run left tests out. is_cut: ci-doctor ended it, because the time for
     reruns was over. order: by process id, the tests in the order of their starts.
     duration_s: wall clock. log: the file with what it wrote, last_lines: the end of it. interrupted: the name of the signal to
@@ -162,6 +165,9 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     other_failures: int = 0
     collected: tuple[str, ...] | None = None
     collect_errors: dict[str, str] = {}
+    collect_skips: dict[str, str] = {}
+    deselected: frozenset[str] = frozenset()
+    has_places: bool = False
     internal_errors: tuple[str, ...] = ()
     order: dict[int, tuple[str, ...]] = {}
     loaded: tuple[str, ...] = ()
@@ -310,6 +316,10 @@ def session_of(
         collect_errors={
             each.id: each.text for each in rare if isinstance(each, CollectErrorRecord)
         },
+        collect_skips={each.id: each.text for each in rare if isinstance(each, CollectSkipRecord)},
+        deselected=frozenset(
+            name for each in rare if isinstance(each, DeselectedRecord) for name in each.ids
+        ),
         internal_errors=tuple(each.text for each in rare if isinstance(each, InternalErrorRecord)),
         order={pid: tuple(names) for pid, names in order.items()},
         loaded=tuple(dict.fromkeys(file for each in finishes for file in each.loaded)),
@@ -334,6 +344,7 @@ def session_of(
             plugins=main.plugins,
             path=main.path,
             narrowed=main.narrowed,
+            has_places=main.has_places,
         )
     for finish in finishes:
         if main is not None and finish.p == main.p:

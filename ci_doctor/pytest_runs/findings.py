@@ -11,9 +11,14 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explanation import explained_finding
 from ci_doctor.pytest_runs.judging import TestJudgement
-from ci_doctor.pytest_runs.quarantine import command_of, explain_command, shaping_options
+from ci_doctor.pytest_runs.quarantine import (
+    MOST_DAYS,
+    command_of,
+    explain_command,
+    shaping_options,
+)
 from ci_doctor.pytest_runs.result import PytestResult
-from ci_doctor.render.formatting import amount
+from ci_doctor.render.formatting import amount, listed
 from ci_doctor.system.secrets.private_keys import first_words, last_words, shortened_words
 
 # --- the rules of findings about runs of pytest ---
@@ -118,8 +123,14 @@ QUARANTINE_OVER: Final = Rule(
 QUARANTINE_UNUSED: Final = Rule(
     id="test-run/quarantine-unused",
     severity=Severity.WARNING,
-    meaning="An entry of `ci-doctor-quarantine.toml` matches no test of the run of all tests.",
+    meaning="An entry of `ci-doctor-quarantine.toml` matches no test, though the run was to hold its test.",
     remedy="Remove the entry, or correct the name of the test.",
+)
+QUARANTINE_LEFT_OUT: Final = Rule(
+    id="test-run/quarantine-left-out",
+    severity=Severity.NOTE,
+    meaning="This run was of some tests, by `-k`, `-m` or the names of files, and of none that an entry of "
+    "`ci-doctor-quarantine.toml` names. It does not show whether the entry still has a test.",
 )
 QUARANTINE_WIDE: Final = Rule(
     id="test-run/quarantine-wide",
@@ -165,6 +176,7 @@ RULES: Final = (
     QUARANTINED,
     QUARANTINE_OVER,
     QUARANTINE_UNUSED,
+    QUARANTINE_LEFT_OUT,
     QUARANTINE_WIDE,
     QUARANTINE_LONG,
     BASELINE,
@@ -258,7 +270,7 @@ def _of_tests(result: PytestResult, directory: Path) -> Iterator[Finding]:
 def _of_test(judged: TestJudgement, result: PytestResult, directory: Path) -> Finding:
     rule = _rule(judged)
     summary = f"{judged.test}: {judged.why}"
-    message = _message(judged)
+    message = first_message(judged)
     if message:
         summary = f"{summary}: {message}"
     command = _command(judged, result, directory)
@@ -281,7 +293,7 @@ def _rule(judged: TestJudgement) -> Rule:
     return _RULES[judged.verdict]
 
 
-def _message(judged: TestJudgement) -> str:
+def first_message(judged: TestJudgement) -> str:
     """The first line of what the first failure says."""
     for each in judged.attempts:
         if not each.is_green and each.message:
@@ -364,11 +376,15 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
         )
     for entry in result.quarantine.unused:
         yield QUARANTINE_UNUSED.finding(f"no test matches the entry {entry.test}")
+    if result.quarantine.left_out:
+        names = listed([entry.test for entry in result.quarantine.left_out])
+        yield QUARANTINE_LEFT_OUT.finding(f"this run left out what the quarantine names: {names}")
     for entry, count in result.quarantine.wide:
         yield QUARANTINE_WIDE.finding(
             f"the entry of {entry.test} holds {count} of {len(result.judged)} tests, which do not decide"
         )
     for entry in result.quarantine.long:
         yield QUARANTINE_LONG.finding(
-            f"the entry of {entry.test} holds until {entry.until} (owner: {entry.owner})"
+            f"the entry of {entry.test} holds until {entry.until}, for more than {MOST_DAYS} days "
+            f"(owner: {entry.owner})"
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From a result to the outcome that is reported: its facts, its test cases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ci_doctor.model.facts import Facts
@@ -18,6 +18,7 @@ from ci_doctor.model.outcome import (
     Failure,
     Outcome,
     concluded,
+    dotted,
     signal_kind,
 )
 from ci_doctor.model.verdict import Verdict
@@ -26,7 +27,7 @@ from ci_doctor.pytest_runs.findings import (
     SKIPPED,
     counts_of,
     findings_of,
-    is_skipped,
+    first_message,
     is_worth_telling,
     relative_log,
 )
@@ -117,6 +118,8 @@ def _session_facts(session: PytestSession, directory: Path | None) -> SessionFac
 
 # --- from the judgement of a test to the test case of a report ---
 
+# The types of pytest's own JUnit file.
+_SKIPS = {PytestOutcome.SKIPPED: "pytest.skip", PytestOutcome.XFAILED: "pytest.xfail"}
 _CASE_OUTCOMES = {
     Verdict.PASS: CaseOutcome.PASSED,
     Verdict.FLAKY: CaseOutcome.PASSED,
@@ -134,10 +137,18 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
     if judged.is_plain_pass and last is not None:
         # By far the most of them.
         return Case(group=group, name=name, outcome=CaseOutcome.PASSED, duration_s=last.duration_s)
-    outcome = _CASE_OUTCOMES[judged.verdict]
-    message = None if judged.verdict is Verdict.PASS else judged.why
-    if is_skipped(judged):
-        outcome, message = CaseOutcome.SKIPPED, last.message if last else None
+    outcome, message = _CASE_OUTCOMES[judged.verdict], None
+    kind: str | UnsetType = UNSET
+    failed = next((each for each in judged.attempts if not each.is_green), None)
+    detail = None if failed is None else failed.traceback or failed.message
+    if judged.verdict is not Verdict.PASS:
+        message = ": ".join(filter(None, [judged.why, first_message(judged)]))
+        if outcome is CaseOutcome.FAILED and last and last.outcome is PytestOutcome.ERROR:
+            outcome = CaseOutcome.ERROR
+    elif last is not None and last.outcome in _SKIPS:
+        outcome, message, kind = CaseOutcome.SKIPPED, last.message, _SKIPS[last.outcome]
+        if detail is None and last.file is not None:
+            detail = f"{last.file}:{last.line}: {message}"
     entry = result.quarantine.held.get(judged.test)
     if entry is not None and judged.verdict is not Verdict.PASS:
         outcome = CaseOutcome.SKIPPED
@@ -147,16 +158,32 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
         # One at the base is of other code.
         own = (each for each in judged.attempts if each.run is not RunKind.BASELINE)
         attempts = tuple(map(_case_attempt, own))
-    failed = next((each for each in judged.attempts if not each.is_green), None)
     return Case(
         group=group,
         name=name,
         outcome=outcome,
         message=message,
-        detail=None if failed is None else failed.traceback or failed.message,
+        detail=detail,
         duration_s=None if last is None else last.duration_s,
         attempts=attempts,
+        kind=kind,
     )
+
+
+def _collected_cases(result: PytestResult) -> Iterator[Case]:
+    """The files that have no tests, as pytest's own JUnit file has them, before all tests."""
+    errors = {name: text for each in result.suite for name, text in each.collect_errors.items()}
+    skips = {name: text for each in result.suite for name, text in each.collect_skips.items()}
+    for name, text in (errors | skips).items():
+        is_error = name in errors
+        group, own = group_and_name(name)
+        yield Case(
+            group=group,
+            name=dotted(own),
+            outcome=CaseOutcome.ERROR if is_error else CaseOutcome.SKIPPED,
+            message="collection failure" if is_error else "collection skipped",
+            detail=text,
+        )
 
 
 def _case_attempt(attempt: TestAttempt) -> CaseAttempt:
@@ -206,7 +233,11 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
         command_status=FLAKY_STATUS if is_seven else None,
         findings=findings,
         facts=facts,
-        cases=tuple(case_of(judged, result) for judged in result.judged),
+        cases=(
+            *_collected_cases(result),
+            # One that never began has no case, as in pytest's own file.
+            *(case_of(judged, result) for judged in result.judged if judged.attempts),
+        ),
         attempts=tuple(_session_attempt(each, directory) for each in sessions),
         attachments=tuple(attachments),
     )

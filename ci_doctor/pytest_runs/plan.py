@@ -38,7 +38,7 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
     recorder. tests: node ids to run, in this order; empty for all but those of `without`. only_their_files: nothing but the
     files of `tests` is collected. watched: a folder; the run reports which files below it were loaded.
     timeout_s: of one test, and of the load of one file, which has `least_collection_s` in any case. hash_seed: PYTHONHASHSEED if `environ` sets none.
-    limit_s: for the whole run, after which it is ended.
+    limit_s: for the whole run, after which it is ended. names_deselected: it records which tests `-k` leaves out.
     """
 
     kind: RunKind
@@ -54,6 +54,7 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
     least_collection_s: float = _LEAST_COLLECTION_S
     hash_seed: int | None = None
     limit_s: float | None = None
+    names_deselected: bool = False
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -90,6 +91,7 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
                 "is_rerun": is_rerun,
                 "keeps_output": is_rerun,
                 "watched": watched,
+                "names_deselected": self.names_deselected,
                 "stacks": None if self.timeout_s is None else stacks,
             }
         )

@@ -102,12 +102,13 @@ class _QuarantineFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Quarantine(Struct, frozen=True, kw_only=True):
     """The entries by what they are worth today: `held` by node id; `over`; `unused`.
 
-    wide: entries that hold with how many tests they match. long: entries that hold for more than MOST_DAYS.
+    left_out: entries about tests that this run was not to run. wide: entries that hold with how many tests they match. long: entries that hold for more than MOST_DAYS.
     """
 
     held: dict[str, QuarantineEntry] = {}
     over: tuple[QuarantineEntry, ...] = ()
     unused: tuple[QuarantineEntry, ...] = ()
+    left_out: tuple[QuarantineEntry, ...] = ()
     wide: tuple[tuple[QuarantineEntry, int], ...] = ()
     long: tuple[QuarantineEntry, ...] = ()
 
@@ -134,15 +135,26 @@ def read_quarantine(path: Path) -> tuple[QuarantineEntry, ...]:
 
 
 def quarantine(
-    entries: Sequence[QuarantineEntry], tests: Collection[str], today: dt.date
+    entries: Sequence[QuarantineEntry],
+    tests: Collection[str],
+    today: dt.date,
+    *,
+    deselected: Collection[str] = (),
+    has_places: bool = False,
 ) -> Quarantine:
     """What `entries` mean for `tests` on the day `today`. Pure.
 
-    An entry past its date holds no test.
+    An entry past its date holds no test. deselected: what `-k` left out. has_places: the run was of some
+    files or folders, so that others may hold the test of an entry.
     """
+    files = {test.partition("::")[0] for test in (*tests, *deselected)}
+    begins = tuple(
+        each for file in files for each in (f"{file}::", f"{dotted(file)}::", f"{dotted(file)}.")
+    )
     held: dict[str, QuarantineEntry] = {}
     over = []
-    unused = []
+    unused: list[QuarantineEntry] = []
+    left_out: list[QuarantineEntry] = []
     wide = []
     long = []
     for entry in entries:
@@ -150,7 +162,10 @@ def quarantine(
         if entry.until < today:
             over.append(entry)
         elif not matching:
-            unused.append(entry)
+            # A file of the run has no test of this name, and another file may have one.
+            is_elsewhere = has_places and not entry.test.startswith(begins)
+            is_left_out = is_elsewhere or any(matches(entry, test) for test in deselected)
+            (left_out if is_left_out else unused).append(entry)
         else:
             held.update(dict.fromkeys(matching, entry))
             if is_wide(entry, matching, len(tests)):
@@ -162,6 +177,7 @@ def quarantine(
         held=held,
         over=tuple(over),
         unused=tuple(unused),
+        left_out=tuple(left_out),
         wide=tuple(wide),
         long=tuple(long),
     )

@@ -19,7 +19,8 @@ from ci_doctor.decodable import decodable
 class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="process"):
     """A process of pytest begins. worker: the name of pytest-xdist for it; None outside of it.
 
-    narrowed: the option by which the failures of an earlier run leave tests out.
+    narrowed: the option by which the failures of an earlier run leave tests out. has_places: files or
+    folders are named on the command line.
     """
 
     p: int
@@ -34,6 +35,7 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="proce
     hash_seed: str | None
     path: tuple[str, ...]
     narrowed: str | None = None
+    has_places: bool = False
 
 
 class CollectRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect"):
@@ -101,6 +103,19 @@ class CollectErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="
     text: str
 
 
+class CollectSkipRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect-skip"):
+    """A file or a folder skips itself."""
+
+    id: str
+    text: str
+
+
+class DeselectedRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="deselected"):
+    """Tests that `-k`, `-m`, `--deselect` or a plugin leaves out."""
+
+    ids: tuple[str, ...]
+
+
 class InternalErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="internal-error"):
     """pytest itself, or a plugin, failed."""
 
@@ -133,6 +148,8 @@ RunRecord = (
     | TestRecord
     | CrashRecord
     | CollectErrorRecord
+    | CollectSkipRecord
+    | DeselectedRecord
     | InternalErrorRecord
     | FinishRecord
 )

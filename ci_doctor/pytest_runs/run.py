@@ -59,6 +59,7 @@ def run(
         environ=request.environ,
         directory=request.directory,
         timeout_s=request.timeout_s,
+        names_deselected=bool(entries),
     )
     base = None
     if request.baseline is not None:

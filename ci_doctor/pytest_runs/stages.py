@@ -355,7 +355,14 @@ class TestStages:
     def _quarantine(self, judged: Sequence[TestJudgement]) -> Quarantine:
         # A test that did not come to run is one of the suite all the same.
         names = dict.fromkeys([*(each.test for each in judged), *self._known.not_run])
-        return quarantine(self._entries, names, self._today)
+        first = self.sessions[0]
+        return quarantine(
+            self._entries,
+            names,
+            self._today,
+            deselected=first.deselected,
+            has_places=first.has_places,
+        )
 
     @property
     def _has_too_many(self) -> bool:

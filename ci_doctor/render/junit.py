@@ -79,7 +79,7 @@ def _testcase(case: Case, note: str = "", kind: str = "", **place: str) -> ET.El
     # A test case without a child has passed.
     if case.outcome in _TAGS:
         message = one_line(case.message or "")
-        about = {"message": message, "type": one_line(kind or case.outcome)}
+        about = {"message": message, "type": one_line(kind or case.kind or case.outcome)}
         child = ET.SubElement(element, _TAGS[case.outcome], about)
         child.text = _shortened(case.detail or case.message or "")
     if note:
@@ -127,9 +127,9 @@ def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     """`report` as one JUnit file of at most 5000 results, with true counts.
 
     By default it has one test case, the verdict: one event is one failure, and its findings are its
-    text. With `REQUESTS` the report's cases are the test cases, and the verdict is one only if no
-    case is red: the file is all green only if the command succeeds. If there are too many, failures
-    are kept first and the verdict's `system-out` counts what was left out.
+    text. With `REQUESTS` the report's cases are the test cases, and the verdict is one only if it has
+    not passed and no case is red: the file is all green only if the command succeeds. If there are too
+    many, failures are kept first and the suite's `system-out` counts what was left out.
     """
     cases = report.cases if form is JunitForm.REQUESTS else ()
     # One place is the verdict's. Before they are cleaned: there may be a hundred thousand.
@@ -137,11 +137,12 @@ def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     report = cleaned(replace(report, cases=tuple(case for case, _ in shown)))
     results = [_testcase(case) for case in report.cases]
     is_red = any(case.outcome in FAILURES for case in report.cases)
-    if not is_red or len(results) < len(cases):
-        note = "\n".join(_notes(report, len(cases), len(results)))
+    note = "\n".join(_notes(report, len(cases), len(results)))
+    if not results or not (is_red or _outcome(report) is CaseOutcome.PASSED):
         measured_s = sum(case.duration_s or 0.0 for case in report.cases)
         results.insert(0, _verdict(report, note, measured_s=measured_s))
-    return _document(report, results)
+        note = ""
+    return _document(report, results, note)
 
 
 def _notes(report: Report, results: int, kept: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ci_doctor.errors import UsageError
+from ci_doctor.store.manifest import MANIFEST_END
 from ci_doctor.store.objects import (
     TEMPORARY,
     DamagedError,
@@ -105,6 +106,7 @@ class DirectoryStore:
     def names(self, prefix: str) -> Iterator[StoredObject]:
         """The objects whose names begin with `prefix`, in no promised order.
 
+        Among them is what takes a manifest's place and is no file: who reads it hears of that.
         Unfinished writes are among them, under names that begin with TEMPORARY.
         """
         above, _, beginning = prefix.rpartition("/")
@@ -119,10 +121,12 @@ class DirectoryStore:
             raise file_system_error("list", folder, error) from error
 
     def remove(self, name: str) -> None:
-        """Remove the object; nothing happens if it is gone already."""
+        """Remove the object; nothing happens if it is gone already, or if a folder is in its place."""
         path = self._path(name)
         try:
             path.unlink(missing_ok=True)
+        except IsADirectoryError:
+            return
         except OSError as error:
             raise file_system_error("remove", path, error) from error
 
@@ -134,7 +138,12 @@ class DirectoryStore:
         """A descriptor of the regular file. Raises OSError, and DamagedError if it is anything else."""
         path = self._path(name)
         # A planted FIFO would hold up open(2) for ever, and a planted link leads anywhere.
-        descriptor = open_at_once(path, follow=False)
+        try:
+            descriptor = open_at_once(path, follow=False)
+        except OSError as error:
+            if error.errno == errno.ELOOP and path.is_symlink():
+                raise DamagedError(f"{path} is a symbolic link") from error
+            raise
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise DamagedError(f"{path} is no regular file")
@@ -220,7 +229,9 @@ def _create(path: Path, parts: tuple[bytes, ...]) -> bool:
 
 
 def _walk(folder: Path, beginning: str = "") -> Iterator[StoredObject]:
-    """The regular files below `folder`, named by their paths; what vanishes meanwhile is left out.
+    """The regular files below `folder`, and anything in the place of a manifest, named by their paths.
+
+    What vanishes meanwhile is left out.
 
     Only entries of `folder` itself whose names start with `beginning` are looked at.
     """
@@ -232,10 +243,10 @@ def _walk(folder: Path, beginning: str = "") -> Iterator[StoredObject]:
         if not entry.name.startswith(beginning):
             continue
         try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(Path(entry.path))
-                continue
-            if not entry.is_file(follow_symlinks=False):
+            is_file = entry.is_file(follow_symlinks=False)
+            if not is_file and not entry.name.endswith(MANIFEST_END):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk(Path(entry.path))
                 continue
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:

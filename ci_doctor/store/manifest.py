@@ -255,6 +255,9 @@ _PACK: Final = re.compile(
 )
 
 
+MANIFEST_END: Final = ".json.zst"
+
+
 class ManifestName(msgspec.Struct, frozen=True, kw_only=True):
     """What the name of a manifest says."""
 
@@ -307,7 +310,7 @@ def manifests_prefix(scope: str, family: str, hard: str) -> str:
 def manifest_name(scope: str, manifest: Manifest, sha256: str) -> str:
     """The name of a manifest whose stored bytes have this SHA-256 (hex)."""
     prefix = manifests_prefix(scope, manifest.family, manifest.hard.digest()[:32])
-    return f"{prefix}{manifest.created_ms:013d}-{sha256}.json.zst"
+    return f"{prefix}{manifest.created_ms:013d}-{sha256}{MANIFEST_END}"
 
 
 def signature_name(name: str) -> str:

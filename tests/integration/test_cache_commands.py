@@ -292,9 +292,11 @@ def test_what_another_job_saves_is_found_after_a_restore_of_nothing(place: Workp
 def test_nothing_to_restore_is_no_failure_unless_somebody_is_strict(
     place: Workplace, words: tuple[str, ...], code: int
 ) -> None:
-    facts = place.transfer("restore", *words, code=code)
+    restored = place.transfer("restore", *words, code=code)
+    saved = place.transfer("save", *words, code=code)
 
-    assert facts["caches"][0]["result"] == "none"
+    assert [facts["caches"][0]["result"] for facts in (restored, saved)] == ["none", "absent"]
+    assert saved["caches"][0]["reason"] == f"{place.cache} does not exist"
 
 
 def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:

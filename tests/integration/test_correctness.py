@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.cli import BARE, Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, doctor, environment, inside, words
 from tests.support.orders import SEED
 from tests.support.report_schema import checked_report
 
@@ -33,6 +33,8 @@ ONE_PAIR = ("--policy", "any", "--retries", "1")
 SOON = ("--alpha", "0.2")
 LIMIT_S = 180.0  # guards against hanging only
 SECRET = "sk-4242-do-not-tell"
+# Has the files looked at that both arms reach, which tests/support/cli.py turns off.
+LOOKING: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_SHARED": None}
 
 
 class Bench:
@@ -72,10 +74,8 @@ class Bench:
         *more: str,
         env: dict[str, str | None] | None = None,
     ) -> Ran:
-        """Run a comparison to its end."""
-        return doctor(
-            *self.words(baseline, candidate, *more), cwd=self.directory, env=env, timeout=LIMIT_S
-        )
+        """Run a comparison to its end, in this process: its servers are real all the same."""
+        return inside(*self.words(baseline, candidate, *more), cwd=self.directory, env=env)
 
     def begin(self, baseline: str = "", candidate: str = "", *more: str) -> subprocess.Popen[bytes]:
         """Start a comparison."""
@@ -193,6 +193,9 @@ def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate:
     assert [attempt["outcome"] for attempt in bench.report["attempts"]] == ["answered 4/4"] * 2
     assert len(bench.samples) == 2 * REQUESTS
     assert not bench.rules()
+    assert bench.report["facts"]["shared"] == [], (
+        "the arms may share everything: nothing is looked at"
+    )
 
 
 @pytest.mark.nightly
@@ -346,9 +349,7 @@ def test_a_port_owned_by_another_process_is_nobodys_fault(bench: Bench, arm: str
             candidate = {{ services = ["{"bad" if arm == "candidate" else "good"}"] }}
         """
         (bench.directory / "ci-doctor.toml").write_text(config)
-        ran = doctor(
-            "correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S
-        )
+        ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory)
     check(bench, ran, "infra", 75)
     assert "correctness/service-outside" in bench.rules()
 
@@ -358,10 +359,10 @@ def own_server(bench: Bench, source: str, baseline: str = "", candidate: str = "
     script = bench.directory / "own.py"
     script.write_text(source)
     command = f"{shlex.join([*BARE, str(script)])} {{port}}"
-    return doctor(
+    return inside(
         "correctness", "--baseline", f"{command} {baseline}", "--candidate", f"{command} {candidate}",
         "--requests", "requests.jsonl", "--report-dir", bench.reports, "--retries", "3", *SOON,
-        cwd=bench.directory, timeout=LIMIT_S,
+        cwd=bench.directory,
     )  # fmt: skip
 
 
@@ -450,9 +451,7 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
     (bench.directory / "ci-doctor.toml").write_text(config)
     os.mkfifo(bench.directory / "told")
     env = {"TOLD": str(bench.directory / "told")}
-    ran = doctor(
-        "correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env, timeout=LIMIT_S
-    )
+    ran = inside("correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env)
     check(bench, ran, "regression", 1)
     assert "while it was in use: exit code 9" in json.dumps(bench.report["findings"])
 
@@ -483,7 +482,7 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         proof = [{{ metric = {json.dumps("kv_hits" + labels.replace("'", '"'))}, above = 0 }}]
     """
     (bench.directory / "ci-doctor.toml").write_text(config)
-    ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
+    ran = inside("correctness", "--report-dir", bench.reports, cwd=bench.directory)
     check(bench, ran, verdict, code)
     (proof,) = bench.report["facts"]["proof"]
     assert (proof["start"], proof["service"], proof["met"]) == ("B1", "candidate", code == 0)
@@ -506,7 +505,7 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
 
 def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench_apart: Bench) -> None:
     bench = bench_apart
-    ran = bench.compare("keeps", "flip keeps")
+    ran = bench.compare("keeps", "flip keeps", env=LOOKING)
     check(bench, ran, "void", 86)
     first, second = (each["name"].split()[0] for each in bench.report["attempts"])
     shared = {each["start"]: each for each in bench.report["facts"]["shared"]}
@@ -523,7 +522,8 @@ def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench_apar
 def test_a_temporary_directory_is_the_start_s_own_and_goes_with_it(bench: Bench) -> None:
     temporary = bench.directory / "tmp"
     temporary.mkdir()
-    ran = bench.compare("keeps-temporary", "flip keeps-temporary", env={"TMPDIR": str(temporary)})
+    env = {**LOOKING, "TMPDIR": str(temporary)}
+    ran = bench.compare("keeps-temporary", "flip keeps-temporary", env=env)
     check(bench, ran, "regression", 1)
     assert not list(temporary.iterdir())
 
@@ -603,7 +603,7 @@ def test_a_resumed_run_has_the_control_of_its_finished_starts(bench: Bench) -> N
     check(bench, bench.compare("ignores-prompts", "ignores-prompts"), "void", 86)
     (bench.directory / "ci-doctor.toml").write_text("")
     words = bench.words("ignores-prompts", "ignores-prompts", "--resume", str(bench.reports))
-    check(bench, doctor(*words, cwd=bench.directory, timeout=LIMIT_S), "void", 86)
+    check(bench, inside(*words, cwd=bench.directory), "void", 86)
     assert controls(bench) == [("A1", "same"), ("B1", "same")]
 
 
@@ -684,7 +684,7 @@ def test_a_signal_ends_everything_and_keeps_what_was_gathered(
     said = until(bench, process, moment if moment != "started" else "candidate started")
     for _ in range(times):
         process.send_signal(number)
-    out, err = process.communicate(timeout=LIMIT_S)
+    out, err = process.communicate()
     assert process.returncode == 128 + number, (said + err).decode()
     report = bench.report
     assert report["verdict"] is None
@@ -702,7 +702,7 @@ def test_a_lost_terminal_leaves_no_server_behind(bench: Bench, number: signal.Si
     process = bench.begin("", "silent tell=1")
     until(bench, process, "requests")
     process.send_signal(number)
-    out, err = process.communicate(timeout=LIMIT_S)
+    out, err = process.communicate()
     assert process.returncode == 143, (out + err).decode()
     assert bench.report["verdict"] is None
     assert number.name in bench.report["error"]["message"]
@@ -726,7 +726,7 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
     until(bench, process, "requests")
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=LIMIT_S)
+    process.communicate()
     assert process.returncode == 143
     assert "SIGTERM" in bench.report["error"]["message"], "the first that was heard"
 
@@ -791,7 +791,7 @@ def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) 
     default = bench.directory / "ci-doctor-report"
     default.mkdir()
     (default / "report.json").write_text('{"verdict": "pass"}')
-    ran = doctor("correctness", "--requests", "requests.jsonl", cwd=bench.directory)
+    ran = inside("correctness", "--requests", "requests.jsonl", cwd=bench.directory)
     assert ran.code == 2, ran
     report = json.loads((default / "report.json").read_text())
     assert (report["verdict"], report["error"]["kind"]) == (None, "usage")
@@ -820,7 +820,7 @@ def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
 
 
 def mistake(bench: Bench, *words: str | Path) -> Ran:
-    ran = doctor(*words, cwd=bench.directory)
+    ran = inside(*words, cwd=bench.directory)
     assert ran.code == 2, ran
     assert not list(bench.directory.rglob("*.log")), "something was started"
     return ran
@@ -907,7 +907,8 @@ def test_samples_that_cannot_be_are_found_first(bench: Bench) -> None:
 
 
 def test_json_is_all_that_stdout_holds(bench: Bench) -> None:
-    ran = bench.compare("", "", "--json")
+    # A process of its own: nothing but its report may come to its stdout.
+    ran = doctor(*bench.words("", "", "--json"), cwd=bench.directory)
     assert json.loads(ran.out)["verdict"] == "pass"
     assert "A1  baseline started" in ran.err
 
@@ -925,6 +926,6 @@ def test_a_log_that_nobody_reads_stops_nothing(bench: Bench) -> None:
     assert process.stderr is not None
     process.stderr.close()
     process.stderr = None
-    process.communicate(timeout=LIMIT_S)
+    process.communicate()
     assert process.returncode == 0
     assert bench.report["verdict"] == "pass"

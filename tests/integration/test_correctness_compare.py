@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ci_doctor.load.canonical import digest
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 
 pytestmark = pytest.mark.integration
 
 
 def compare(cwd: Path, *words: str) -> Ran:
-    return doctor("correctness", "compare", *words, cwd=cwd)
+    return inside("correctness", "compare", *words, cwd=cwd)
 
 
 def verdict(cwd: Path, *words: str) -> tuple[int, dict[str, Any]]:

@@ -8,28 +8,28 @@ import re
 import select
 import shutil
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.test_correctness import LIMIT_S, Bench, check
+from tests.integration.test_correctness import (
+    LIMIT_S,
+    LOOKING,
+    Bench,
+    bench,
+    bench_apart,
+    check,
+)
 from tests.support.orders import SEED
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
+__all__ = ["bench", "bench_apart"]
 
 BOTH = ("--devices", "0,1", "--seed", str(SEED))
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
-    yield bench
-    assert bench.living() == []
 
 
 def devices(bench: Bench) -> dict[str, str]:
@@ -108,8 +108,9 @@ def test_a_device_on_which_nothing_works_is_never_the_changes_fault(
         assert ("answered 4/4" in outcomes[name]) is (device == "0")
 
 
-def test_what_one_start_keeps_where_the_other_finds_it_is_no_pass(bench: Bench) -> None:
-    ran = bench.compare("keeps", "keeps", *BOTH)
+def test_what_one_start_keeps_where_the_other_finds_it_is_no_pass(bench_apart: Bench) -> None:
+    bench = bench_apart
+    ran = bench.compare("keeps", "keeps", *BOTH, env=LOOKING)
     check(bench, ran, "void", 86)
     (read,) = {
         each["start"]: each["read"] for each in bench.report["facts"]["shared"] if each["read"]
@@ -124,7 +125,8 @@ def test_what_one_start_keeps_where_the_other_finds_it_is_no_pass(bench: Bench) 
 
 @pytest.mark.nightly
 def test_what_each_start_keeps_for_itself_is_a_pass(bench: Bench) -> None:
-    check(bench, bench.compare("keeps-temporary", "keeps-temporary", *BOTH), "pass", 0)
+    ran = bench.compare("keeps-temporary", "keeps-temporary", *BOTH, env=LOOKING)
+    check(bench, ran, "pass", 0)
     assert not any(each["read"] for each in bench.report["facts"]["shared"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import BARE, Ran, doctor
+from tests.support.cli import BARE, Ran, inside
 
 pytestmark = pytest.mark.integration
 
@@ -31,7 +31,7 @@ def compare(directory: Path, trait: str, *more: str) -> Ran:
         lines.append(json.dumps({"id": identity, "path": path, "body": content}))
     (directory / "requests.jsonl").write_text("\n".join(lines))
     server = f"{shlex.join([*BARE, str(SERVER)])} {{port}}"
-    return doctor(
+    return inside(
         "correctness", "--baseline", server, "--candidate", f"{server} {trait}",
         "--requests", "requests.jsonl", "--report-dir", "out", "--passes", "1", "--seed", "1", *more,
         cwd=directory,
@@ -66,7 +66,7 @@ def test_vectors_and_rankings_that_differ_are_shown_as_such(tmp_path: Path) -> N
     assert (apart["count"], apart["places"], apart["first"], apart["ulp"]) == (64, 3, 3, 1)
     assert aligned["ranks"]["field"] == "rank 0"
 
-    shown = doctor("correctness", "replay", "--run", "out", "--request", "vectors", cwd=tmp_path)
+    shown = inside("correctness", "replay", "--run", "out", "--request", "vectors", cwd=tmp_path)
     # A row may go on in the next line.
     text = " ".join(shown.out.split())
     assert "vector 0 (of 64 numbers)" in text, shown
@@ -75,7 +75,7 @@ def test_vectors_and_rankings_that_differ_are_shown_as_such(tmp_path: Path) -> N
 
 def test_a_path_that_no_protocol_serves_is_an_error_before_any_start(tmp_path: Path) -> None:
     (tmp_path / "requests.jsonl").write_text('{"id": "a", "path": "/v1/embeding", "body": {}}')
-    ran = doctor(
+    ran = inside(
         "correctness", "--baseline", "false", "--candidate", "false", "--requests", "requests.jsonl", cwd=tmp_path
     )  # fmt: skip
     assert ran.code == 2, ran

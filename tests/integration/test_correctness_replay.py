@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.load.canonical import digest
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 
 pytestmark = pytest.mark.integration
 
@@ -69,7 +69,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def replay(run: Path, *more: str, env: dict[str, str | None] | None = None) -> Ran:
-    return doctor("correctness", "replay", "--run", "run", *more, cwd=run.parent, env=env)
+    return inside("correctness", "replay", "--run", "run", *more, cwd=run.parent, env=env)
 
 
 def test_a_request_is_shown_with_both_texts_and_the_numbers(run: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.receipt import keep_receipt
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 from tests.support.jit_caches import make_triton_cache
 from tests.support.packages import install
 from tests.support.report_schema import checked_report
@@ -71,7 +71,7 @@ class Agent:
         }
 
     def run(self, *words: str) -> Ran:
-        return doctor(*words, cwd=self.folder, env=self.environment)
+        return inside(*words, cwd=self.folder, env=self.environment)
 
     def cached(self, name: str) -> Ran:
         family = ("--family", f"triton={self.cache}")
@@ -131,7 +131,7 @@ def test_starts_with_fresh_caches_beside_a_restored_one_say_that_they_ignore_it(
     (tmp_path / "requests.jsonl").write_text('{"id": "r0", "body": {"prompt": "x"}}\n')
     arms = ("--baseline", "false {port}", "--candidate", "false {port}")
 
-    ran = doctor(
+    ran = inside(
         *("correctness", "--requests", "requests.jsonl", *arms, "--policy", "any", "--json"),
         cwd=tmp_path,
         env={"CI_DOCTOR_STATE_DIR": str(state)},

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 
+from ci_doctor.history.address import database_address
+from ci_doctor.history.database import METADATA, NEWEST, reading
+from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
@@ -98,13 +103,28 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
-def test_outside_a_job_the_artifacts_are_to_be_downloaded_first(tmp_path: Path) -> None:
-    address = "https://buildkite.com/acme/serving/builds/812"
-
-    ran = doctor("history", "ingest", "--build", address, cwd=tmp_path, env={"PATH": ""})
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("flaky", "--database", "none.sqlite"), "there is no history at none.sqlite"),
+        (("prune", "--keep-days", "9", "--database", "none.sqlite"), "there is no history at"),
+        (("ingest",), "nothing is to be ingested"),
+        # Outside a job the artifacts are to be downloaded first.
+        (
+            ("ingest", "--build", "https://buildkite.com/acme/serving/builds/812"),
+            "no Buildkite job with a buildkite-agent",
+        ),
+    ],
+)
+@pytest.mark.gate(2)
+def test_what_is_not_there_is_a_usage_error(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    ran = history(*words, cwd=tmp_path, env={"PATH": ""})
 
     assert ran.code == 2, ran
-    assert "no Buildkite job with a buildkite-agent" in ran.err
+    assert problem in ran.err
+    assert not (tmp_path / "none.sqlite").exists()
 
 
 def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_path: Path) -> None:
@@ -120,13 +140,6 @@ def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_pa
     assert (ran.code, json.loads(ran.out)["facts"]["late_jobs"]) == (0, ["7"])
     (test,) = json.loads(flaky.out)["facts"]["flaky"]
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
-
-
-def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:
-    ran = history("ingest", cwd=tmp_path)
-
-    assert ran.code == 2
-    assert "nothing is to be ingested" in ran.err
 
 
 def test_no_file_of_a_batch_costs_the_others_their_place(tmp_path: Path) -> None:
@@ -201,6 +214,7 @@ def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".", "report.json"])
+@pytest.mark.gate(1)
 def test_evidence_of_other_tools_is_void_with_what_to_write_in_its_place(
     place: str, tmp_path: Path
 ) -> None:
@@ -212,18 +226,6 @@ def test_evidence_of_other_tools_is_void_with_what_to_write_in_its_place(
     report = json.loads(ran.out)
     assert (ran.code, report["verdict"]) == (86, "void")
     assert "pytest --junit-xml" in report["summary"]
-
-
-@pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
-@pytest.mark.gate(1)
-def test_a_history_that_is_not_there_is_a_usage_error(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    ran = history(*command, "--database", "none.sqlite", cwd=tmp_path)
-
-    assert ran.code == 2
-    assert "there is no history at none.sqlite" in ran.err
-    assert not (tmp_path / "none.sqlite").exists()
 
 
 def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:
@@ -329,8 +331,15 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         with postgres(Path(folder) / "s") as url:
+            missing = url.replace("/postgres?", "/nobody?")
+            nobody = history("flaky", "--database", missing, cwd=tmp_path)
             refused = history("ingest", evidence, "--database", url, cwd=tmp_path)
             made = history("upgrade", "--database", url, cwd=tmp_path)
+            again = upgrade(database_address(url), busy_s=60)
+            engine = open_database(database_address(url), busy_s=60)
+            with reading(engine) as connection:
+                differences = compare_metadata(MigrationContext.configure(connection), METADATA)
+            engine.dispose()
             history("ingest", evidence, "--about=commit=abc", "--database", url, cwd=tmp_path)
             answers = [
                 history(*words, "--database", url, cwd=tmp_path)
@@ -341,7 +350,11 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
                 )
             ]
 
+    assert nobody.code == 2, nobody
+    assert "there is no such database" in " ".join(nobody.err.split())
+    assert "createdb" in nobody.err
     assert (refused.code, made.code) == (2, 0)
+    assert (again, differences) == (NEWEST, [])
     assert "ci-doctor history upgrade" in refused.err
     assert [answer.code for answer in answers] == [0] * 3, answers
     assert answers[0].out.startswith("1 test of 2 flaky")
@@ -368,17 +381,3 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
     )
 
     assert ran.stdout == "set()\n"
-
-
-@NEEDS_POSTGRES
-@pytest.mark.nightly
-def test_a_database_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)
-        with postgres(Path(folder) / "s") as url:
-            missing = url.replace("/postgres?", "/nobody?")
-            ran = history("flaky", "--database", missing, cwd=tmp_path)
-
-    assert ran.code == 2, ran
-    assert "there is no such database" in " ".join(ran.err.split())
-    assert "createdb" in ran.err

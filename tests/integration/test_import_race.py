@@ -180,7 +180,7 @@ import plain_b
 asked, told = threading.Semaphore(0), threading.Semaphore(0)
 
 def background():
-    import plain_b
+    {use}
     {background}
 
 thread = threading.Thread(target=background)
@@ -192,13 +192,15 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("confirm", [(), ("--confirm",)])
-def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(
-    site: Site, confirm: tuple[str, ...]
-) -> None:
-    site.put(RELOADS.format(background="told.acquire(timeout=0.5)", before="", after=""))
+USES = ("import plain_b", "plain_b.__name__")
 
-    ran = site.race(*confirm, "--", sys.executable, "main.py")
+
+@pytest.mark.parametrize("use", USES)
+def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(site: Site, use: str) -> None:
+    background = "told.acquire(timeout=0.5)"
+    site.put(RELOADS.format(use=use, background=background, before="", after=""))
+
+    ran = site.race("--confirm", "--", sys.executable, "main.py")
 
     assert (ran.code, ran.out) == (86, "fine\n"), ran
     assert site.findings() == [("import-race/reload", "warning")]
@@ -206,7 +208,8 @@ def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(
 
 
 def test_a_second_copy_beside_a_thread_that_has_the_first_is_no_pass(site: Site) -> None:
-    text = RELOADS.format(background="told.acquire(timeout=0.5)", before="", after="")
+    background = "told.acquire(timeout=0.5)"
+    text = RELOADS.format(use=USES[0], background=background, before="", after="")
     again = "import sys; del sys.modules['plain_b']\nimport plain_b"
     site.put(text.replace("importlib.reload(plain_b)", again))
 
@@ -218,8 +221,9 @@ def test_a_second_copy_beside_a_thread_that_has_the_first_is_no_pass(site: Site)
     assert hazard["first"]["site"]["line"] == 14
 
 
-def test_a_reload_after_the_thread_was_joined_passes(site: Site) -> None:
-    site.put(RELOADS.format(background="", before="thread.join()", after=""))
+@pytest.mark.parametrize("use", USES)
+def test_a_reload_after_the_thread_was_joined_passes(site: Site, use: str) -> None:
+    site.put(RELOADS.format(use=use, background="", before="thread.join()", after=""))
 
     assert site.race("--", sys.executable, "main.py").code == 0
 

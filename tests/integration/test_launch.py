@@ -8,7 +8,6 @@ import os
 import select
 import shlex
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -49,6 +48,11 @@ class Site:
     def python(self, program: str, *arguments: str) -> list[str]:
         """The words of a client that is a program of tests/support."""
         return [*BARE, str(PROGRAMS / f"{program}.py"), *arguments]
+
+    @property
+    def api(self) -> tuple[str, str]:
+        """The option for a service `api` that answers."""
+        return "--service", f"api={self.service('answers', '{port}')}"
 
     def launch(self, *args: str, env: Mapping[str, str | None] | None = None) -> Ran:
         """Launch to the end."""
@@ -145,27 +149,23 @@ def test_a_client_runs_under_ready_services_and_knows_where_they_are(site: Site)
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 3", 3), ("exit 75", 75), ("kill -9 $$", 137), ("kill $$", 143)]
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_the_clients_status_is_handed_on(site: Site, script: str, code: int) -> None:
-    ran = site.launch(
-        "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
-    )
+    ran = site.launch(*site.api, "--", "bash", "-c", script)
     check(site, ran, "failed", code)
     assert site.rules()[0] == "services/client-failed"
 
 
 def test_the_client_reads_our_stdin(site: Site) -> None:
     ran = subprocess.run(
-        words("launch", "--service", f"api={site.service('answers', '{port}')}", "--", "cat"),
+        words("launch", *site.api, "--", "cat"),
         cwd=site.directory, env=environment(), input=b"said\n", capture_output=True, check=False, timeout=LIMIT_S,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout) == (0, b"said\n")
 
 
 def test_with_json_the_report_is_all_there_is_on_stdout(site: Site) -> None:
-    ran = site.launch(
-        "--json", "--service", f"api={site.service('answers', '{port}')}", "--", "echo", "hello"
-    )
+    ran = site.launch("--json", *site.api, "--", "echo", "hello")
     assert json.loads(ran.out)["verdict"] == "pass"
     assert "hello\n" in ran.err
 
@@ -178,17 +178,18 @@ def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(
     site: Site, name: str, code: int
 ) -> None:
     (site.directory / "plain").write_text("")
-    ran = site.launch("--service", f"api={site.service('answers', '{port}')}", "--", name)
+    ran = site.launch(*site.api, "--", name)
     assert check(site, ran, None, code)["error"]["message"].startswith(f"{name}: ")
     assert not (site.out / "logs").exists()
 
 
+@pytest.mark.nightly
 def test_a_client_without_its_interpreter_stops_what_was_started(site: Site) -> None:
     (site.directory / "script").write_text("#!/no/such/interpreter\n")
     (site.directory / "script").chmod(0o755)
     check(
         site,
-        site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "./script"),
+        site.launch(*site.api, "--", "./script"),
         None,
         127,
     )
@@ -214,19 +215,10 @@ def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> Non
     assert ran.err.index("api died") < ran.err.index("> ImportError") < ran.err.index("reproduce:")
 
 
-def test_exit_code_0_before_ready_is_a_death(site: Site) -> None:
-    check(
-        site,
-        site.launch("--service", f"api={site.service('exits', '0', '{port}')}"),
-        "failed",
-        1,
-    )
-
-
 def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
     told = site.directory / "told"
     ran = site.launch(
-        "--service", f"api={site.service('answers', '{port}')}", "--",
+        *site.api, "--",
         "bash", "-c", f"trap 'echo told > {told}; exit 9' TERM; {sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; "
         "while :; do sleep 0.05; done",
     )  # fmt: skip
@@ -240,18 +232,17 @@ def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
 
 def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> None:
     script = f"{sys.executable} -c {shlex.quote(ASK)} http://127.0.0.1:{{api.port}}/exit/4; exit 9"
-    ran = site.launch(
-        "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
-    )
+    ran = site.launch(*site.api, "--", "bash", "-c", script)
     check(site, ran, "failed", 1)
     assert site.rules()[0] == "services/died"
 
 
+@pytest.mark.nightly
 def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
     program = "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"
     ran = site.launch(
-        "--service", f"api={site.service('answers', '{port}')}",
-        "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0",
+        *site.api,
+        "--", sys.executable, "-c", program, "http://127.0.0.1:{api.port}/exit/0"
     )  # fmt: skip
     # Which of the two ends first is not ours to say: the server may even end after the launch has begun to stop it.
     # All three stories are true, and none blames the client.
@@ -262,17 +253,7 @@ def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
     }, ran
 
 
-def test_a_worker_that_is_killed_under_a_live_server_is_a_death(site: Site) -> None:
-    program = "import socket, sys, time; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.send(b'x'); time.sleep(600)"
-    ran = site.launch(
-        "--service", f"api={site.service('loses_its_worker', '{port}')}", "--ready", f"api={TCP}",
-        "--", sys.executable, "-c", program, "{api.port}",
-    )  # fmt: skip
-    check(site, ran, "failed", 1)
-    assert site.rules()[0] == "services/descendant-died"
-    assert "SIGSEGV" in site.report["findings"][0]["summary"]
-
-
+@pytest.mark.nightly
 def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site) -> None:
     dies = f"{sys.executable} -c {shlex.quote('import time; time.sleep(0.3); raise SystemExit(7)')} {{port}} {site.directory}"
     ran = site.launch(
@@ -289,6 +270,7 @@ def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site
     assert report["findings"][0]["summary"].startswith("vllm died")
 
 
+@pytest.mark.nightly
 def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
     ran = site.launch(
         "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms"
@@ -297,19 +279,7 @@ def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
     assert site.rules()[0] == "services/not-ready"
 
 
-def test_a_port_that_another_process_owns_is_outside_the_change(site: Site) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ran = site.launch(
-            "--service",
-            f"api={site.service('answers', str(port))}",
-            "--ready",
-            f"api=http://127.0.0.1:{port}/",
-        )
-    check(site, ran, "infra", 75)
-    assert str(os.getpid()) in site.report["findings"][0]["summary"]
-
-
+@pytest.mark.nightly
 def test_a_repository_has_its_own_exit_codes(site: Site) -> None:
     site.configure(api={"command": site.service("exits", "1", "{port}")})
     with (site.directory / "ci-doctor.toml").open("a") as file:
@@ -342,6 +312,7 @@ def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
     assert "deep/events.jsonl" in {each["path"] for each in site.report["attachments"]}
 
 
+@pytest.mark.nightly
 def test_junit_has_a_case_for_each_service_and_one_for_the_client(site: Site) -> None:
     service = f"api={site.service('answers', '{port}')}"
     site.launch("--junit", "requests", "--service", service, "--", "true")
@@ -375,7 +346,7 @@ API = "api=true {port}"
         (["--config", "gone.toml"], "gone.toml"),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_what_is_wrong_is_found_before_anything_is_started(
     site: Site, args: list[str], said: str
 ) -> None:
@@ -386,9 +357,7 @@ def test_what_is_wrong_is_found_before_anything_is_started(
 
 
 def test_a_dry_run_starts_nothing_and_says_what_it_would(site: Site) -> None:
-    ran = site.launch(
-        "--dry-run", "--service", f"api={site.service('answers', '{port}')}", "--", "true"
-    )
+    ran = site.launch("--dry-run", *site.api, "--", "true")
     assert ran.code == 0
     assert "answers.py" in ran.err
     assert not site.out.exists()
@@ -415,8 +384,9 @@ def ready(run: subprocess.Popen[bytes]) -> None:
         (signal.SIGQUIT, 143),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int) -> None:
-    run = site.begin("--service", f"api={site.service('answers', '{port}')}")
+    run = site.begin(*site.api)
     ready(run)
     run.send_signal(number)
     _, err = run.communicate(timeout=LIMIT_S)
@@ -430,9 +400,7 @@ def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int
 
 
 def test_a_death_ends_it_without_a_client_too(site: Site) -> None:
-    run = site.begin(
-        "--service", f"api={site.service('answers', '{port}')}", "--events", "events.jsonl"
-    )
+    run = site.begin(*site.api, "--events", "events.jsonl")
     ready(run)
     events = [
         json.loads(line) for line in (site.directory / "events.jsonl").read_text().splitlines()
@@ -566,8 +534,7 @@ def test_sigterm_ends_in_time_even_where_everything_ignores_it(site: Site) -> No
 def test_a_client_may_wind_down_when_we_are_asked_to_end(site: Site) -> None:
     told = site.directory / "told"
     run = site.begin(
-        "--service",
-        f"api={site.service('answers', '{port}')}",
+        *site.api,
         "--",
         *site.python("winds_down", str(told), "0.3"),
     )
@@ -584,7 +551,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_client_once(site: Site) -> None:
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     run = subprocess.Popen(
         words(
-            "launch", "--report-dir", str(site.out), "--service", f"api={site.service('answers', '{port}')}",
+            "launch", "--report-dir", str(site.out), *site.api,
             "--", *site.python("winds_down", str(told), "0.5"),
         ),
         cwd=site.directory, env=environment({"TERM": "xterm"}), stdin=follower, stdout=follower, stderr=follower,
@@ -622,8 +589,8 @@ def test_no_log_keeps_a_secret(site: Site) -> None:
 
 def test_the_clients_words_are_told_without_secrets_and_on_one_line(site: Site) -> None:
     ran = site.launch(
-        "--service", f"api={site.service('answers', '{port}')}", "--", "sh", "-c", f"true\n: {SECRET}",
-        env={"API_TOKEN": SECRET},
+        *site.api, "--", "sh", "-c", f"true\n: {SECRET}",
+        env={"API_TOKEN": SECRET}
     )  # fmt: skip
     check(site, ran, "pass", 0)
     assert SECRET not in ran.err
@@ -651,7 +618,7 @@ def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of
 ) -> None:
     told = site.directory / "told"
     program = f"import os; open({str(told)!r}, 'w').write(' '.join(os.readlink(f'/proc/self/fd/{{n}}') for n in (0, 1, 2)))"
-    command = words("launch", "--report-dir", str(site.out), "--service", f"api={site.service('answers', '{port}')}",
+    command = words("launch", "--report-dir", str(site.out), *site.api,
                     "--", sys.executable, "-c", program)  # fmt: skip
     closing = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
     subprocess.run(closing, cwd=site.directory, env=environment(), timeout=LIMIT_S, check=True)
@@ -689,19 +656,7 @@ def test_what_services_write_can_be_followed(site: Site) -> None:
     assert "api | hello" in ran.err
 
 
-def test_events_that_cannot_be_written_stop_nobody(site: Site) -> None:
-    ran = site.launch(
-        "--service",
-        f"api={site.service('answers', '{port}')}",
-        "--events",
-        "/dev/full",
-        "--",
-        "true",
-    )
-    check(site, ran, "pass", 0)
-    assert ran.err.count("warning: cannot write events to /dev/full") == 1
-
-
+@pytest.mark.nightly
 def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
     pipe = site.directory / "events"
     os.mkfifo(pipe)
@@ -714,12 +669,6 @@ def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
     os.close(reader)
     check(site, ran, "pass", 0)
     assert ran.err.count("warning: cannot write events to events: ") == 1
-
-
-def test_each_launch_has_its_own_logs(site: Site) -> None:
-    for number in (1, 2):
-        site.launch("--service", f"api={site.service('answers', '{port}')}", "--", "true")
-        assert site.report["attempts"][0]["log"] == f"logs/api-{number}.log"
 
 
 def test_a_service_that_hangs_under_its_client_has_died_with_evidence(site: Site) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_correctness import SERVER, Bench, bench
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 
 pytestmark = pytest.mark.integration
 __all__ = ["bench"]
@@ -30,9 +30,9 @@ runpy.run_path(SERVER, run_name="__main__")
 
 def compare(bench: Bench, baseline: str, candidate: str, *more: str) -> Ran:
     arguments = ("--baseline", baseline, "--candidate", candidate, "--requests", "requests.jsonl")
-    return doctor(
+    return inside(
         "correctness", *arguments, "--passes", "1", "--report-dir", bench.reports, *more,
-        cwd=bench.directory, timeout=180,
+        cwd=bench.directory,
     )  # fmt: skip
 
 
@@ -124,9 +124,9 @@ def test_a_script_that_the_change_has_removed_is_a_regression(bench: Bench) -> N
                  f"cwd = {json.dumps(str(folder))}", *lines, f"[correctness.{arm}]",
                  f'services = ["{arm}-server"]']  # fmt: skip
     (bench.directory / "ci-doctor.toml").write_text("\n".join(lines))
-    ran = doctor(
+    ran = inside(
         "correctness", "--passes", "1", "--report-dir", bench.reports,
-        cwd=bench.directory, timeout=180,
+        cwd=bench.directory,
     )  # fmt: skip
     assert (bench.report["verdict"], ran.code) == ("regression", 1), ran
     assert "can't open file" in json.dumps(bench.report["findings"])
@@ -165,7 +165,7 @@ def test_a_service_that_cannot_run_is_an_error_of_usage(
     """)
     more = ["--", "true"] if kind == "launch" else []
     out = tmp_path / "out"
-    ran = doctor(kind, "--report-dir", out, *more, cwd=tmp_path, timeout=180)
+    ran = inside(kind, "--report-dir", out, *more, cwd=tmp_path)
     report = json.loads((out / "report.json").read_text())
     assert (report["verdict"], ran.code, report["error"]["kind"]) == (None, 2, "usage"), ran
     assert said in report["error"]["message"]

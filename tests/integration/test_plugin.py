@@ -38,22 +38,27 @@ def test_a_failing_setup_env_fails_the_job_with_its_code_before_the_command(
     assert "said on stderr" in job.log
     assert "^^^ +++" in job.log
     assert "NASTY" not in job.environment
+    assert "published after none" in job.log
 
 
-def test_a_statement_that_fails_is_enough_to_fail_the_job(workplace: Workplace) -> None:
-    workplace.stand_in(exports="", last="export CI_DOCTOR_REPORT_DIR=reports\n(exit 2)\n")
+@pytest.mark.parametrize(
+    ("printed", "status"),
+    [
+        # A statement that fails is enough, and so is a tool that is killed.
+        ("echo 'export CI_DOCTOR_REPORT_DIR=reports'; echo '(exit 2)'", 2),
+        ("kill -KILL $$", 137),
+    ],
+)
+def test_a_preparation_that_did_not_end_well_fails_the_job(
+    workplace: Workplace, printed: str, status: int
+) -> None:
+    program = workplace.bin / "ci-doctor"
+    program.write_text(f"#!/bin/sh\n{printed}\n")
+    program.chmod(0o755)
     job = workplace.job()
 
-    assert job.run() == 2
+    assert job.run() == status
     assert phases(job) == ["pre-command", "pre-exit"]
-
-
-def test_a_ci_doctor_that_is_killed_fails_the_job(workplace: Workplace) -> None:
-    killed = workplace.bin / "ci-doctor"
-    killed.write_text("#!/bin/sh\nkill -KILL $$\n")
-    killed.chmod(0o755)
-
-    assert workplace.job().run() == 137
 
 
 @pytest.mark.parametrize("printed", ["", "# report\n", "export STOOD_IN=1\n"])
@@ -80,14 +85,6 @@ def test_the_reports_are_published_after_any_command_and_its_status_stands(
     assert "the reports are not published (status 9)" in job.log
 
 
-def test_the_reports_are_published_after_a_failing_pre_command(workplace: Workplace) -> None:
-    workplace.stand_in(status=1)
-    job = workplace.job()
-
-    assert job.run() == 1
-    assert "published after none" in job.log
-
-
 def test_the_hooks_see_the_options_and_the_command_does_not(workplace: Workplace) -> None:
     workplace.stand_in()
     job = workplace.job("env", {"projects": ["a", "b"], "setup-env": False})
@@ -99,24 +96,17 @@ def test_the_hooks_see_the_options_and_the_command_does_not(workplace: Workplace
     assert "BUILDKITE_PLUGIN_CONFIGURATION" not in job.log
 
 
-def test_the_executable_option_wins_over_the_path(workplace: Workplace) -> None:
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_the_executable_option_wins_over_the_path(workplace: Workplace, is_relative: bool) -> None:
     workplace.stand_in(status=1)
-    other = workplace.stand_in(
-        exports="export NASTY=other\n", at=workplace.folder / "with space" / "doctor"
-    )
-    job = workplace.job(configuration={"executable": str(other)})
+    place = workplace.checkout / "tools" if is_relative else workplace.folder / "with space"
+    other = workplace.stand_in(exports="export NASTY=other\n", at=place / "doctor")
+    option = "tools/doctor" if is_relative else str(other)
+    job = workplace.job(configuration={"executable": option})
 
     assert job.run() == 0
     assert "SEEN 'other'" in job.log
     assert workplace.calls() == ["doctor plugin pre-command", "doctor plugin pre-exit"]
-
-
-def test_an_executable_option_relative_to_the_checkout(workplace: Workplace) -> None:
-    workplace.stand_in(exports="export NASTY=other\n", at=workplace.checkout / "tools" / "doctor")
-    job = workplace.job(configuration={"executable": "tools/doctor"})
-
-    assert job.run() == 0
-    assert "SEEN 'other'" in job.log
 
 
 def test_an_executable_that_cannot_run_is_not_replaced_by_another(workplace: Workplace) -> None:
@@ -176,13 +166,3 @@ def test_a_vendored_ci_doctor_whose_dependencies_are_not_installed_is_not_taken(
 
     assert job.run() == 2
     assert job.log.count("ci-doctor: not found") == 1
-
-
-def test_the_stand_in_bootstrap_drops_the_exports_of_a_hook_that_exits(
-    workplace: Workplace,
-) -> None:
-    workplace.stand_in(exports="export NASTY=lost; exit 0\n")
-    job = workplace.job()
-
-    assert job.run() == 0
-    assert "SEEN None" in job.log

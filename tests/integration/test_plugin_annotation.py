@@ -116,6 +116,7 @@ def test_a_retry_makes_green_what_it_has_no_report_for(real: Workplace) -> None:
     assert verdicts(real) == ["void"]
 
 
+@pytest.mark.nightly
 def test_a_retry_that_annotates_nothing_removes_what_was_said(real: Workplace) -> None:
     assert real.job(configuration={"projects": "gone", "pythons": sys.executable}).run() == 2
 
@@ -143,6 +144,7 @@ def test_a_second_failure_says_what_the_first_one_was(real: Workplace) -> None:
     assert f"https://buildkite.com/o/p/builds/1#{JOB_ID}" in second.links
 
 
+@pytest.mark.nightly
 def test_parallel_jobs_keep_their_annotations(real: Workplace) -> None:
     wrong = {"projects": "gone", "pythons": sys.executable}
     real.job(configuration=wrong, BUILDKITE_PARALLEL_JOB="0").run()

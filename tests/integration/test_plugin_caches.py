@@ -91,6 +91,7 @@ def test_a_command_that_fails_saves_nothing(steps: Steps) -> None:
     assert not list(steps.store.rglob("*.pack"))
 
 
+@pytest.mark.nightly
 def test_a_store_that_cannot_be_used_changes_no_job(steps: Steps) -> None:
     steps.store.write_text("no directory")
 
@@ -112,6 +113,7 @@ def test_a_strict_step_that_saves_nothing_does_not_start_without_a_cache(steps: 
     assert (status, "RAN" in log) == (86, False), log
 
 
+@pytest.mark.nightly
 def test_the_plugin_listed_twice_moves_its_caches_once_and_starts_if_it_saves_them(
     steps: Steps,
 ) -> None:

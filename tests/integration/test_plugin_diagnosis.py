@@ -71,6 +71,7 @@ def test_a_full_disk_in_a_named_log_becomes_75_and_the_job_says_why(real: Workpl
     assert uploaded >= {f"{JOB_ID}/{JOB_FILE}", f"{JOB_ID}/diagnose/report.json"}
 
 
+@pytest.mark.nightly
 def test_the_status_of_the_command_is_known_where_no_file_can_keep_it(real: Workplace) -> None:
     kept = f"ci-doctor-report/{JOB_ID}/.command.json"
     job = real.job(f"mkdir {kept}; {TO_LOG}", OPTIONS)
@@ -121,6 +122,7 @@ def test_a_cause_in_a_log_of_another_plugin_of_the_step_counts(
     assert record(real)["command_status"] == 1
 
 
+@pytest.mark.nightly
 def test_a_checkout_that_the_command_removes_changes_nothing(real: Workplace) -> None:
     real.link("rm")
     job = real.job(f"rm -rf ci-doctor-report build*; echo; {TO_LOG}", OPTIONS)
@@ -131,6 +133,7 @@ def test_a_checkout_that_the_command_removes_changes_nothing(real: Workplace) ->
     assert record(real)["verdict"] in {"failed", "infra"}
 
 
+@pytest.mark.nightly
 def test_hostile_names_and_lines_stay_text(real: Workplace) -> None:
     hostile = "build_$(touch pwned)\x1b[31m+++ x\n::error::y.log"
     name = "</details><script>alert(1)</script> $(touch pwned) \x1b]0;t\x07 \u202e"

@@ -53,21 +53,18 @@ def test_a_diagnosis_without_a_mapping_leaves_the_status(workplace: Workplace) -
     assert "the command keeps" not in job.log
 
 
-def test_a_job_that_was_cancelled_loses_no_time_by_a_diagnosis(workplace: Workplace) -> None:
+@pytest.mark.parametrize(
+    ("command", "cancelled", "status"), [("exit 3", "true", 3), ("true", "false", 0)]
+)
+def test_a_job_that_was_cancelled_or_passed_loses_no_time_by_a_diagnosis(
+    workplace: Workplace, command: str, cancelled: str, status: int
+) -> None:
     workplace.stand_in(after=f"echo {EXPORT}75")
-    job = workplace.job("exit 3", MAP, BUILDKITE_JOB_CANCELLED="true")
+    job = workplace.job(command, MAP, BUILDKITE_JOB_CANCELLED=cancelled)
 
-    assert job.run() == 3
+    assert job.run() == status
     assert workplace.calls() == ["ci-doctor plugin pre-command", "ci-doctor plugin pre-exit"]
     assert "looking for the cause" not in job.log
-
-
-def test_a_command_that_passed_is_not_diagnosed(workplace: Workplace) -> None:
-    workplace.stand_in(after=f"echo {EXPORT}75")
-    job = workplace.job("true", MAP)
-
-    assert job.run() == 0
-    assert workplace.calls() == ["ci-doctor plugin pre-command", "ci-doctor plugin pre-exit"]
 
 
 @pytest.mark.parametrize(

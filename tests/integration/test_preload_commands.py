@@ -2,6 +2,8 @@
 """`ci-doctor preload plan`, `install`, `status` and `remove`, as people type them."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +220,63 @@ def test_a_name_with_a_line_break_is_an_error_of_the_user(command: str, tmp_path
     assert ran.code == 2, ran
 
 
-def test_an_environment_with_a_line_break_in_its_name_is_served(tmp_path: Path) -> None:
-    Venv(interpreters()["own"], tmp_path / "new\nline")
+@pytest.mark.parametrize("name", ["new\nline", "-dash", "s\u2028ep", os.fsdecode(b"caf\xe9")])
+def test_an_environment_with_an_odd_name_is_served(name: str, tmp_path: Path) -> None:
+    venv = Venv(interpreters()["own"], tmp_path / "v")
+    venv.directory.rename(tmp_path / name)
 
-    ran = doctor("preload", "install", RULE, "--venv", "new\nline", cwd=tmp_path)
+    for command in (("install", RULE), ("status",), ("remove",)):
+        ran = doctor("preload", *command, f"--venv={name}", cwd=tmp_path)
+        assert ran.code == 0, ran
 
-    assert ran.code == 0, ran
+    assert not list((tmp_path / name).rglob("*ci_doctor*"))
+
+
+def test_a_shim_that_lost_its_modules_says_nothing_and_its_first_line_removes_the_rest(
+    venv: Venv,
+) -> None:
+    before = venv.files()
+    venv.put_shim(RULE)
+    (venv.site_dir / "_ci_doctor_preload_rt.py").unlink()
+    without_runtime = venv.run("-c", "import json, sys; print(1)")
+    (venv.site_dir / "_ci_doctor_preload.py").unlink()
+    without_finder = venv.run("-c", "print(1)")
+    venv.put_shim(RULE)
+    (line,) = {file.read_text().splitlines()[0] for file in venv.site_dir.glob("*ci_doctor*")}
+    subprocess.run(line.rpartition(": ")[2], shell=True, check=True, cwd=venv.site_dir)
+
+    for ran in (without_runtime, without_finder):
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
+    assert venv.files().keys() - before.keys() <= {"__pycache__"}
+
+
+def test_remove_all_removes_each_shim_that_this_user_installed_but_an_edited_one(
+    tmp_path: Path,
+) -> None:
+    known = tmp_path / "home", tmp_path / "elsewhere"
+    venvs = [Venv(interpreters()["own"], tmp_path / name) for name in ("a/.venv", "b/v", "c/v")]
+    for folder in known:
+        folder.mkdir()
+    # No interpreter of this machine is one of them.
+    environ = {"HOME": str(known[0]), "XDG_STATE_HOME": "", "PATH": str(known[1])}
+    words = [f"--venv={each.directory}" for each in venvs]
+    assert doctor("preload", "install", RULE, *words, cwd=tmp_path, env=environ).code == 0
+    venvs[0].python.unlink()
+    edited = venvs[1].site_dir / "_ci_doctor_preload.py"
+    edited.write_text(f"{edited.read_text()}# mine\n")
+
+    ran = doctor("preload", "remove", "--all", cwd=known[1], env=environ)
+
+    assert (ran.code, "removed" in ran.err, str(edited) in ran.err) == (1, True, True), ran
+    left = [bool(list(each.site_dir.glob("*ci_doctor*"))) for each in venvs]
+    assert left == [False, True, False]
+
+    edited.unlink()
+    assert doctor("preload", "remove", "--all", cwd=known[1], env=environ).code == 0
+    assert not list(venvs[1].site_dir.glob("*ci_doctor*"))
+    again = doctor("preload", "remove", "--all", "--dry-run", cwd=known[1], env=environ)
+    assert (again.code, "no shim was found" in again.out) == (0, True), again
+    assert not list(known[0].rglob("preload-sites"))
 
 
 def installed(venv: Venv, version: str) -> None:

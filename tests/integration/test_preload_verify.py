@@ -97,26 +97,37 @@ def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(
     assert venv.files() == before
 
 
-def test_module_of_the_same_package_as_the_trigger_is_played_too(venv: Venv) -> None:
-    venv.put(
-        {
-            "server/__init__.py": "real = 1",
-            "server/lazy.py": LAZY.replace("__path__ = __path__", ""),
-        }
-    )
-
-    race = race_of(venv, "server.cli.main=server.lazy:Config")
-
-    assert (race.outcome, "lost in 2 of 2" in race.sentence) == (CheckOutcome.PASSED, True)
+MAIN_ONLY = "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)"
+PART = {"pack/__init__.py": "from pack.part import value", "pack/part.py": "import pack\nvalue = 1"}
+BELOW = {
+    "server/__init__.py": "real = 1",
+    "server/lazy.py": LAZY.replace("__path__ = __path__", ""),
+}
 
 
-def test_rule_without_attributes_is_lost_where_the_old_module_is_handed_out(venv: Venv) -> None:
-    venv.put({"lazy/__init__.py": LAZY})
+@pytest.mark.parametrize(
+    ("files", "rule", "words"),
+    [
+        (BELOW, "server.cli.main=server.lazy:Config", "lost in 2 of 2"),
+        ({"lazy/__init__.py": LAZY}, "server=lazy", "no longer the one in sys.modules"),
+        (PART, "server=pack:value;pack.part:value", "while a thread imports"),
+        (
+            {"main_only.py": MAIN_ONLY},
+            "server=main_only",
+            "in the background thread: ValueError: signal only works in main thread",
+        ),
+    ],
+    ids=["the trigger's own package", "no attributes", "a submodule", "the main thread only"],
+)
+def test_race_that_the_shim_wins_is_proven(
+    venv: Venv, files: dict[str, str], rule: str, words: str
+) -> None:
+    venv.put(files)
 
-    race = race_of(venv, "server=lazy")
+    race = race_of(venv, rule)
 
     assert race.outcome is CheckOutcome.PASSED
-    assert "no longer the one in sys.modules" in race.evidence
+    assert words in f"{race.sentence} {race.evidence}"
 
 
 @pytest.mark.parametrize(
@@ -136,29 +147,6 @@ def test_standard_library_is_judged_like_any_other(venv: Venv, rule: str, race: 
     checks = outcomes(checked(venv, rule, runs=1))
 
     assert checks == {"files": "passed", "armed": "passed", "race": race}
-
-
-def test_submodule_that_its_package_imports_is_played(venv: Venv) -> None:
-    venv.put(
-        {
-            "pack/__init__.py": "from pack.part import value",
-            "pack/part.py": "import pack\nvalue = 1",
-        }
-    )
-
-    race = race_of(venv, "server=pack:value;pack.part:value")
-
-    assert race.outcome is CheckOutcome.PASSED
-    assert "while a thread imports" in race.sentence
-
-
-def test_module_that_must_be_imported_on_the_main_thread_is_cured(venv: Venv) -> None:
-    venv.put({"main_only.py": "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)"})
-
-    race = race_of(venv, "server=main_only")
-
-    assert race.outcome is CheckOutcome.PASSED
-    assert "in the background thread: ValueError: signal only works in main thread" in race.evidence
 
 
 @pytest.mark.parametrize(
@@ -309,28 +297,24 @@ def test_rules_other_than_the_manifests_are_found(venv: Venv) -> None:
     assert "has armed are not those in" in files[1].sentence
 
 
-def test_interpreter_that_cannot_be_asked_is_told_in_the_report_too(venv: Venv) -> None:
-    ran = cli("--python", str(venv.python), "--python", "/nowhere/python", "--json")
-    report = json.loads(ran.stdout)
-    assert (ran.returncode, [each["python"] for each in report["facts"]["checks"]]) == (
-        2,
-        [str(venv.python)],
-    )
-    assert [
-        (each["python"], each["refused"]["exit_code"]) for each in report["facts"]["refused"]
-    ] == [("/nowhere/python", 2)]
-
-
-def test_exit_code_is_0_where_it_is_proven(venv: Venv) -> None:
+def test_exit_code_is_0_where_it_is_proven_and_a_missing_interpreter_hides_no_other(
+    venv: Venv,
+) -> None:
     venv.put({"lazy/__init__.py": LAZY})
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
+    words = ("--python", str(venv.python), "--runs", "2", "--json")
 
-    ran = cli("--python", str(venv.python), "--runs", "2", "--json")
+    proven, beside = (cli(*words, *more) for more in ((), ("--python", "/nowhere/python")))
 
-    report = json.loads(ran.stdout)
-    assert (ran.returncode, report["verdict"], report["findings"]) == (0, "pass", [])
-    race = next(check for check in report["facts"]["checks"] if check["name"].startswith("race"))
-    assert "2 of 2" in race["sentence"]
+    report = json.loads(proven.stdout)
+    assert (proven.returncode, report["verdict"], report["findings"]) == (0, "pass", [])
+    for facts in (report["facts"], json.loads(beside.stdout)["facts"]):
+        race = next(check for check in facts["checks"] if check["name"].startswith("race"))
+        assert (race["python"], "2 of 2" in race["sentence"]) == (str(venv.python), True)
+    assert beside.returncode == 2
+    assert [(each["python"], each["refused"]["exit_code"]) for each in facts["refused"]] == [
+        ("/nowhere/python", 2)
+    ]
 
 
 def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(
@@ -346,16 +330,3 @@ def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(
         cli("--venv", str(none.directory), "--venv", str(venv.directory), "--runs", "1").returncode
         == 1
     )
-
-
-def test_interpreter_that_cannot_be_asked_does_not_hide_the_others(
-    venv: Venv, tmp_path: Path
-) -> None:
-    venv.put({"lazy/__init__.py": LAZY})
-    install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
-
-    ran = cli("--venv", str(venv.directory), "--venv", str(tmp_path / "none"), "--runs", "1")
-
-    assert ran.returncode == 2
-    assert "lost in 1 of 1 runs" in ran.stderr
-    assert "does not exist" in ran.stderr

@@ -25,6 +25,7 @@ ONCE = """
 
     def test_once():
         mark = Path(__file__).with_name("seen")
+        print("seen:", mark.exists())
         if not mark.exists():
             mark.touch()
             assert False, "the first time"
@@ -82,6 +83,67 @@ def test_a_green_suite_passes_and_its_output_is_pytests_own(project: TestProject
     assert project.report["facts"]["counts"] == {"pass": 7, "skipped": 1}
     names = [case["name"] for case in project.report["cases"]]
     assert names[0] == "test_odd[a::b]"
+
+
+def junit_cases(path: Path) -> list[tuple[str, ...]]:
+    """Name, outcome, type and (of what was skipped) message of each test case."""
+    cases = []
+    for case in ET.parse(path).getroot().iter("testcase"):
+        ends = [each for each in case if each.tag in {"failure", "error", "skipped"}]
+        reasons = [each for each in ends if each.get("type", "").startswith("pytest.")]
+        words = [(each.attrib["type"], each.attrib["message"]) for each in reasons]
+        cases.append((case.attrib["name"], *(each.tag for each in ends), *sum(words, ())))
+    return sorted(cases)
+
+
+@pytest.mark.parametrize("options", [[], ["-k", "xfail or skip"], ["-n2"], ["broken"]])
+def test_the_junit_file_has_the_cases_of_pytests_own(
+    project_with_plugins: TestProject, options: list[str]
+) -> None:
+    project = project_with_plugins
+    project.put(
+        "test_many.py",
+        """
+        import pytest, unittest
+
+        @pytest.fixture
+        def breaks(request):
+            if request.param == "setup": raise RuntimeError("setup")
+            yield
+            raise RuntimeError("teardown")
+
+        @pytest.mark.parametrize("breaks", ["setup", "teardown"], indirect=True)
+        def test_error(breaks): pass
+        @pytest.mark.parametrize("x", [1, "a::b"])
+        def test_fails(x): assert x == 1
+        @pytest.mark.xfail(reason="known")
+        def test_xfail(): assert 0
+        @pytest.mark.xfail(run=False, reason="hangs")
+        def test_xfail_not_run(): pass
+        def test_xfail_within(): pytest.xfail("within")
+        @pytest.mark.xfail(strict=True, reason="known")
+        def test_xpass_strict(): pass
+        @pytest.mark.xfail
+        def test_xpass(): pass
+        @pytest.mark.skip(reason="why")
+        def test_skip(): pass
+        class TestUnit(unittest.TestCase):
+            @unittest.skip("unit")
+            def test_unit_skip(self): pass
+            @unittest.expectedFailure
+            def test_unit_xfail(self): self.fail()
+        """,
+    )
+    project.put("test_skips.py", "import pytest\npytest.skip('whole', allow_module_level=True)\n")
+    project.put("sub/test_import.py", "import pytest\npytest.importorskip('nothing_like_it')\n")
+    project.put("broken/test_broken.py", "import nothing_like_it\n")
+    project.put("broken/test_ok.py", "def test_ok(): pass\n")
+    project.put("pytest.ini", "[pytest]\nnorecursedirs = broken\n")
+
+    own = project.directory / "own.xml"
+    project.doctor("--reruns", "0", "--", f"--junitxml={own}", *options)
+
+    assert junit_cases(project.reports / "junit.xml") == junit_cases(own) != []
 
 
 def test_the_recorded_environment_is_that_of_the_tests(project: TestProject) -> None:
@@ -625,6 +687,9 @@ def test_reruns_in_the_process_are_attempts(project_with_plugins: TestProject) -
 
     assert ran.code == 7, ran
     assert project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
+    (test,) = project.report["facts"]["tests"]
+    outputs = [attempt["output"].splitlines()[-1] for attempt in test["attempts"]]
+    assert outputs == ["seen: False", "seen: True"]
 
 
 def test_the_base_tells_a_regression_and_new_tests_run_often(project: TestProject) -> None:
@@ -771,6 +836,8 @@ def test_a_quarantined_test_runs_and_does_not_decide(project: TestProject) -> No
         "test-run/quarantine-unused",
         "test-run/quarantine-long",
     ]
+    project.doctor("--", "-k", "test_ok")
+    assert project.rules() == ["test-run/quarantine-unused", "test-run/quarantine-left-out"]
 
 
 def test_a_quarantine_that_cannot_be_read_is_a_usage_error(project: TestProject) -> None:

@@ -157,7 +157,7 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
     ]
     assert all((bench.reports / attempt["log"]).is_file() for attempt in report["attempts"])
     assert {case["outcome"] for case in report["cases"]} == {"passed"}
-    assert len(ran.out.splitlines()) <= 24
+    assert len(ran.out.splitlines()) <= 26
     assert ran.out.startswith("✓ PASS")
 
 
@@ -196,30 +196,29 @@ def test_a_daemon_that_keeps_the_port_is_told_by_name_stopped_and_does_not_stop_
     assert report["facts"]["recovered_s"] is not None
 
 
-def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: Bench) -> None:
-    bench.write(worker="child", release_timeout="500ms")
-    report = expect(bench, bench.check(), "failed", 1, "tree-not-released")
-    assert report["facts"]["released"]["port_s"] is not None
-
-
-@pytest.mark.parametrize("how", ["shm", "shm-open"])
+@pytest.mark.parametrize(
+    ("traits", "settings", "rule", "said"),
+    [
+        ("shm@1", {}, "memory-not-released", "{shared}"),
+        ("shm-open@1", {}, "memory-not-released", "{shared}"),
+        ("child", {}, "tree-not-released", ""),
+        ("deaf", {"signal": "term"}, "tree-not-released", "still lived 0.5 s after SIGTERM"),
+    ],
+)
 @pytest.mark.gate(1)
-def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(
-    bench: Bench, how: str
+def test_what_outlives_the_service_is_told_and_does_not_stop_its_recovery(
+    bench: Bench, traits: str, settings: dict[str, Any], rule: str, said: str
 ) -> None:
-    bench.write(worker=f"{how}@1", release_timeout="500ms")
-    report = expect(bench, bench.check(), "failed", 1, "memory-not-released")
-    assert str(bench.shared) in report["findings"][0]["summary"]
-    (bench.directory / "serve_worker.starts").unlink()
-    bench.write(worker=f"{how}@1", shared_memory=False)
-    expect(bench, bench.check(), "pass", 0)
-
-
-def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
-    bench.write(worker="deaf", release_timeout="500ms", signal="term")
-    report = expect(bench, bench.check(), "failed", 1, "tree-not-released")
-    assert "itself still lived 0.5 s after SIGTERM" in report["findings"][0]["summary"]
+    bench.write(worker=traits, router=None, release_timeout="500ms", **settings)
+    report = expect(bench, bench.check(), "failed", 1, rule)
+    assert said.format(shared=bench.shared) in report["findings"][0]["summary"]
     assert report["facts"]["recovered_s"] is not None
+
+
+@pytest.mark.nightly
+def test_shared_memory_that_is_meant_to_stay_breaks_no_promise(bench: Bench) -> None:
+    bench.write(worker="shm@1", router=None, shared_memory=False)
+    expect(bench, bench.check(), "pass", 0)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +269,7 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
         pytest.param("list@2", {}, ["lost-after"], "requests failed", id="not-a-text"),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
     bench: Bench, traits: str, settings: dict[str, Any], rules: list[str], said: str
 ) -> None:
@@ -291,7 +290,7 @@ def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Benc
 
 
 @pytest.mark.parametrize("at", ["0", "1"])
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench, at: str) -> None:
     bench.write(router=None)
     report = expect(bench, bench.check("--at", at, "--outage", "0"), "pass", 0)
@@ -329,7 +328,7 @@ def test_a_store_that_loses_keys_by_a_kill_does_not_pass(bench: Bench, lie: str)
     ("lie", "warnings"),
     [("honest", []), ("varies-after-the-first-start", ["restart-check/starts-differ"])],
 )
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_a_store_whose_answers_depend_on_no_kill_passes(
     bench: Bench, lie: str, warnings: list[str]
 ) -> None:
@@ -372,6 +371,7 @@ def test_a_write_that_was_acknowledged_and_is_gone_is_a_broken_promise_with_its_
     }
 
 
+@pytest.mark.nightly
 def test_a_store_that_writes_before_it_acknowledges_keeps_every_line(bench: Bench) -> None:
     write_writes(bench)
     report = expect(bench, bench.check(), "pass", 0)
@@ -457,7 +457,7 @@ def test_shared_memory_that_the_next_start_takes_back_is_no_broken_promise(bench
         ),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_a_check_that_proves_nothing_is_void_and_no_pass(
     bench: Bench, traits: str, settings: dict[str, Any], rule: str
 ) -> None:
@@ -466,6 +466,7 @@ def test_a_check_that_proves_nothing_is_void_and_no_pass(
     assert "passed" not in {case["outcome"] for case in report["cases"]} or rule == "proves-nothing"
 
 
+@pytest.mark.nightly
 def test_requests_that_the_baseline_answers_differently_are_left_out(bench: Bench) -> None:
     bench.write(worker="unsteady", same_outputs=True)
     report = expect(bench, bench.check(), "pass", 0)
@@ -481,6 +482,7 @@ def test_a_service_that_cannot_start_is_its_own_failure(bench: Bench) -> None:
     assert {case["outcome"] for case in report["cases"]} == {"error"}
 
 
+@pytest.mark.nightly
 def test_a_port_that_somebody_else_owns_is_no_fault_of_the_change(bench: Bench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bench.write()
@@ -511,7 +513,7 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_what_is_wrong_is_found_before_anything_is_started(
     bench: Bench, settings: dict[str, Any], said: str
 ) -> None:

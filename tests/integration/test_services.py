@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,7 +25,7 @@ from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.ready import ReadinessProbe, Scheme
+from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from ci_doctor.system.processes.tree import OwnTree
@@ -58,6 +60,13 @@ async def get(group: RunningGroup, path: str) -> None:
 
 def listener(*, on: int = 0) -> socket.socket:
     return socket.create_server(("127.0.0.1", on))
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name (107 bytes); pytest's own may not."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 # --- beside each other ---
@@ -106,14 +115,6 @@ def test_a_service_is_started_found_ready_and_stopped(scene: Scene) -> None:
     assert not group.death.done()
     stopped = scene.events[-1]
     assert (stopped.signal, stopped.exit_code) == ("SIGINT", None)
-
-
-def test_a_service_that_is_loading_is_waited_for(scene: Scene) -> None:
-    async def run() -> None:
-        group = await scene.started(vllm=scene.service("answers", "{port}", "3"))
-        await group.stop()
-
-    asyncio.run(run())
 
 
 def test_a_service_starts_after_what_it_needs_and_is_told_its_port(scene: Scene) -> None:
@@ -216,12 +217,12 @@ def test_a_death_before_ready_is_told_at_once_with_the_root_lines(scene: Scene) 
 def test_a_death_is_noticed_within_milliseconds_of_it(scene: Scene) -> None:
     program = "import os, sys, time; os.write(1, b'%d' % time.monotonic_ns()); os._exit(3)"
     delays = []
-    for number in range(1, 6):
+    for number in range(1, 4):
         scene.failed(vllm=ServiceSpec(command=[sys.executable, "-c", program, "{port}"]))
         died = next(event for event in reversed(scene.events) if event.kind is EventKind.DIED)
         delays.append(died.at - int(scene.log("vllm", number).read_text()) / 1e9)
     assert (
-        sorted(delays)[2] < 0.2
+        sorted(delays)[1] < 0.2
     )  # 1 ms when the machine is quiet; a poll of any sensible pace would be above
 
 
@@ -256,7 +257,7 @@ def test_a_service_that_never_gets_ready_is_stopped_and_told_with_what_was_seen(
 ON_ONE_CPU = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
 NEEDS_A_CPU = (
     f"{ON_ONE_CPU} import socket, sys\n"
-    "while time.process_time() < 0.4: pass\n"
+    "while time.process_time() < 0.2: pass\n"
     "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
     "while True: server.accept()[0].close()"
 )
@@ -271,7 +272,7 @@ def test_a_service_that_others_keep_from_the_cpu_is_not_called_never_ready(scene
 
     async def run() -> RunningGroup:
         command = [sys.executable, "-c", NEEDS_A_CPU, "{port}", str(scene.directory)]
-        # Its 0.4 s of CPU take seven times as long beside six others.
+        # Its 0.2 s of CPU take seven times as long beside six others.
         spec = ServiceSpec(command=command, ready=TCP, start_timeout="1s")
         group = await scene.started(vllm=spec)
         await group.stop()
@@ -296,22 +297,12 @@ def test_a_service_that_hangs_on_its_probe_does_not_hang_us(scene: Scene) -> Non
 
 
 def test_the_launch_s_own_limit_caps_every_start(scene: Scene) -> None:
-    scene.context = LaunchContext(
-        environment=dict(os.environ),
-        directory=scene.directory,
-        log_directory=scene.directory / "logs",
-        limit_s=0.3,
-    )
+    scene.context = msgspec.structs.replace(scene.context, limit_s=0.3)
     assert scene.failed(vllm=scene.service("accepts_and_hangs")).kind is FailureKind.NOT_READY
 
 
 def test_no_time_left_starts_nothing(scene: Scene) -> None:
-    scene.context = LaunchContext(
-        environment=dict(os.environ),
-        directory=scene.directory,
-        log_directory=scene.directory / "logs",
-        limit_s=0,
-    )
+    scene.context = msgspec.structs.replace(scene.context, limit_s=0)
     failure = scene.failed(vllm=scene.service("answers"))
     assert failure.message == "vllm was not started: no time is left"
     assert failure.evidence() == ()
@@ -408,15 +399,24 @@ def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None
     assert any("GPU out of memory" in str(each.excerpt) for each in evidence_of(failure))
 
 
-def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(scene: Scene) -> None:
-    program = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+@pytest.mark.parametrize(
+    ("bound", "ready"),
+    [
+        ("AF_INET); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])", "tcp://127.0.0.1:{}"),
+        ("AF_UNIX); s.bind('x.sock'); print('x.sock')", "unix:{}"),
+    ],
+)
+def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(
+    bound: str, ready: str, short_path: Path
+) -> None:
+    bound = bound.replace("x.sock", f"{short_path}/x.sock")
+    program = f"import socket, sys; s = socket.socket(socket.{bound}; s.listen(); sys.stdout.flush(); input()"
     words = [sys.executable, "-c", program]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
         # The line comes later than a tick of start times (10 ms): an interpreter has started before it.
-        target = ReadinessProbe(
-            scheme=Scheme.TCP, host="127.0.0.1", port=int(stranger.stdout.readline())
-        )
+        where = stranger.stdout.readline().decode().strip()
+        target = parse_ready(ready.format(where), 0, directory=short_path)
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as service:
             strangers_only = OwnTree()
             owner = older_listener(target, service.pid, strangers_only.living)

@@ -55,6 +55,7 @@ def test_a_helper_may_tidy_up_after_its_server(scene: Scene, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["ignores", "ignores-INT", "polls"])
+@pytest.mark.gate(1)
 def test_a_helper_may_tidy_up_after_a_server_that_crashed(scene: Scene, how: str) -> None:
     failure = scene.failed(api=scene.service("keeps_a_helper", "{port}", how, "--crash", ready=TCP))
     assert failure.exit_code == 3
@@ -64,6 +65,7 @@ def test_a_helper_may_tidy_up_after_a_server_that_crashed(scene: Scene, how: str
 
 
 @pytest.mark.parametrize("how", ["ignores", "stops"])
+@pytest.mark.gate(1)
 def test_a_helper_may_tidy_up_after_a_server_that_had_to_be_killed(scene: Scene, how: str) -> None:
     async def run() -> StopResult:
         service = scene.service("keeps_a_helper", "{port}", how, ready=TCP)
@@ -98,7 +100,7 @@ def test_a_service_that_dies_at_its_start_leaves_no_shared_memory(scene: Scene) 
 
 
 @pytest.mark.parametrize("how", ["ignores", "blocks", "polls", "stops"])
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_without_ci_doctor_a_helper_may_tidy_up_too(tmp_path: Path, how: str) -> None:
     program = PROGRAMS / "keeps_a_helper.py"
     holder = [sys.executable, str(PROGRAMS / "holds_a_guardian.py"), "waits", ""]
@@ -117,6 +119,7 @@ def test_without_ci_doctor_a_helper_may_tidy_up_too(tmp_path: Path, how: str) ->
 
 
 @pytest.mark.parametrize("how", ["ignores", "ignores-INT"])
+@pytest.mark.gate(1)
 def test_a_stop_goes_on_when_the_last_helper_has_ended(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

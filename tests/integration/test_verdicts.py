@@ -12,7 +12,6 @@ import pytest
 
 from tests.integration.test_correctness import (
     KV,
-    LIMIT_S,
     ONE_PAIR,
     REQUESTS,
     Bench,
@@ -20,7 +19,7 @@ from tests.integration.test_correctness import (
     check,
     until,
 )
-from tests.support.cli import BARE, begin, doctor
+from tests.support.cli import BARE, begin, inside
 from tests.support.orders import SEED
 
 pytestmark = pytest.mark.integration
@@ -49,14 +48,13 @@ def arms(
 
 
 def run(bench: Bench, *more: str, env: dict[str, str | None] | None = None) -> Any:
-    return doctor(
+    return inside(
         "correctness",
         "--report-dir",
         bench.reports,
         *more,
         cwd=bench.directory,
         env=env,
-        timeout=LIMIT_S,
     )
 
 
@@ -251,7 +249,7 @@ def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(benc
     assert "--resume" in report["facts"]["settle"]
     assert re.search(r"about \d+ of at most \d+ more starts of .* fit", ran.err)
     (bench.directory / "go").touch()
-    again = doctor(*words_of(report["facts"]["settle"]), cwd=bench.directory, timeout=LIMIT_S)
+    again = inside(*words_of(report["facts"]["settle"]), cwd=bench.directory)
     check(bench, again, "regression", 1)
     assert len(order(bench)) == 9
 
@@ -299,12 +297,11 @@ def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
         ("baseline", 1),
         ("candidate", 1),
     ]
-    ran = doctor(
+    ran = inside(
         *again(bench, "slow", "slow flip", "--concurrency", "1"),
         cwd=bench.directory,
         # Nobody names the seed: it is the one in run.json, and the order goes on.
         env={"CI_DOCTOR_CORRECTNESS_SEED": None},
-        timeout=LIMIT_S,
     )
     check(bench, ran, "regression", 1)
     assert "resuming with A1 B1" in ran.err
@@ -334,7 +331,7 @@ def test_a_death_in_a_run_that_a_signal_ends_is_no_evidence(bench: Bench) -> Non
     process = begin("correctness", "--report-dir", bench.reports, cwd=bench.directory, env=env)
     until(bench, process, "vllm stopping")  # kv is dead, and vllm takes its time
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=LIMIT_S)
+    process.communicate()
     records = [
         json.loads(line)["result"]["start"]
         for line in (bench.reports / "starts.jsonl").read_text().splitlines()
@@ -351,7 +348,7 @@ def again(bench: Bench, *arguments: str) -> list[str]:
 
 def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
-    ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
+    ran = inside(*again(bench, "", ""), cwd=bench.directory)
     check(bench, ran, "pass", 0)
     assert "ready after" not in ran.err
 
@@ -362,7 +359,7 @@ def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) ->
     check(bench, bench.compare("", ""), "pass", 0)
     (bench.directory / "link").symlink_to("out")
     line = ["--resume", name, *bench.words("", "")[1:]]
-    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    ran = inside("correctness", *line, cwd=bench.directory)
     check(bench, ran, "pass", 0)
     assert "ready after" not in ran.err
 
@@ -372,7 +369,7 @@ def test_a_run_does_not_go_on_in_another_directory(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     before = (bench.reports / "report.json").read_bytes()
     line = ["--resume", "elsewhere", *bench.words("", "")[1:]]
-    ran = doctor("correctness", *line, cwd=bench.directory, timeout=LIMIT_S)
+    ran = inside("correctness", *line, cwd=bench.directory)
     assert ran.code == 2, ran
     assert "leave --report-dir out, or name the same directory" in " ".join(ran.err.split())
     assert (bench.reports / "report.json").read_bytes() == before
@@ -387,14 +384,14 @@ def test_another_run_is_not_gone_on_with(bench: Bench) -> None:
         (("", "flip"), "the command of the candidate changed"),
         (("", "", "--passes", "2"), "passes 1 -> 2"),
     ):
-        ran = doctor(*again(bench, *change), cwd=bench.directory, timeout=LIMIT_S)
+        ran = inside(*again(bench, *change), cwd=bench.directory)
         assert ran.code == 2, ran
         assert said in " ".join(ran.err.split())
     assert bench.samples == samples
 
 
 def test_where_there_is_no_run_there_is_nothing_to_go_on_with(bench: Bench) -> None:
-    ran = doctor(*again(bench, "", ""), cwd=bench.directory, timeout=LIMIT_S)
+    ran = inside(*again(bench, "", ""), cwd=bench.directory)
     assert ran.code == 2, ran
     assert "no run to resume" in ran.err
 

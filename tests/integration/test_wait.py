@@ -58,6 +58,12 @@ class Scene:
     def wait(self, *arguments: str | Path, ready: str | None = None) -> Ran:
         return doctor("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
 
+    def begin(self, *arguments: str | Path, ready: str | None = None) -> subprocess.Popen[bytes]:
+        """A wait under way: its first line has come."""
+        waiting = begin("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
+        assert "waiting for" in first_line(waiting)
+        return waiting
+
     def report(
         self, *arguments: str | Path, ready: str | None = None
     ) -> tuple[Ran, dict[str, Any]]:
@@ -126,18 +132,7 @@ def test_a_child_of_the_process_may_be_the_one_that_answers(scene: Scene) -> Non
 
 def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
     path = scene.directory / "run" / "server.pid"
-    waiting = begin(
-        "wait",
-        "--pidfile",
-        path,
-        "--ready",
-        scene.url,
-        "--report-dir",
-        "report",
-        cwd=scene.directory,
-    )
-    # Talk begins after 2 s: by then it does wait.
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--pidfile", path, "--report-dir", "report")
     path.parent.mkdir()
     path.touch()
     server = scene.program("answers", str(scene.port))
@@ -156,6 +151,7 @@ def test_a_pidfile_may_be_written_late(scene: Scene) -> None:
         ("exec:test -e run.ready", "open('run.ready', 'w'); input()"),
     ],
 )
+@pytest.mark.gate(1)
 def test_every_kind_of_probe_can_be_waited_for(scene: Scene, ready: str, program: str) -> None:
     server = scene.python(program)
     ran = scene.wait("--pid", str(server.pid), "--log", scene.log, ready=ready)
@@ -176,11 +172,11 @@ def test_a_death_is_told_with_the_root_line_of_its_log(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("code", "told"), [(3, "exit code 3"), (0, "exit code 0"), (-11, "killed by SIGSEGV (11)")]
 )
+@pytest.mark.gate(1)
 def test_a_zombie_that_nobody_waits_for_is_dead(scene: Scene, code: int, told: str) -> None:
     parent = scene.program("never_waits", "child.pid", str(code))
     pid = scene.pid_in("child.pid")
-    waiting = begin("wait", "--json", "--pid", str(pid), "--ready", scene.url, cwd=scene.directory)
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--json", "--pid", str(pid))
     assert parent.stdin is not None
     parent.stdin.write(b".")
     parent.stdin.flush()
@@ -218,10 +214,7 @@ def test_a_cause_outside_the_change_is_75(scene: Scene) -> None:
 def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
-    waiting = begin(
-        "wait", "--json", "--pid", str(server.pid), "--ready", scene.url, cwd=scene.directory
-    )
-    assert "waiting for" in first_line(waiting)
+    waiting = scene.begin("--json", "--pid", str(server.pid))
     os.kill(worker, signal.SIGKILL)
     out, _ = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 1
@@ -235,20 +228,8 @@ def test_a_worker_killed_under_a_living_server_is_a_death(scene: Scene) -> None:
 def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
     server = scene.program("keeps_a_worker", "worker.pid")
     worker = scene.pid_in("worker.pid")
-    waiting = begin(
-        *(
-            "wait",
-            "--json",
-            "--pid",
-            str(server.pid),
-            "--ready",
-            "file:done",
-            "--descendants",
-            "ignore",
-        ),
-        cwd=scene.directory,
-    )
-    assert "waiting for" in first_line(waiting)
+    ignoring = ("--descendants", "ignore")
+    waiting = scene.begin("--pid", str(server.pid), *ignoring, ready="file:done")
     os.kill(worker, signal.SIGKILL)
     while (status := Path(f"/proc/{worker}")).exists():
         os.sched_yield()
@@ -258,27 +239,14 @@ def test_the_end_of_a_worker_can_be_ignored(scene: Scene) -> None:
     assert waiting.returncode == 0
 
 
+@pytest.mark.nightly
 def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
     delays, whole_runs = [], []
     for number in range(3):
         report = f"report-{number}"
         parent = scene.program("never_waits", f"{number}.pid", "1")
         pid = scene.pid_in(f"{number}.pid")
-        waiting = begin(
-            *(
-                "wait",
-                "--pid",
-                str(pid),
-                "--ready",
-                scene.url,
-                "--log",
-                str(scene.log),
-                "--report-dir",
-                report,
-            ),
-            cwd=scene.directory,
-        )
-        assert "waiting for" in first_line(waiting)
+        waiting = scene.begin("--pid", str(pid), "--log", scene.log, "--report-dir", report)
         watch = os.pidfd_open(waiting.pid)
         assert parent.stdin is not None
         began = time.monotonic()
@@ -329,6 +297,7 @@ def test_another_process_on_the_port_is_named(scene: Scene) -> None:
     assert "retry on another machine" in report["findings"][0]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
     server = scene.python("input()")
     other = scene.program("answers", str(scene.port))
@@ -346,6 +315,7 @@ def test_a_younger_process_on_the_port_is_another_one_too(scene: Scene) -> None:
         ("1", "holds '1'"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_pidfile_that_names_nobody_in_time_is_told(
     scene: Scene, content: str | None, told: str
 ) -> None:
@@ -361,21 +331,13 @@ def test_a_pidfile_that_names_nobody_in_time_is_told(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.gate(1)
 def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
     scene: Scene, number: signal.Signals, code: int
 ) -> None:
     server = scene.python("input()")
-    waiting = begin(
-        "wait",
-        "--pid",
-        str(server.pid),
-        "--ready",
-        "exec:sleep 600",
-        "--report-dir",
-        "report",
-        cwd=scene.directory,
-    )
-    assert "waiting for" in first_line(waiting)
+    here = ("--report-dir", "report")
+    waiting = scene.begin("--pid", str(server.pid), *here, ready="exec:sleep 600")
     waiting.send_signal(number)
     waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == code
@@ -409,6 +371,7 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
         ),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_cannot_be_waited_for_is_a_usage_error(
     scene: Scene, arguments: list[str], told: str
 ) -> None:
@@ -452,6 +415,7 @@ def pipeline(scene: Scene, rest: str, *server: str) -> int:
         "> fifo & cat < fifo",
     ],
 )
+@pytest.mark.gate(1)
 def test_a_server_that_writes_into_the_pipe_of_the_process_is_its_own(
     scene: Scene, rest: str
 ) -> None:

@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 from msgspec.structs import replace
 
+from ci_doctor.build.collect import Material, RecordFile, ReportFile
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
@@ -140,6 +141,19 @@ def write_report(path: Path, report: Report) -> None:
     """Write `report` as a file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.render(report), encoding="utf-8")
+
+
+def material_of(*records: JobRecord, reports: Iterable[Report] = ()) -> Material:
+    """The records and reports as the Artifacts tab has them."""
+    return Material(
+        records=tuple(
+            RecordFile(place=f"{each.about.job}/job.json", record=each) for each in records
+        ),
+        reports=tuple(
+            ReportFile(place=f"{each.about.job}/{each.command}/report.json", report=each)
+            for each in reports
+        ),
+    )
 
 
 def a_red_build() -> tuple[JobRecord, ...]:

@@ -122,10 +122,14 @@ def driver(context: CheckContext) -> Findings:
     """A driver that fails, and GPUs that it cannot reach or wants to be reset."""
     answer = context.shared(driver_answer)
     report = answer.report
+    if answer.is_idle:
+        # An image may bring nvidia-smi to a machine without a GPU; one that fell off the bus looks alike.
+        words = (
+            f"nvidia-smi says: {answer.words}; no driver is loaded, and no NVIDIA GPU is on the bus"
+        )
+        return CheckResult(summary="no driver answers", unknown=words)
     if report is None:
         return (yield from _no_report(answer, context))
-    if answer.is_idle:
-        return "nvidia-smi is here, and no NVIDIA GPU"
     problems = [each for gpu in report.gpus for each in _of_gpu(gpu)]
     lost = [line.rstrip(".") for line in answer.lines if _UNREACHABLE.search(line)]
     problems.extend(problem(GPU_LOST, f"nvidia-smi says: {line}") for line in lost)
@@ -153,7 +157,7 @@ def _no_report(answer: DriverAnswer, context: CheckContext) -> Findings:
         hint = "a container has it with NVIDIA_DRIVER_CAPABILITIES=utility,compute"
         return CheckResult(summary="the driver cannot be asked", unknown=f"{answer.words}; {hint}")
     summary = f"nvidia-smi says: {answer.words}"
-    # An image may bring nvidia-smi to a machine without a GPU, and a container may hide the bus.
+    # A container may hide the bus.
     is_there = is_driver_loaded(context.root) or has_pci_gpu(context.sys)
     if not is_there and context.workload not in SERVING:
         bus = f"{context.sys} does not show whether a GPU is here"

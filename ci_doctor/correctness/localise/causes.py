@@ -16,23 +16,19 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness.localise.relations import of_load, of_memory, of_parameters
 from ci_doctor.correctness.localise.traits import (
     CHARACTERS,
-    MARKS,
     MOST_NAMES,
     CausePart,
     SendTable,
-    parameters,
+    number,
     targets,
     thresholds,
-    visible,
 )
-from ci_doctor.correctness.localise.trials import common
 
 _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
-# Beginnings of prompts that are shorter are nothing to a cache.
-_SHORTEST_PREFIX = 4
 _OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _OF_PLACE = {"every", "only", "window", "until"}
@@ -45,6 +41,8 @@ _SURE = 0.75
 _CHEAP = 3
 # A request that is sent so often in groups and never differs is not one of those that do.
 _OFTEN = 4
+# Of so many kinds three are tried together.
+_MOST_THREE = 40
 # So many requests after one of some kind are told from all later ones.
 _LONGEST_SPAN = 6
 _KINDS = {kind for _, kind, _ in CHARACTERS}
@@ -81,22 +79,83 @@ class Cause(Struct, frozen=True, kw_only=True):
         verb = "differs" if self.target.words.startswith("any ") else "differ"
         words = f"{self.target.words} {verb} {self.context.words}".rstrip()
         parts = (*(self.target.both or (self.target,)), *(self.context.both or (self.context,)))
-        equal = " and ".join(f"{part.below:g}" for part in parts if part.is_open)
+        equal = " and ".join(
+            number(part.below) for part in parts if part.is_open and part.below is not None
+        )
         return f"{words} ({equal}: equal)" if equal else words
 
 
-def _pairs_of_traits(parts: Sequence[CausePart]) -> Iterator[CausePart]:
-    """Requests that are of two kinds at once."""
-    for one, other in itertools.combinations([each for each in parts if each.trait], 2):
-        mask = one.mask & other.mask
-        if mask not in {one.mask, other.mask}:
-            text = f"of the {one.words}, the {other.words}"
-            if one.family.startswith("has ") and other.family.startswith("has "):
-                text = f"{one.words} and {other.words.removeprefix('requests with ')}"
-            family = f"{one.family} and {other.family}"
-            yield CausePart(
-                family, text, one.cost + other.cost - 0.8, mask, trait=True, both=(one, other)
-            )
+def _conjunctions(parts: Sequence[CausePart], equal: int) -> Iterator[CausePart]:
+    """Requests that are of two kinds at once, or else of three: what is `equal` lacks one of them."""
+    # Of certain prompts, too: with others the answer may never come to the fault.
+    some = [
+        each
+        for each in parts
+        if (each.trait and each.family != "any key")
+        or each.family.startswith(("some", "prompt of"))
+    ]
+    parts = sorted(some, key=lambda each: each.cost)
+    made = list(_covers(parts, equal, 2))
+    made = made or list(_covers(parts[:_MOST_THREE], equal, 3))
+    for both in dict.fromkeys(each for each in made if len(each) > 1):
+        mask = -1
+        for each in both:
+            mask &= each.mask
+        family = " and ".join(each.family for each in both)
+        cost = sum(each.cost for each in both) - 0.8 * (len(both) - 1)
+        yield CausePart(
+            family,
+            joint(both),
+            cost,
+            mask,
+            trait=True,
+            both=both,
+            by_place=any(each.by_place for each in both),
+        )
+
+
+def _covers(parts: Sequence[CausePart], equal: int, most: int) -> Iterator[tuple[CausePart, ...]]:
+    """So many parts at `most` that none of these sends is of all of them, each needed for it."""
+    least = equal & -equal
+    for each in parts if most and equal else ():
+        if not each.mask & least:
+            left = equal & each.mask
+            if not left:
+                yield (each,)
+            for some in _covers(parts, left, most - 1) if left else ():
+                # Else it is needed for nothing.
+                rest = -1
+                for one in some:
+                    rest &= one.mask
+                if rest & equal:
+                    yield tuple(sorted((each, *some), key=parts.index))
+
+
+def _others(kinds: Sequence[CausePart], wrong: int, exact: int) -> Iterator[CausePart]:
+    """Requests that are not of a kind, where none of that kind differs, and some are equal."""
+    for each in kinds:
+        noun, _, rest = each.words.partition(" with ")
+        is_other = each.trait and not each.mask & wrong and each.mask & exact
+        if (
+            is_other
+            and rest
+            and noun in {"requests", "prompts"}
+            and not each.family.startswith(("has ", *_OF_ANSWERS))
+        ):
+            words = f"{noun} without {rest}"
+            yield replace(
+                each, family=f"no {each.family}", words=words, cost=each.cost + 1.5,
+                mask=kinds[0].mask & ~each.mask, lack="", least=None, said="",
+            )  # fmt: skip
+
+
+def joint(some: Sequence[CausePart]) -> str:
+    """Several kinds in words: `requests with a and b`, `of the requests with a, the prompts with b`."""
+    if all(each.family.startswith("has ") for each in some):
+        *most, last = (each.words.removeprefix("requests with ") for each in some)
+        return f"requests with {', '.join(most)} and {last}"
+    *most, last = (each.words.removeprefix("the ") for each in some)
+    return f"of the {' and of the '.join(most)}, the {last}"
 
 
 def _pairs_of_contexts(
@@ -111,6 +170,8 @@ def _pairs_of_contexts(
         for each in parts
         if not (each.trait or each.unsure or each.cost > _CHEAP or each.family in _OF_PLACE)
     ]
+    # Of what is under way at once nobody knows the order: two fit by chance.
+    simple = simple if expected else []
     masks = [each.mask & exact for each in simple]
     for at, one in enumerate(simple):
         part = masks[at]
@@ -127,35 +188,12 @@ def _pairs_of_contexts(
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """After what, or with what beside, a request may differ; `kinds` are targets, of what came before."""
     yield CausePart("any", "", 0, table.mask(True for _ in table.sends))
-    at_once = [each.at_once for each in table.sends]
-    text = "if {} or more requests are under way at once"
-    yield from thresholds(at_once, "at once", text, 1)
+    yield from of_load(table)
     yield from _of_order(table)
     yield from _of_sums(table)
-    yield from _of_memory(table)
-    twins = 0
-    for block in table.together:
-        names = {table.sends[at].name for at in _places_in(block)}
-        for prompt, count in Counter(table.prompts[each] for each in names).items():
-            same = [each for each in names if table.prompts[each] == prompt]
-            twins |= block & table.named(same) if count > 1 else 0
-    yield CausePart("beside the same", "at once with a request that has the same prompt", 2, twins)
-    text = "at once with a request that shares its first {} characters"
-    yield from thresholds(_shared_beside(table), "shared beside", text, 2.2)
+    yield from of_memory(table)
+    yield from of_parameters(table)
     yield from _of_earlier(table, kinds)
-
-
-def _shared_beside(table: SendTable) -> list[float]:
-    """How many characters a prompt shares with another one of its block, at most."""
-    values: list[float] = []
-    for lane in table.lanes:
-        for _, group in itertools.groupby(lane, key=lambda each: each.block):
-            block = [table.prompts[each.name] for each in group]
-            for at, text in enumerate(block):
-                rest = (*block[:at], *block[at + 1 :])
-                most = max((visible(text[: common(text, each)]) for each in rest), default=0)
-                values.append(most if most >= _SHORTEST_PREFIX else 0)
-    return values
 
 
 def _of_order(table: SendTable) -> Iterator[CausePart]:
@@ -231,7 +269,6 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
                 doubt |= 1 << unknown_at[reached][1]
                 reached += 1
             yield replace(part, unsure=doubt) if doubt else part
-    yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
     ages, idle = [], []
     for lane in table.lanes:
         times = [each.at_s for each in lane]
@@ -240,25 +277,6 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
     text = "once a start is about {} s past its first request"
     yield from _of_time(table, ages, "age", text)
     yield from _of_time(table, idle, "idle", "after about {} s without a request")
-
-
-_SINCE_TOKENS = "if other prompts of {} tokens or more came since the same prompt"
-
-
-def _since(table: SendTable) -> list[float]:
-    """How many tokens of other prompts came since the same one; -1 if it did not come."""
-    values: list[float] = []
-    for lane in table.lanes:
-        begin = len(values)
-        last: dict[str, float] = {}
-        served = 0.0
-        for at, each in enumerate(lane):
-            prompt = table.prompts[each.name]
-            # At once is as never.
-            values.append((served - last[prompt] or -1) if prompt in last else -1)
-            served += table.tokens[begin + at]
-            last[prompt] = served
-    return values
 
 
 def _of_time(
@@ -271,127 +289,6 @@ def _of_time(
         margin = max(_CLOCK_S, _CLOCK_SHARE * least)
         near = table.mask(abs(value - least) <= margin for value in values)
         yield replace(part, unsure=near)
-
-
-# What a server that remembers prompts may know of one. `{}` is a number that some sends reach.
-_MEMORY: tuple[tuple[str, str, float], ...] = (
-    ("again", "if the same prompt came before", 1.5),
-    ("again", "if the same prompt came before {} times or more", 1.5),
-    ("in a row", "right after the same prompt", 1.8),
-    ("other parameters", "if the same prompt came before with other parameters", 1.9),
-    ("the same", "if the same prompt came before with the same parameters", 1.9),
-    ("once", "when its prompt comes for the first time", 2.5),
-    ("twice", "when its prompt comes for the second time", 2.8),
-    ("repeated", "once any prompt has come twice", 2.4),
-    ("distinct", "once a start has got {} different prompts", 3),
-    ("since", "if {} or more others came since the same prompt", 3.5),
-    ("distinct since", "if {} or more other prompts came since the same prompt", 3.55),
-    (
-        "characters since",
-        "if other prompts of {} characters or more came since the same prompt",
-        3.7,
-    ),
-    ("prefix", "after a prompt that shares its first {} characters", 2),
-    ("begun", "after a shorter prompt with which its own begins", 2.5),
-    ("other prefix", "after another prompt that shares its first {} characters", 2.2),
-    ("prefix in a row", "right after another prompt that shares its first {} characters", 2.4),
-    ("shorter prefix", "after another, shorter prompt that shares its first {} characters", 2.6),
-    ("longest", "when its prompt is longer than each one before", 2.3),
-    ("longer before", "right after a prompt that is longer by {} characters or more", 2.4),
-    ("shorter before", "right after a prompt that is shorter by {} characters or more", 2.4),
-)
-
-
-def _of_memory(table: SendTable) -> Iterator[CausePart]:
-    """What a server that remembers prompts may know of one."""
-    rows: list[tuple[float, ...]] = []
-    for lane in table.lanes:
-        names = tuple(each.name for each in lane)
-        if names in table.remembered:
-            rows += table.remembered[names]
-            continue
-        begin = len(rows)
-        texts = [table.prompts[each.name] for each in lane]
-        bodies = [table.requests[each.name].body for each in lane]
-        for place, text in enumerate(texts):
-            before = texts[:place]
-            alike = [
-                body == bodies[place]
-                for one, body in zip(before, bodies, strict=False)
-                if one == text
-            ]
-            rows.append(_remembered(text, before, alike))
-        table.remembered[names] = rows[begin:]
-    for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
-        yield from thresholds(values, family, words, cost)
-    yield from _of_other_parameters(table)
-
-
-def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
-    """Whether the same prompt came before with another value of one parameter: a key that ignores it."""
-    given = {name: parameters(each) for name, each in table.requests.items()}
-    for key in sorted({key for each in table.sends for key in given[each.name]}):
-        is_other, is_first = [], []
-        for lane in table.lanes:
-            first: dict[str, Any] = {}
-            known: dict[str, set[Any]] = defaultdict(set)
-            for each in lane:
-                values = known[table.prompts[each.name]]
-                value = given[each.name].get(key)
-                is_other.append(bool(values - {value}))
-                values.add(value)
-                owner = first.setdefault(table.prompts[each.name], value)
-                is_first.append(owner != value)
-        words = f"if the same prompt came before with another `{key}`"
-        yield from thresholds(is_other, f"another {key}", words, 1.8)
-        words = f"if the same prompt came first with another `{key}`"
-        yield from thresholds(is_first, f"first another {key}", words, 2.1)
-
-
-def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
-    """The numbers of `_MEMORY` for a prompt, after those `before` it.
-
-    `alike`: for each of these that is the same prompt, whether it had the same parameters.
-    """
-    again = before.count(text)
-    last = before[-1] if before else text
-    shared = {each: visible(text[: common(text, each)]) for each in set(before)}
-    others = {each: size for each, size in shared.items() if each != text}
-    since = before[len(before) - before[::-1].index(text) :] if again else []
-    shorter = [size for each, size in others.items() if len(each) < len(text)]
-    prefixes = (
-        max(shared.values(), default=0),
-        _SHORTEST_PREFIX * any(_goes_on(text, each) for each in shared),
-        max(others.values(), default=0),
-        others.get(last, 0),
-        max(shorter, default=0),
-    )
-    return (
-        again > 0,
-        max(again, 1),
-        before[-1:] == [text],
-        not all(alike),
-        any(alike),
-        not again,
-        again == 1,
-        len(shared) < len(before),
-        len(shared),
-        # How many others came since the same prompt; at once is as never.
-        len(since) or -1,
-        len(set(since)) or -1,
-        sum(map(visible, since)) or -1,
-        *(each if each >= _SHORTEST_PREFIX else 0 for each in prefixes),
-        bool(before) and len(text) > max(map(len, before)),
-        max(0, len(last) - len(text)),
-        max(0, len(text) - len(last)),
-    )
-
-
-def _goes_on(text: str, earlier: str) -> bool:
-    """Whether a prompt begins with the whole of an earlier one, in whole messages if it is a chat."""
-    rest = text[len(earlier) :]
-    is_chat = text[:1] in MARKS and earlier[:1] in MARKS
-    return bool(rest) and text.startswith(earlier) and (not is_chat or rest[0] in MARKS)
 
 
 def _soon_after(table: SendTable, part: CausePart) -> Iterator[CausePart]:
@@ -540,13 +437,18 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     loose = table.mask(yes and each.at_once > 1 for each, yes in zip(sends, told, strict=True))
     groups = _groups(table, observed) if loose else []
     short = table.mask(each.is_short for each in sends)
+    ended = table.mask(each.is_short and each.at_once == 1 for each in sends)
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
     # What is not known yet where a difference first shows is no cause of it.
-    is_at_end = all(each.differs_at >= each.length - 1 for each in sends if each.wrong)
+    is_at_end = all(
+        each.differs_at >= each.length - 1 or not each.is_text for each in sends if each.wrong
+    )
+    every_kind = targets(table, names)
     of_target = [
         each
-        for each in targets(table, names)
-        if each.mask & wrong == wrong and (is_at_end or not each.family.startswith(_OF_ANSWERS))
+        for each in every_kind
+        if (each.mask | each.unsure) & wrong == wrong
+        and (is_at_end or not each.family.startswith(_OF_ANSWERS))
     ]
     # What came before may be of any kind, whether it differs or not.
     # Of a word or a sign, many requests before have one.
@@ -554,6 +456,7 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     kinds = [each for each in kinds if not each.lack or each.lack in _KINDS]
     kinds.sort(key=lambda each: -each.cost)
     kinds = list({each.mask: each for each in kinds}.values())
+    of_target += _others(every_kind, wrong, exact)
     of_context = [
         each
         for each in contexts(table, kinds)
@@ -565,18 +468,23 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     any_target, any_context = of_target[0], of_context[0]
     both = _pairs_of_contexts(of_context, exact & any_target.mask, wrong & exact)
     pairs: list[tuple[CausePart, Iterable[CausePart]]] = [(any_target, both)]
-    pairs += [(each, (any_context,)) for each in _pairs_of_traits(of_target)]
+    pairs += [(each, (any_context,)) for each in _conjunctions(of_target, exact & ~wrong)]
     pairs += [(each, of_context) for each in of_target]
     pairs += [(each, _of_itself(table, each)) for each in of_target if each.trait]
     causes = []
     for target, some in pairs:
         for context in some:
-            sure = exact & ~context.unsure
+            # Of a place in answers, one that ends before it tells something.
+            sure = (exact | ended * target.by_place) & ~(context.unsure | target.unsure)
             mask = target.mask & context.mask
             if mask & sure == wrong & sure and (
                 not groups or _fits(mask, wrong, short, groups, context.family.split(" ")[0])
             ):
                 causes.append(Cause(target=target, context=context))
+    # What says of each send, of those at once too, whether it differs, is no chance.
+    known = exact | loose
+    if loose & wrong and any(each.mask & known & ~each.context.unsure == wrong for each in causes):
+        causes = [each for each in causes if each.mask & known & ~each.context.unsure == wrong]
     causes.sort(key=lambda each: each.cost)
     return causes
 
@@ -595,11 +503,11 @@ def _groups(table: SendTable, observed: int) -> list[tuple[bool, Mapping[str, in
     """The sends of one composition, name by name: each is sent several times in another order."""
     sends: dict[tuple[int, frozenset[str], int], dict[str, int]] = {}
     place = 0
-    for number, lane in enumerate(table.lanes):
+    for start, lane in enumerate(table.lanes):
         for _, group in itertools.groupby(lane, key=lambda each: each.block):
             block = list(group)
             if block[0].at_once > 1 and place < observed:
-                key = (number, frozenset(each.name for each in block), block[0].at_once)
+                key = (start, frozenset(each.name for each in block), block[0].at_once)
                 bits = sends.setdefault(key, {})
                 for at, each in enumerate(block):
                     if each.wrong is not None or each.is_short:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.localise.traits import (
     BEGINNING,
     CHARACTERS,
+    PLACE,
     CausePart,
     parameters,
     said,
@@ -37,8 +38,15 @@ _WORD_BITS = 4
 _CHAT, _COMPLETION = "/v1/chat/completions", "/v1/completions"
 # One token more or less makes a block whole, or begins one.
 _NEAR = 4
+# Characters have one to four bytes.
+_SHIFTS = (1, 2, 3)
+_LONGEST_BLOCK = 16
 _LONGEST_LABEL = 60
+# So many other values of one parameter.
+_MOST_VALUES = 6
 _NOT_VARIED = {"model", "stream_options", "user"}
+# They bind an answer to a form, in which a difference may no longer show.
+_FORMS = {"tools", "response_format", "structured_outputs", "guided_json", "guided_choice"}
 
 
 class Copy(Struct, frozen=True):
@@ -66,6 +74,11 @@ def changed_copies(request: Request, subject: LocalisedDifference) -> list[Copy]
     lacking = [Copy(first, BEGINNING)]
     for pattern, kind, _ in CHARACTERS:
         lacking.append(Copy(_masked(request, f"x for {kind}", _other_than(pattern)), kind))
+    if length is not None and length.unit == "characters":
+        for size in _SHIFTS:
+            moved = with_prompt(request, _longer("x" * size, ""))
+            moved = replace(moved, id=f"{request.id}, {'x' * size} before its prompt")
+            lacking.append(Copy(moved, PLACE))
     made = [*map(Copy, copies), *_with_fewer_messages(request), *lacking]
     return [each for each in made if each.request.body != request.body]
 
@@ -109,6 +122,23 @@ def sized_copies(request: Request, part: CausePart) -> list[Request]:
             for each in sizes
         ]
     return []
+
+
+def longer_copies(request: Request) -> list[Copy]:
+    """Copies whose prompt has some words more: one of them makes a block of tokens whole."""
+    length = prompt_length(request)
+    if length is None:
+        return []
+    copies = []
+    for count in range(1, _LONGEST_BLOCK):
+        more = with_prompt(request, _longer("", " x" * count, count))
+        copies.append(Copy(replace(more, id=f"{request.id} with {count} words more")))
+    return copies
+
+
+def _longer(before: str, behind: str, count: int = 0) -> Callable[[Cut], Cut]:
+    """More of a text, or so many more token ids."""
+    return lambda cut: f"{before}{cut}{behind}" if isinstance(cut, str) else cut + cut[:1] * count
 
 
 def _masked(request: Request, text: str, keeps: Callable[[int, str], bool]) -> Request:
@@ -232,10 +262,11 @@ def _other_values(own: Mapping[str, Any], key: str, values: Sequence[Any]) -> li
     number = own.get(key, 0)
     if all(map(_is_number, [*others, number])):
         # The nearest ones tell where the border is, the others whether it is this number alone.
-        others = sorted(others, key=lambda each: abs(each - number))[:2]
+        others.sort(key=lambda each: abs(each - number))
+        others = list(dict.fromkeys([*others[:2], min(others), max(others)])) if others else []
         if number > 1:
             others += [2 * number, number // 2]
-    return others[:4]
+    return others[:_MOST_VALUES]
 
 
 def _with_other_parameters(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
@@ -251,7 +282,8 @@ def _with_other_parameters(request: Request, subject: LocalisedDifference) -> It
             body = {name: value for name, value in own.items() if name not in left_out}
             yield replace(request, id=f"{request.id} without `{key}`", body=body)
             yield from _with_a_part(request, key)
-        for value in _other_values(own, key, values[key]):
+        others = _other_values(own, key, values[key]) if key in own or key not in _FORMS else ()
+        for value in others:
             owner = next((e.id for e in subject.requests if e.body.get(key) == value), "")
             name = f"{request.id} with {valued(key, value, owner)}"
             # Sums of tokens need those of each request.

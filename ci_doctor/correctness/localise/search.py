@@ -8,16 +8,16 @@ cause is tried in fresh starts, once with and once without each part of its cond
 
 import itertools
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
-from ci_doctor.correctness.localise.copies import Copy, sized_copies, text_copies
+from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_copies, text_copies
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, said
 from ci_doctor.correctness.localise.trials import (
     LocalisedCause,
     LocalisedDifference,
@@ -27,18 +27,10 @@ from ci_doctor.correctness.localise.trials import (
     together,
     words,
 )
+from ci_doctor.correctness.localise.weights import Weighed, candidates, chosen, most_telling
 
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
-
-# A trial that tells less than this (in bits) is not worth two starts.
-_LEAST_BITS = 0.15
-
-# A request that is sent costs a little: of two trials that tell as much, the shorter one is made.
-_BITS_PER_SEND = 0.001
-
-# What a trial tells about a number within one family counts for less than about the family.
-_WITHIN = 0.15
 
 
 _MOST_CONTRASTS = 3
@@ -55,19 +47,6 @@ _LEAST_BEFORE_PAUSE = 4
 
 # So often at most the same is sent to learn whether each start shows it.
 _MOST_AGAIN = 4
-
-# A rival is named if its weight is this part of all.
-_RIVAL = 0.08
-
-
-class _Weighed(Struct, frozen=True, kw_only=True):
-    """Causes that fit, the cheapest first, or none that `fits_all` and names of requests; `pool` are trials, which begin at these bits; `plain`: unchanged requests."""
-
-    causes: list[Cause]
-    fits_all: bool
-    pool: list[Trial]
-    begins: list[int]
-    plain: int
 
 
 class _Contrasts(Struct, frozen=True, kw_only=True):
@@ -118,12 +97,12 @@ class LocalisationSearch(SentSoFar):
             return again
         if self._add_texts(weighed):
             weighed = self._weighed()
-        best = self._paused(weighed) or _most_telling(weighed)
+        best = self._paused(weighed) or most_telling(weighed)
         if best is None:
             best = next(iter(self._unseen_contrasts(weighed)), None)
         return best or self._left_over()
 
-    def _paused(self, weighed: "_Weighed") -> Trial | None:
+    def _paused(self, weighed: Weighed) -> Trial | None:
         """The request before and after an idle time, once, if time may be the cause: requests take it as well."""
         is_made = any(each.trial.pause_s for each in self.told)
         families = [each.context.family for each in weighed.causes]
@@ -135,15 +114,17 @@ class LocalisationSearch(SentSoFar):
             return None
         return one_by_one([self._target()] * 2, pause_s=self.subject.pause_s)
 
-    def _add_texts(self, weighed: "_Weighed") -> bool:
+    def _add_texts(self, weighed: Weighed) -> bool:
         """Copies without, and with nothing but, the words and signs that may be the cause."""
         target = self._target()
-        parts = [part for each in _chosen(weighed) for part in each.target.both or (each.target,)]
+        parts = [part for each in chosen(weighed) for part in each.target.both or (each.target,)]
         parts += [each.target for each in weighed.causes if each.target.lack]
         known = len(self._bases)
         for text in list(dict.fromkeys(each.lack for each in parts))[:_MOST_TEXTS]:
             if text and text in said(self.requests[target]):
                 self._add(target, text_copies(self.requests[target], text))
+        if any("blocks" in part.family for part in parts):
+            self._add(target, longer_copies(self.requests[target]))
         return len(self._bases) > known
 
     def _left_over(self) -> Trial | None:
@@ -246,7 +227,7 @@ class LocalisationSearch(SentSoFar):
 
     # --- what fits ---
 
-    def _weighed(self, *, with_pool: bool = True) -> "_Weighed":
+    def _weighed(self, *, with_pool: bool = True) -> Weighed:
         """The causes that fit, and what they say of the trials that were not made."""
         lanes = self._lanes()
         pool = [
@@ -260,7 +241,7 @@ class LocalisationSearch(SentSoFar):
         plain = table.mask(each.name in self.ids for each in table.sends)
         fit = fitting(table, observed)
         causes = fit or _naming(table, observed)
-        return _Weighed(
+        return Weighed(
             causes=_without_idle_traits(causes, plain)[:_MOST_CAUSES],
             fits_all=bool(fit),
             pool=pool,
@@ -376,6 +357,10 @@ class LocalisationSearch(SentSoFar):
                 block = replace(trial.blocks[place], names=(other,))
                 blocks = (*trial.blocks[:place], block, *trial.blocks[place + 1 :])
                 yield replace(trial, blocks=blocks)
+                # The same prompt came before: so it does of the other.
+                if place == len(before) and last in before:
+                    names = [other if each == last else each for each in trial.names]
+                    yield one_by_one(names, pause_s=trial.pause_s)
 
     def _nearest(
         self,
@@ -396,25 +381,37 @@ class LocalisationSearch(SentSoFar):
         alike = [each for each in rest if far[each] == far[rest[0]]]
         return tuple(alike[: max(1, min(most, _MOST_CONTRASTS))])
 
-    def _unseen_contrasts(self, weighed: "_Weighed") -> Iterator[Trial]:
-        for cause in _candidates(weighed):
+    def _unseen_contrasts(self, weighed: Weighed) -> Iterator[Trial]:
+        for cause in candidates(weighed):
             contrasts = self.contrasts(cause)
             with_it = contrasts.with_it
             # What one start alone has shown may be chance.
             if with_it is not None and sum(bool(each.differing) for each in self.told) == 1:
                 yield with_it
             for each in (*((with_it,) if with_it else ()), *contrasts.without):
-                if self._shown(each) is None:
+                if self._shown(each) is None and not self._is_made(each):
                     yield each
             if self._is_borne(cause, contrasts):
                 return
             before = with_it.names[:-1] if with_it is not None and with_it.at_once == 1 else ()
+            yield from self._copies_in_place(with_it)
             if cause.context.trait and before and before[-1] in self.ids:
                 # What is told by its answer is known once it was sent.
                 target = self._target()
                 made = [each for one in self._copies(before[-1]) for each in (one, target)]
                 if made and not self._is_made(one_by_one(made)):
                     yield one_by_one(made)
+
+    def _copies_in_place(self, trial: Trial | None) -> Iterator[Trial]:
+        """A short trial again and again, with each changed copy in the place of its last request."""
+        target = self._target()
+        if trial is None or trial.names[-1] != target or trial.at_once > 1:
+            return
+        if len(trial.names) <= _MOST_COPIES:
+            copies = self._copies(target)
+            made = [copy if each == target else each for copy in copies for each in trial.names]
+            if made and not self._is_made(one_by_one(made)):
+                yield one_by_one(made)
 
     def _borne(self, causes: Sequence[Cause]) -> list[tuple[Cause, "_Contrasts"]]:
         """The causes whose every trait was tried, each with its contrasts."""
@@ -430,6 +427,10 @@ class LocalisationSearch(SentSoFar):
         if None in self._controls(cause) or not self._is_timed(cause.context.family):
             return False
         needed = [self._is_needed(cause, each) for each in cause.context.both]
+        # How much is under way shows in a start that differs, not between two.
+        if "load" in cause.context.family or cause.context.family == "arrival":
+            below = cause.target.mask & ~cause.context.mask
+            needed.append(self._is_equal_in(below, elsewhere=0))
         if cause.context.beyond:
             needed.append(self._is_equal_in(cause.target.mask & cause.context.beyond))
         if not all(needed):
@@ -455,13 +456,13 @@ class LocalisationSearch(SentSoFar):
         (other,) = [each for each in cause.context.both if each is not part]
         return self._is_equal_in(cause.target.mask & other.mask & ~part.mask)
 
-    def _is_equal_in(self, without: int) -> bool:
-        """Whether one of these sends was equal, in a start with a difference or in two without one."""
+    def _is_equal_in(self, without: int, elsewhere: int = 1) -> bool:
+        """Whether one of these sends was equal, in a start with a difference or in two `elsewhere`."""
         place, equal = 0, 0
         for lane in self._lanes():
             window = without >> place & ((1 << len(lane)) - 1)
             is_equal = any(window >> at & 1 and each.wrong is False for at, each in enumerate(lane))
-            equal += is_equal * (2 if any(each.wrong for each in lane) else 1)
+            equal += is_equal * (2 if any(each.wrong for each in lane) else elsewhere)
             place += len(lane)
         return equal > 1
 
@@ -478,7 +479,7 @@ class LocalisationSearch(SentSoFar):
             each.name
             for place, each in enumerate(sends)
             if without >> place & 1
-            and each.wrong is False
+            and (each.wrong is False or (each.is_short and part.by_place))
             and self._bases.get(each.name) in differing
             and self._lacks[each.name] in wanted
         ]
@@ -498,8 +499,8 @@ class LocalisationSearch(SentSoFar):
         # Where no start without a trait was left to make, the requests themselves are named.
         table = SendTable(self._lanes(), self.requests, self.subject.ids, self._rows)
         borne = (
-            self._borne(_chosen(weighed))
-            or self._borne(_candidates(weighed))
+            self._borne(chosen(weighed))
+            or self._borne(candidates(weighed))
             or self._borne(_naming(table, len(table.sends))[:1])
         )
         if not borne:
@@ -536,7 +537,8 @@ class LocalisationSearch(SentSoFar):
         for at, each in enumerate(table.sends):
             base = self._bases.get(each.name, each.name)
             is_meant = rest >> at & 1 or (with_copies and base in named)
-            if is_meant and each.wrong is not None and not part.unsure >> at & 1:
+            is_known = each.wrong is not None or (each.is_short and part.by_place)
+            if is_meant and is_known and not part.unsure >> at & 1:
                 key = base if with_copies else ""
                 (differing if each.wrong else equal)[key].append(part.numbers[at])
         # What never came is no number.
@@ -552,7 +554,7 @@ class LocalisationSearch(SentSoFar):
         # Of several requests with an edge of each its own, one is told: the one with the nearest numbers.
         name = min(differing, key=lambda each: _gap(min(differing[each]), below[each]))
         least, most = min(differing[name]), below[name]
-        words = part.said.format(f"{abs(least):g}")
+        words = part.said.format(number(abs(least)))
         if len(differing) > 1:
             words += f", measured with {name}"
         return replace(
@@ -623,75 +625,3 @@ def _without_idle_traits(causes: Sequence[Cause], plain: int) -> list[Cause]:
 
 def _key(cause: Cause) -> tuple[str, str, str, str]:
     return cause.target.family, cause.target.words, cause.context.family, cause.context.words
-
-
-def _weights(causes: Sequence[Cause]) -> list[float]:
-    """The weight of each cause; a family with many numbers weighs no more than one with few."""
-    counts = Counter(each.family for each in causes)
-    raw = [2.0**-each.cost / counts[each.family] for each in causes]
-    total = sum(raw)
-    return [each / total for each in raw]
-
-
-def _chosen(weighed: _Weighed) -> list[Cause]:
-    """One cause of each family that weighs enough, the heaviest first; of several numbers, the safe one.
-
-    Those that say the same of each unchanged request are one.
-    """
-    causes, plain = weighed.causes, weighed.plain
-    families: dict[tuple[str, str], list[Cause]] = {}
-    weight: dict[tuple[str, str], float] = defaultdict(float)
-    for each, share in zip(causes, _weights(causes), strict=True):
-        families.setdefault(each.family, []).append(each)
-        weight[each.family] += share
-    ranked = sorted(families, key=lambda family: -weight[family])
-    named: list[Cause] = []
-    for family in ranked:
-        if named and weight[family] <= _RIVAL:
-            break
-        # The last of equal ones has the largest number.
-        best = min(reversed(families[family]), key=lambda each: each.mask.bit_count())
-        is_apart = all(best.mask & plain != each.mask & plain for each in named)
-        # What nobody can tell apart, and claims as little.
-        is_as_good = bool(named) and best.cost <= named[0].cost
-        if is_apart or (is_as_good and best.traits > 0):
-            named.append(best)
-    return named
-
-
-def _candidates(weighed: _Weighed) -> list[Cause]:
-    """What is tried in fresh starts: the chosen ones, and what claims fewer traits of requests."""
-    chosen = _chosen(weighed)[:1]
-    for traits in (1, 0):
-        fewer = [each for each in weighed.causes if each.traits <= traits]
-        chosen += [each for each in fewer[:1] if each not in chosen]
-    return chosen
-
-
-def _most_telling(weighed: _Weighed) -> Trial | None:
-    """The trial whose outcome tells most about which cause it is; None if none tells enough."""
-    causes = weighed.causes
-    if len(causes) < 2:
-        return None
-    weights = _weights(causes)
-    best, most = None, _LEAST_BITS
-    for trial, (begin, end) in zip(weighed.pool, itertools.pairwise(weighed.begins), strict=True):
-        slots: dict[int, float] = defaultdict(float)
-        joint: dict[tuple[tuple[str, str], int], float] = defaultdict(float)
-        families: dict[tuple[str, str], float] = defaultdict(float)
-        window = (1 << (end - begin)) - 1
-        for cause, weight in zip(causes, weights, strict=True):
-            pattern = cause.mask >> begin & window
-            slots[pattern] += weight
-            joint[cause.family, pattern] += weight
-            families[cause.family] += weight
-        whole = _bits(slots.values())
-        between = whole + _bits(families.values()) - _bits(joint.values())
-        told = between + _WITHIN * (whole - between) - _BITS_PER_SEND * (end - begin)
-        if told > most:
-            best, most = trial, told
-    return best
-
-
-def _bits(shares: Iterable[float]) -> float:
-    return -sum(each * math.log2(each) for each in shares if each > 0)

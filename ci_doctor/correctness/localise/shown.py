@@ -324,6 +324,7 @@ class SentSoFar:
         if mine:
             yield one_by_one([target, *mine])
             yield one_by_one([*others, target, *mine])
+            yield one_by_one([each for name in (target, *mine) for each in (name, name)])
             for shown in self._differing_trials():
                 yield one_by_one([*shown.names[:-1], target, *mine])
             for name in self._right_before():
@@ -363,12 +364,13 @@ class SentSoFar:
             yield one_by_one([*part, target])
 
     def _groups(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        ladder: list[TrialBlock] = []
-        for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
-            yield together([target, *others[: size - 1]], size, GROUP_TIMES)
-            yield together([target, *others[-(size - 1) :]], size, GROUP_TIMES)
-            ladder += together([target, *others[: size - 1]], size, GROUP_TIMES).blocks
-        yield Trial(blocks=tuple(ladder))
+        most = min(self.subject.concurrency, len(others) + 1)
+        by_length = sorted(self.ids, key=lambda name: len(prompt_of(self.requests[name])))
+        # The same number of short ones, and of long ones, tells it from how much they are.
+        for order in ((target, *others), (target, *others[::-1]), by_length, by_length[::-1]):
+            ladder = [together(order[:size], size, GROUP_TIMES) for size in _sizes(most)]
+            yield from ladder if order[0] == target else ()
+            yield Trial(blocks=tuple(block for each in ladder for block in each.blocks))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, GROUP_TIMES)
         pairs = [

@@ -17,6 +17,8 @@ from ci_doctor.load.prompts import (
     halved,
     parameters_of,
     prompt_of,
+    token_limit,
+    user_text,
 )
 from ci_doctor.load.requests import Request
 
@@ -57,6 +59,7 @@ class CausePart(Struct, frozen=True):
     exact time. `least` is its number, and `below` the next one that was sent; `numbers` are those of all
     sends, for the words `said`. `both`: two parts that must hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
     certain requests, of which each must be there. `beyond`: the sends behind a span of some requests.
+    `by_place`: a difference first shows at the end of what it counts, so a shorter answer is equal.
     """
 
     family: str
@@ -72,6 +75,7 @@ class CausePart(Struct, frozen=True):
     lack: str = ""
     needs: int = 0
     beyond: int = 0
+    by_place: bool = False
     both: tuple["CausePart", ...] = ()
 
     @property
@@ -137,6 +141,10 @@ class SendTable:
         return bits
 
 
+# What a copy lacks whose prompt begins with more signs.
+PLACE = "its place"
+# So many tokens later than where it begins, or earlier, a difference may show.
+_PLACE = 2
 # What a copy lacks whose first character is another.
 BEGINNING = "its beginning"
 # Nothing that a person writes; so what continues a chat begins with it.
@@ -173,6 +181,11 @@ def _together(lanes: Sequence[Lane]) -> Iterator[int]:
             place += len(block)
 
 
+def number(value: float) -> str:
+    """A number in words: 2147483648, 0.7."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
+
+
 def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> Iterator[CausePart]:
     """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
     bits: dict[float, int] = defaultdict(int)
@@ -182,7 +195,7 @@ def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> 
     values = tuple(values)
     for below, value in itertools.pairwise(sorted(bits)):
         mask &= ~bits[below]
-        words = text.format(f"{abs(value):g}")
+        words = text.format(number(abs(value)))
         part = CausePart(family, words, cost, mask)
         if words != text:
             part = replace(part, least=abs(value), below=abs(below), numbers=values, said=text)
@@ -261,6 +274,8 @@ def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
 
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     yield from _of_lengths(table)
+    yield from _of_totals(table)
+    yield from _of_edges(table)
     texts = table.texts
     for pattern, kind, cost in CHARACTERS:
         mask = table.named(each for each, text in texts.items() if pattern.search(text))
@@ -288,6 +303,10 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
             mask = table.mask(size > 0 and size % block == 0 for size in sizes)
             text = f"prompts of a multiple of {block} {unit}"
             yield CausePart(f"{unit} in blocks", text, 3.8, mask)
+            text = f"prompts of no multiple of {block} {unit}"
+            yield CausePart(
+                f"{unit} out of blocks", text, 4.3, table.mask(size > 0 for size in sizes) & ~mask
+            )
             # The last block of a prompt may hold one token alone.
             mask = table.mask(size > block and size % block == 1 for size in sizes)
             text = f"prompts of 1 more than a multiple of {block} {unit}"
@@ -297,6 +316,68 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
             (size,) = wrong
             mask = table.mask(each == size for each in sizes)
             yield CausePart(unit, f"prompts of {size} {unit}", 4.4, mask)
+
+
+def _of_totals(table: SendTable) -> Iterator[CausePart]:
+    """Prompt and answer in one: as much as the request allows, or as much as the baseline has answered."""
+    if not all(table.tokens):
+        return
+    limit_of = {name: token_limit(each) for name, each in table.requests.items()}
+    limits = [limit_of[each.name] for each in table.sends]
+    # What the server allows without a limit nobody knows.
+    open_ = table.mask(limit is None for limit in limits)
+    allowed = [
+        size + limit if limit else -1 for size, limit in zip(table.tokens, limits, strict=True)
+    ]
+    text = "requests whose prompt and token limit come to {} or more"
+    yield from (replace(each, unsure=open_) for each in thresholds(allowed, "allowed", text, 3.9))
+    both = [size + each.answer_tokens for size, each in zip(table.tokens, table.sends, strict=True)]
+    wrong = [at for at, each in enumerate(table.sends) if each.wrong]
+    if not wrong or not all(each.answer_tokens for each in table.sends if each.wrong is not None):
+        return
+    place = min(table.tokens[at] + table.sends[at].place for at in wrong)
+    text = "requests whose prompt and answer come to {} tokens or more"
+    for part in thresholds(both, "total", text, 3.7):
+        # The difference shows at the border, not before it.
+        if part.least is not None and part.below is not None and place >= part.below - _PLACE:
+            yield replace(part, by_place=True)
+    for block in _BLOCKS:
+        over = [(table.tokens[at] + table.sends[at].place + _PLACE) % block for at in wrong]
+        if max(over) <= 2 * _PLACE:
+            mask = table.mask(
+                size // block < whole // block
+                for size, whole in zip(table.tokens, both, strict=True)
+            )
+            text = f"requests whose prompt and answer pass a multiple of {block} tokens"
+            yield CausePart("passing", text, 4.1, mask, by_place=True)
+    most, least = max(table.tokens[at] for at in wrong), min(both[at] for at in wrong)
+    inside = [
+        size <= most and whole >= least for size, whole in zip(table.tokens, both, strict=True)
+    ]
+    ended = [each for each, is_in in zip(both, inside, strict=True) if not is_in and each < least]
+    below = max(ended, default=most)
+    if most < least and place >= below - _PLACE:
+        text = f"prompts of {most} tokens or fewer that with their answers come to {least} or more"
+        yield CausePart("crossing", text, 4.4, table.mask(inside), by_place=True)
+
+
+def _of_edges(table: SendTable) -> Iterator[CausePart]:
+    """A character of several bytes on both sides of a multiple of so many bytes."""
+    last = {name: user_text(each) for name, each in table.requests.items()}
+    for of, texts in (("", table.texts), (" of the last message", last)):
+        for block in _BLOCKS:
+            some = [name for name, text in texts.items() if _has_edge(text, block)]
+            words = f"prompts with a character across byte {block} or a multiple of it{of}"
+            yield CausePart(f"edge{of}", words, 4.6, table.named(some), lack=PLACE)
+
+
+def _has_edge(text: str, block: int) -> bool:
+    end = 0
+    for sign in text if not text.isascii() else "":
+        begin, end = end, end + len(sign.encode("utf-8", "surrogatepass"))
+        if begin // block < (end - 1) // block:
+            return True
+    return False
 
 
 def _of_signs_and_words(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
@@ -372,6 +453,11 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
             yield CausePart(f"{key}={value}", text, 3.5, mask)
         yield from _of_numbers(table, key, has, values)
         yield from _of_texts(table, key, has)
+        count_of = {name: _count_of(each, key) for name, each in table.requests.items()}
+        counts = [count_of[each.name] for each in table.sends]
+        yield from thresholds(
+            counts, f"count {key}", f"requests with {{}} parts or more in `{key}`", 3.4
+        )
     yield from _of_any_key(table, given)
 
 
@@ -394,6 +480,11 @@ def _of_texts(table: SendTable, key: str, has: Mapping[str, Any]) -> Iterator[Ca
         some = [name for name, each in texts.items() if text in each]
         words = f"requests with {text!r} in `{key}`"
         yield CausePart(f"{key} with {text}", words, 3.8, table.named(some))
+
+
+def _count_of(request: Request, key: str) -> int:
+    value = parameters_of(request).get(key)
+    return len(value) if isinstance(value, list) else 1
 
 
 def _texts_in(request: Request, key: str) -> list[str]:
@@ -432,11 +523,11 @@ def _of_numbers(
     steps = sorted(each for each in values if type(each) in {int, float})
     for lower, upper in itertools.pairwise(steps):
         least = [name for name, value in numbers.items() if value >= upper]
-        text = f"requests with `{key}` {upper:g} or more"
+        text = f"requests with `{key}` {number(upper)} or more"
         yield CausePart(f"{key} or more", text, 3.2, table.named(least), least=upper, below=lower)
         # A server has a default for what is not given.
         lacking = [name for name in table.requests if name not in has]
-        text = f"requests with `{key}` {upper:g} or more or none"
+        text = f"requests with `{key}` {number(upper)} or more or none"
         many, none = table.named(least), table.named(lacking)
         # Said only if both have differed.
         if many & table.wrong and none & table.wrong:
@@ -444,7 +535,7 @@ def _of_numbers(
                 f"{key} or more or none", text, 3.6, many | none, least=upper, below=lower
             )
         most = [name for name, value in numbers.items() if value <= lower]
-        text = f"requests with `{key}` {lower:g} or less"
+        text = f"requests with `{key}` {number(lower)} or less"
         yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pair of fresh starts is sent, what it shows, and which difference of an experiment it is about. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -21,6 +22,7 @@ from ci_doctor.model.verdict import Verdict
 _CHARACTERS_A_TOKEN = 4
 # So many ids are named one by one.
 _NAMED = 3
+_PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 class TrialBlock(Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     """One request of a trial. `wrong`: the candidate answers otherwise; None if nobody knows.
 
     `length`: how long the baseline's answer is, in tokens, and after how many of them the candidate's
-    `differs_at`. `is_short`: it ends before a difference could show, so that `wrong` is None.
+    `differs_at` at the latest, about at the `place`, if it `is_text`. `is_short`: it ends before a difference could show, so that `wrong` is None.
     """
 
     name: str
@@ -101,6 +103,8 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     at_s: float = 0.0
     length: float = 0.0
     differs_at: float = 0.0
+    place: float = 0.0
+    is_text: bool = True
     is_short: bool = False
 
 
@@ -176,6 +180,12 @@ def common(one: str, other: str) -> int:
     return next((place for place in range(most) if one[place] != other[place]), most)
 
 
+def _pieces(text: str, end: int) -> int:
+    """How many words and signs a text has before a place, which is about as many as it has tokens."""
+    cut = end < len(text) and text[end - 1 : end + 1].isalnum() and end > 0
+    return len(_PIECE.findall(text[:end])) - cut
+
+
 def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> TrialResult:
     """What the answers of both starts to a trial show, as far as both came."""
     sends = []
@@ -190,6 +200,8 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             shared = common(given, expected.text)
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
             shared = shared if shared < size else 0
+            pieces = max(1, _pieces(expected.text, size))
+            place = _pieces(expected.text, shared) * length / pieces
             sends.append(
                 TrialSend(
                     name=name,
@@ -201,7 +213,9 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     finish=expected.finish,
                     at_s=right[name].at_s,
                     length=length,
-                    differs_at=shared * length / max(1, size),
+                    is_text=size > 0,
+                    differs_at=max(place, shared * length / max(1, size)),
+                    place=place,
                 )
             )
     return TrialResult(trial=trial, sends=tuple(sends))

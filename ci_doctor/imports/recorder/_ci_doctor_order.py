@@ -153,6 +153,7 @@ def running(original: "Any") -> "Any":
             return original(self)
         finally:
             publish(self)
+            record("ended", monotonic_ns(), thread.number)
             if not self.daemon:
                 ended[thread.number] = thread.events
 

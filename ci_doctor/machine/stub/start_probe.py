@@ -2,8 +2,9 @@
 """Acts on this interpreter: runs its `site` step by step and prints the time of each file.
 
 Run it with `-S`. On stderr: `ci-doctor: begin FILE`, `ci-doctor: path DIRECTORIES` and `ci-doctor: end
-FILE MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or `usercustomize`. On stdout,
-the last line is JSON: sys.path when sitecustomize was looked for, and the file of each of the two.
+MICROSECONDS`; FILE is the path of a `.pth` file, `sitecustomize` or `usercustomize`. FILE and DIRECTORIES are
+literals of Python, so that a path with a newline stays on its line. On stdout, the last line is JSON: sys.path
+when sitecustomize was looked for, and the file of each of the two.
 """
 
 import os
@@ -33,7 +34,7 @@ def start() -> "dict[str, Any]":
             if result["path"] is None:
                 result["path"] = list(sys.path)
                 # For a sitecustomize that never comes back.
-                os.write(2, os.fsencode(f"ci-doctor: path {os.pathsep.join(sys.path)}\n"))
+                os.write(2, f"ci-doctor: path {sys.path!a}\n".encode())
             timed(name, customize)
             # None if the module has removed itself.
             module = sys.modules.get(name)
@@ -54,11 +55,11 @@ def timed(name: str, do: "Any") -> "Any":
     `site` catches each Exception; what passes it, such as SystemExit, ends the interpreter, and then
     no end is written.
     """
-    os.write(2, f"ci-doctor: begin {name}\n".encode("utf-8", "surrogateescape"))
+    os.write(2, f"ci-doctor: begin {name!a}\n".encode())
     began = time.perf_counter()
     done = do()
     micros = round((time.perf_counter() - began) * 1e6)
-    os.write(2, f"ci-doctor: end {name} {micros}\n".encode("utf-8", "surrogateescape"))
+    os.write(2, f"ci-doctor: end {micros}\n".encode())
     return done
 
 

@@ -53,7 +53,8 @@ class RestoreCacheFacts(Facts, frozen=True, kw_only=True):
 class SavedCache(Struct, frozen=True, kw_only=True):
     """What came of one family.
 
-    result: `saved`, `exists` (another job saved the same), `unchanged`, `empty` or `failed`.
+    result: `saved`, `exists` (another job saved the same), `unchanged`, `empty`, `absent` (its directory
+    was named, and is not there) or `failed`.
     new_bytes: of files that the store did not have; stored_bytes: what was sent. skipped: each file
     that was left out, with the reason. cold_s: what compiling has cost, by `cold_source`; None if it is not known.
     """

@@ -13,6 +13,7 @@ import copy
 import faulthandler
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -121,15 +122,26 @@ def decisive_report(reports: list[Any]) -> Any:
 
 def add_outcome(report: Any, record: dict[str, Any]) -> None:
     text = report.longrepr
-    if isinstance(text, tuple) and len(text) == 3:  # a skip: file, line, reason
-        record["message"] = bounded(str(text[2]))
+    if isinstance(text, tuple) and len(text) == 3:  # a skip
+        record["file"], record["line"] = str(text[0]), text[1]
+        record["message"] = bounded(skip_reason(text))
         return
     crash = getattr(text, "reprcrash", None)
     if crash is not None:
         record["message"] = bounded(str(crash.message))
         record["file"] = str(crash.path)
         record["line"] = crash.lineno
+    elif isinstance(text, str):  # `[XPASS(strict)] reason`
+        record["message"] = bounded(text)
+    if report.outcome == "skipped" and hasattr(report, "wasxfail"):
+        record["message"] = bounded(re.sub("^reason: ", "", str(report.wasxfail)))
     record["traceback"] = bounded(getattr(report, "longreprtext", "") or str(text or ""))
+
+
+def skip_reason(text: Any) -> str:
+    """Without the word of the outcome; text: file, line, reason."""
+    reason = str(text[2] if isinstance(text, tuple) and len(text) == 3 else text)
+    return re.sub("^Skipped: ", "", reason)
 
 
 def output(reports: list[Any]) -> str:
@@ -175,6 +187,7 @@ def process_line(config: Any, is_controller: bool) -> dict[str, Any]:
         "root": str(getattr(config, "rootpath", None) or config.rootdir),
         "plugins": sorted({each.project_name for each in distributions}),
         "maxfail": getattr(option, "maxfail", 0) or 0,
+        "has_places": getattr(getattr(config, "args_source", None), "name", None) == "ARGS",
         "seed": seed if isinstance(seed, int) else None,
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
         "path": [str(entry) for entry in sys.path],
@@ -341,6 +354,7 @@ class Recorder:
         self._count = 0
         self._begun: dict[str, tuple[str, int, float]] = {}  # quoted name, count, time
         self._reports: dict[str, list[Any]] = {}
+        self._tried: set[str] = set()  # names of tests that have not passed at once
         self._calls: dict[str, Any] = {}  # by name, the report of the last call, logged or not
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -414,7 +428,9 @@ class Recorder:
         begun = self._begun.get(name) or (quoted(name), self._count, self._epoch())
         details = ""
         decisive = decisive_report(reports)
-        if decisive is not None or self._keeps_output:
+        if decisive is not None:
+            self._tried.add(name)
+        if self._keeps_output or name in self._tried:
             details = self._details(reports, decisive)
         self._file.append(
             '{"k":"test","p":%d,"id":%s,"n":%d,"at":%.3f,"t":%.6f,"phases":[%s]%s}\n'
@@ -503,6 +519,11 @@ class RunRecorder:
         if done:
             leave_out(config, items, done)
 
+    def pytest_deselected(self, items: Any) -> None:
+        if self._plan.get("names_deselected"):
+            ids = [clean(item.nodeid) for item in items]
+            self._file.write({"k": "deselected", "ids": ids})
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         path: Any = self._plan.get("collected")
@@ -525,6 +546,10 @@ class RunRecorder:
                     "text": bounded(str(report.longrepr)),
                 }
             )
+        # The controller of pytest-xdist does not count those of its workers.
+        elif report.skipped and not hasattr(self._config, "workerinput"):
+            text = bounded(skip_reason(report.longrepr))
+            self._file.write({"k": "collect-skip", "id": clean(report.nodeid), "text": text})
 
     def pytest_internalerror(self, excrepr: object) -> None:
         self._file.write({"k": "internal-error", "p": os.getpid(), "text": bounded(str(excrepr))})

@@ -6,24 +6,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.build.collect import Material, RecordFile, ReportFile
 from ci_doctor.build.merge import BuildCause, causes_of, merge
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.verdict import Verdict
-from tests.support.builds import ASSERTION, FULL_DISK, a_job, a_report_of
+from tests.support.builds import ASSERTION, FULL_DISK, a_job, a_report_of, material_of
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 WRONG: dict[str, Any] = {"verdict": "failed", "cause": ASSERTION}
 
 
 def causes(*records: JobRecord) -> tuple[BuildCause, ...]:
-    material = Material(
-        records=tuple(
-            RecordFile(place=f"{each.about.job}/job.json", record=each) for each in records
-        )
-    )
-    return causes_of(merge(material).steps)
+    return causes_of(merge(material_of(*records)).steps)
 
 
 def test_what_nobody_knows_is_not_zero() -> None:
@@ -89,11 +83,7 @@ def test_what_a_cancelled_job_had_met_is_no_cause_but_a_judgement_before_that_is
     assert (cause.facts.title, cause.facts.cancelled) == ("the job was cancelled", True)
     judged = a_job("b", verdict="regression", is_cancelled=True, cause=ASSERTION)
     report = a_report_of(judged, verdict=Verdict.REGRESSION)
-    material = Material(
-        records=(RecordFile(place="b/job.json", record=judged),),
-        reports=(ReportFile(place="b/correctness/report.json", report=report),),
-    )
-    (proven,) = causes_of(merge(material).steps)
+    (proven,) = causes_of(merge(material_of(judged, reports=(report,))).steps)
     assert (proven.facts.title, proven.facts.cancelled) == (ASSERTION.title, False)
 
 

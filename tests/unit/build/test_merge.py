@@ -30,27 +30,15 @@ from tests.support.builds import (
     a_red_build,
     a_report_of,
     job_id,
+    material_of,
     moment,
 )
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 
 
-def files(*records: JobRecord, reports: tuple[Report, ...] = ()) -> Material:
-    """As the Artifacts tab has them."""
-    return Material(
-        records=tuple(
-            RecordFile(place=f"{record.about.job}/job.json", record=record) for record in records
-        ),
-        reports=tuple(
-            ReportFile(place=f"{each.about.job}/{each.command}/report.json", report=each)
-            for each in reports
-        ),
-    )
-
-
 def merged(*records: JobRecord, reports: tuple[Report, ...] = (), **options: Any) -> Outcome:
-    return outcome_of(merge(files(*records, reports=reports), **options))
+    return outcome_of(merge(material_of(*records, reports=reports), **options))
 
 
 def facts(outcome: Outcome) -> BuildFacts:
@@ -125,11 +113,118 @@ def test_ten_jobs_that_met_one_full_disk_are_one_cause() -> None:
     assert errors(outcome) == ["build/cause"]
 
 
-def test_nothing_at_all_is_void() -> None:
-    outcome = merged()
+def reported(record: JobRecord, **changes: Any) -> Outcome:
+    """`record` with a report of it that says something else."""
+    return merged(record, reports=(a_report_of(record, **changes),))
 
-    assert outcome.verdict is Verdict.VOID
-    assert errors(outcome) == ["build/missing-report"]
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict", "rules"),
+    [
+        pytest.param(merged(), "void", ["missing-report"], id="nothing at all"),
+        pytest.param(
+            merged(a_job("e2e", verdict="failed"), expect=("nope",)),
+            "failed",
+            ["missing-report", "cause"],
+            id="a failure beside a missing report",
+        ),
+        pytest.param(
+            merged(a_job(about={"parallel_index": 0}, parallel_count=10**12)),
+            "void",
+            ["missing-report"],
+            id="a count of parallel jobs that nobody can have",
+        ),
+        pytest.param(
+            merged(a_job(verdict="void", exit_status=86)), "void", ["cause"], id="a void job"
+        ),
+        pytest.param(
+            merged(a_job(verdict="void", exit_status=None)), "void", ["cause"], id="without an end"
+        ),
+        pytest.param(merged(a_job(is_cancelled=True)), "void", ["cause"], id="green and cancelled"),
+        pytest.param(merged(a_job(is_timed_out=True)), "void", ["cause"], id="green and timed out"),
+        pytest.param(
+            merged(a_job(), a_job(about={"job": "another"})),
+            "void",
+            ["claimed-twice"],
+            id="two jobs claim one attempt",
+        ),
+        pytest.param(
+            reported(a_job(), verdict=Verdict.REGRESSION),
+            "regression",
+            ["contradiction", "cause"],
+            id="a record greener than a report",
+        ),
+        pytest.param(
+            reported(a_job(**DISK), verdict=Verdict.FAILED),
+            "infra",
+            ["cause"],
+            id="a record that knows a cause outside the change",
+        ),
+        pytest.param(
+            merged(reports=(a_report_of(a_job(), verdict=None, error=None, exit_code=0),)),
+            "void",
+            ["cause"],
+            id="a report that judged nothing",
+        ),
+        pytest.param(
+            outcome_of(
+                merge(
+                    replace(
+                        material_of(a_job()),
+                        unreadable=(UnreadableFile(place="x/job.json", problem="it is empty"),),
+                    )
+                )
+            ),
+            "void",
+            ["unreadable"],
+            id="an unreadable file",
+        ),
+        pytest.param(
+            outcome_of(merge(material_of(a_job())), ("the agent did not answer",)),
+            "void",
+            ["unreadable"],
+            id="what could not be downloaded",
+        ),
+        pytest.param(
+            outcome_of(merge(material_of(a_job())), api_problem="it answers 500"),
+            "pass",
+            ["api-unreadable"],
+            id="an API that does not answer",
+        ),
+        pytest.param(
+            merged(a_job("e2e"), a_job("lint", about={"build": 811})),
+            "void",
+            ["contradiction"],
+            id="a report of another build",
+        ),
+        pytest.param(
+            merged(replace(a_job(), reports=("correctness",))),
+            "pass",
+            ["unreported"],
+            id="a report that a record names and that is not there",
+        ),
+        pytest.param(
+            merged(
+                a_job(command="t 1", verdict="failed"),
+                a_job(command="t 2", attempt=1, about={"job": "other"}),
+            ),
+            "failed",
+            ["cause"],
+            id="another job of a matrix is no retry",
+        ),
+        *(
+            pytest.param(merged(a_job("e2e"), expect=(word,)), "pass", [], id=f"expected {word}")
+            for word in ("e2e", ":pytest: e2e", "e2*")
+        ),
+    ],
+)
+def test_what_is_missing_or_contradicts_is_a_finding_and_no_green_build(
+    outcome: Outcome, verdict: str, rules: list[str]
+) -> None:
+    assert (outcome.verdict, [each.rule for each in outcome.findings]) == (
+        verdict,
+        [f"build/{rule}" for rule in rules],
+    )
 
 
 @pytest.mark.parametrize("word", ["nope", "nope*", "e2e-[0-9]"])
@@ -142,15 +237,6 @@ def test_an_expected_step_without_a_report_is_void(word: str) -> None:
     assert [case.name for case in outcome.cases if case.outcome == "error"] == [word]
 
 
-@pytest.mark.parametrize("word", ["e2e", ":pytest: e2e", "e2*"])
-def test_a_step_is_expected_by_its_key_its_label_or_a_pattern(word: str) -> None:
-    assert merged(a_job("e2e"), expect=(word,)).verdict is Verdict.PASS
-
-
-def test_a_failure_stays_one_beside_a_missing_report() -> None:
-    assert merged(a_job("e2e", verdict="failed"), expect=("nope",)).verdict is Verdict.FAILED
-
-
 def test_a_parallel_job_without_a_report_is_missing() -> None:
     records = [a_job(about={"parallel_index": place}, parallel_count=4) for place in (0, 1, 3)]
 
@@ -159,12 +245,6 @@ def test_a_parallel_job_without_a_report_is_missing() -> None:
     assert outcome.verdict is Verdict.VOID
     assert facts(outcome).missing == ("e2e 3 of 4",)
     assert [step.name for step in facts(outcome).build_steps] == ["e2e 1/4", "e2e 2/4", "e2e 4/4"]
-
-
-def test_a_count_of_parallel_jobs_that_nobody_can_have_takes_no_time() -> None:
-    outcome = merged(a_job(about={"parallel_index": 0}, parallel_count=10**12))
-
-    assert errors(outcome) == ["build/missing-report"]
 
 
 def test_a_parallel_job_that_never_ran_needs_no_report() -> None:
@@ -231,11 +311,6 @@ def test_a_command_that_passed_and_that_nobody_judged_has_passed() -> None:
     assert merged(replace(unjudged, reports=("run",)), reports=(diagnosed,)).verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize("status", [86, None])
-def test_a_void_job_that_did_not_end_with_0_is_void(status: int | None) -> None:
-    assert merged(a_job(verdict="void", exit_status=status)).verdict is Verdict.VOID
-
-
 def test_a_void_report_counts_even_if_its_status_was_dropped() -> None:
     record = a_job(verdict="void", command_status=0, exit_status=0, reports=("correctness",))
 
@@ -252,41 +327,6 @@ def test_a_green_verdict_of_a_job_that_did_not_end_with_0_does_not_pass(word: st
 
     assert outcome.verdict is Verdict.FAILED
     assert errors(outcome) == ["build/cause"]
-
-
-@pytest.mark.parametrize("end", ["is_cancelled", "is_timed_out"])
-def test_a_green_verdict_of_a_job_that_was_stopped_proves_nothing(end: str) -> None:
-    ended: dict[str, Any] = {end: True}
-    record = a_job(**ended)
-
-    assert merged(record).verdict is Verdict.VOID
-
-
-def test_a_record_that_is_greener_than_a_report_does_not_pass() -> None:
-    record = a_job()
-    report = a_report_of(record, verdict=Verdict.REGRESSION)
-
-    outcome = merged(record, reports=(report,))
-
-    assert outcome.verdict is Verdict.REGRESSION
-    assert "build/contradiction" in errors(outcome)
-
-
-def test_a_record_may_know_a_cause_outside_the_change_that_a_report_does_not() -> None:
-    record = a_job(**DISK)
-
-    outcome = merged(record, reports=(a_report_of(record, verdict=Verdict.FAILED),))
-
-    assert outcome.verdict is Verdict.INFRA
-    assert errors(outcome) == ["build/cause"]
-
-
-def test_two_jobs_that_claim_one_attempt_do_not_pass() -> None:
-    outcome = merged(a_job(), a_job(about={"job": "another"}))
-
-    assert outcome.verdict is Verdict.VOID
-    assert errors(outcome) == ["build/claimed-twice"]
-    assert facts(outcome).duplicates == ("e2e",)
 
 
 def test_jobs_of_a_matrix_are_told_apart_by_their_labels_or_their_commands() -> None:
@@ -314,15 +354,6 @@ def test_jobs_of_a_matrix_with_one_label_and_command_are_told_apart_by_their_wor
     assert errors(unknown)[0] == "build/claimed-twice"
 
 
-def test_a_job_of_a_matrix_never_counts_as_the_retry_of_another() -> None:
-    outcome = merged(
-        a_job(command="t 1", verdict="failed"),
-        a_job(command="t 2", attempt=1, about={"job": "other"}),
-    )
-
-    assert outcome.verdict is Verdict.FAILED
-
-
 def test_a_thousand_gaps_of_one_kind_are_few_findings() -> None:
     records = [
         a_job(f"s{place}", attempt=attempt, about={"job": f"{place} {attempt} {claim}"})
@@ -345,51 +376,6 @@ def test_a_report_without_a_record_is_a_job_of_its_own_step() -> None:
 
     (step,) = facts(outcome).build_steps
     assert [job.verdict for job in step.attempts] == ["failed", "pass"]
-
-
-def test_a_report_that_judged_nothing_proves_nothing() -> None:
-    report = a_report_of(a_job(), verdict=None, error=None, exit_code=0)
-
-    assert merged(reports=(report,)).verdict is Verdict.VOID
-
-
-def test_an_unreadable_file_keeps_the_build_from_passing() -> None:
-    material = replace(
-        files(a_job()), unreadable=(UnreadableFile(place="x/job.json", problem="it is empty"),)
-    )
-
-    outcome = outcome_of(merge(material))
-
-    assert outcome.verdict is Verdict.VOID
-    assert errors(outcome) == ["build/unreadable"]
-
-
-def test_what_could_not_be_downloaded_keeps_the_build_from_passing() -> None:
-    outcome = outcome_of(merge(files(a_job())), ("the agent did not answer",))
-
-    assert outcome.verdict is Verdict.VOID
-    assert errors(outcome) == ["build/unreadable"]
-
-
-def test_an_api_that_does_not_answer_is_a_warning() -> None:
-    outcome = outcome_of(merge(files(a_job())), api_problem="it answers 500")
-
-    assert outcome.verdict is Verdict.PASS
-    assert [each.rule for each in outcome.findings] == ["build/api-unreadable"]
-
-
-def test_a_report_of_another_build_does_not_stand_in_for_this_one() -> None:
-    outcome = merged(a_job("e2e"), a_job("lint", about={"build": 811}))
-
-    assert outcome.verdict is Verdict.VOID
-    assert errors(outcome) == ["build/contradiction"]
-
-
-def test_a_report_that_its_record_names_and_that_is_not_there_is_a_warning() -> None:
-    outcome = merged(replace(a_job(), reports=("correctness",)))
-
-    assert outcome.verdict is Verdict.PASS
-    assert [each.rule for each in outcome.findings] == ["build/unreported"]
 
 
 @pytest.mark.parametrize(
@@ -545,7 +531,7 @@ def test_texts_of_any_length_and_kind_leave_a_terminal_as_it_is() -> None:
         findings=outcome.findings,
         tables=outcome.tables,
         facts=msgspec.to_builtins(outcome.facts),
-        about=merge(files(odd)).about,
+        about=merge(material_of(odd)).about,
     )
 
     for page in (text.render(report), markdown.render(report), build_annotation.render(report)):
@@ -584,7 +570,7 @@ RECORDS = st.builds(
 def test_the_order_of_the_files_means_nothing(
     records: list[JobRecord], reported: list[JobRecord], chance: random.Random
 ) -> None:
-    material = files(*records, reports=tuple(a_report_of(each) for each in reported))
+    material = material_of(*records, reports=tuple(a_report_of(each) for each in reported))
     shuffled = Material(
         records=tuple(chance.sample(material.records, len(material.records))),
         reports=tuple(chance.sample(material.reports, len(material.reports))),

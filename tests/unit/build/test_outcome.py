@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ci_doctor.build.collect import Material, RecordFile, ReportFile
-from ci_doctor.build.merge import MergedBuild, merge
+from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import GROUP, MOST_CASES, cases_of, facts_of
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, RetryWorth
@@ -21,6 +20,7 @@ from tests.support.builds import (
     a_red_build,
     a_report_of,
     many_jobs,
+    material_of,
     moment,
 )
 from tests.support.growth import assert_linear
@@ -29,14 +29,8 @@ DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 
 
 def cases(*jobs: tuple[JobRecord, tuple[Case, ...]]) -> list[Case]:
-    records = [RecordFile(place=f"{job.about.job}/job.json", record=job) for job, _ in jobs]
-    reports = [
-        ReportFile(
-            place=f"{job.about.job}/correctness/report.json", report=a_report_of(job, cases=own)
-        )
-        for job, own in jobs
-    ]
-    return list(cases_of(merge(Material(records=tuple(records), reports=tuple(reports)))))
+    reports = [a_report_of(job, cases=own) for job, own in jobs]
+    return list(cases_of(merge(material_of(*(job for job, _ in jobs), reports=reports))))
 
 
 def a_case(outcome: CaseOutcome, **changes: Any) -> Case:
@@ -100,49 +94,22 @@ def test_steps_and_failures_are_kept_if_there_are_too_many_cases() -> None:
     assert kept[1].outcome is CaseOutcome.FAILED
 
 
-def merged(*records: JobRecord) -> MergedBuild:
-    files = [RecordFile(place=f"{each.about.job}/job.json", record=each) for each in records]
-    return merge(Material(records=tuple(files)))
-
-
 def facts(*records: JobRecord) -> BuildFacts:
-    return facts_of(merged(*records))
+    return facts_of(merge(material_of(*records)))
 
 
-def test_the_worst_steps_come_first_and_the_times_are_those_of_all_jobs() -> None:
+def test_a_red_build_has_its_worst_steps_first_with_each_retry_judged_and_each_cause() -> None:
     build = facts(*a_red_build())
 
-    assert [step.name for step in build.build_steps] == [
-        "answers",
-        "kv-cache",
-        "latency",
-        "lint",
-        "restart",
-        "unit",
+    # In their order: a retry is judged at the attempt before it.
+    assert [(step.name, [job.retry for job in step.attempts]) for step in build.build_steps] == [
+        ("answers", [RetryWorth.IN_VAIN, None]),
+        ("kv-cache", [None]),
+        ("latency", [RetryWorth.HID_A_FAILURE, None]),
+        ("lint", [None]),
+        ("restart", [RetryWorth.HELPED, None]),
+        ("unit", [None]),
     ]
-    assert (build.began_at, build.ended_at) == (moment(0), moment(1010))
-    assert (build.pipeline, build.build, build.build_url) == ("serving", 812, BUILD_URL)
-
-
-def test_each_retry_is_judged_at_the_attempt_before_it() -> None:
-    retries = {
-        step.name: [job.retry for job in step.attempts]
-        for step in facts(*a_red_build()).build_steps
-    }
-
-    assert retries == {
-        "answers": [RetryWorth.IN_VAIN, None],
-        "kv-cache": [None],
-        "latency": [RetryWorth.HID_A_FAILURE, None],
-        "lint": [None],
-        "restart": [RetryWorth.HELPED, None],
-        "unit": [None],
-    }
-
-
-def test_each_failed_job_names_its_cause_and_the_causes_name_their_steps() -> None:
-    build = facts(*a_red_build())
-
     named = {job.cause for step in build.build_steps for job in step.attempts} - {None}
     assert named == {cause.fingerprint for cause in build.causes}
     assert [cause.steps for cause in build.causes] == [
@@ -150,6 +117,8 @@ def test_each_failed_job_names_its_cause_and_the_causes_name_their_steps() -> No
         ("kv-cache", "restart"),
         ("latency",),
     ]
+    assert (build.began_at, build.ended_at) == (moment(0), moment(1010))
+    assert (build.pipeline, build.build, build.build_url) == ("serving", 812, BUILD_URL)
 
 
 def test_lines_of_a_megabyte_are_cut() -> None:
@@ -166,18 +135,12 @@ def test_lines_of_a_megabyte_are_cut() -> None:
     assert build.build_steps[0].attempts[0].cause == build.causes[0].fingerprint
 
 
-def test_times_that_are_none_are_unknown() -> None:
-    hostile: dict[str, Any] = {"began_at": "2026-13-45T99:00:00Z", "ended_at": "<script>"}
+def test_times_that_are_none_and_an_end_before_the_begin_are_unknown() -> None:
+    hostile = a_job(began_at="2026-13-45T99:00:00Z", ended_at="<script>")
+    for job, began_at in ((hostile, None), (a_job(seconds=-5), moment(0))):
+        (step,) = facts(job).build_steps
 
-    (step,) = facts(a_job(**hostile)).build_steps
-
-    assert (step.attempts[0].began_at, step.attempts[0].ended_at) == (None, None)
-
-
-def test_an_end_before_the_begin_is_unknown() -> None:
-    (step,) = facts(a_job(seconds=-5)).build_steps
-
-    assert (step.attempts[0].began_at, step.attempts[0].ended_at) == (moment(0), None)
+        assert (step.attempts[0].began_at, step.attempts[0].ended_at) == (began_at, None)
 
 
 def test_the_cost_of_a_merge_grows_with_its_jobs_alone() -> None:

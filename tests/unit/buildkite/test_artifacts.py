@@ -24,35 +24,27 @@ def plan(
     return plan_download(name, artifacts, limits, own_job="own")
 
 
-def test_artifacts_with_paths_of_their_own_are_fetched_in_one_call() -> None:
-    files = (an_artifact("j1/job.json", "j1"), an_artifact("j2/job.json", "j2"))
+FIRST, SECOND = (an_artifact("out/job.json", job) for job in ("j1", "j2"))
+OTHER = an_artifact("j3/job.json", "j3")
 
+
+@pytest.mark.parametrize(
+    ("files", "whole", "by_itself"),
+    [
+        # With a path of its own, in one call; with one path, job by job.
+        ((FIRST, OTHER), (FIRST, OTHER), ()),
+        ((FIRST, SECOND, OTHER), (OTHER,), (FIRST, SECOND)),
+        ((FIRST, an_artifact("out/job.json", "own")), (), (FIRST,)),
+        # Uploaded twice by one job.
+        ((FIRST, FIRST), (FIRST,), ()),
+    ],
+)
+def test_artifacts_with_paths_of_their_own_are_fetched_in_one_call(
+    files: tuple[Artifact, ...], whole: tuple[Artifact, ...], by_itself: tuple[Artifact, ...]
+) -> None:
     planned = plan(*files)
 
-    assert (planned.whole, planned.by_itself, planned.problems) == (files, (), ())
-
-
-def test_artifacts_with_one_path_are_fetched_job_by_job() -> None:
-    first = an_artifact("out/job.json", "j1")
-    second = an_artifact("out/job.json", "j2")
-    other = an_artifact("j3/job.json", "j3")
-
-    planned = plan(first, second, other)
-
-    assert planned.whole == (other,)
-    assert planned.by_itself == (first, second)
-
-
-def test_an_artifact_with_the_path_of_one_of_this_job_is_fetched_by_itself() -> None:
-    other = an_artifact("out/job.json", "j1")
-
-    planned = plan(other, an_artifact("out/job.json", "own"))
-
-    assert (planned.whole, planned.by_itself) == ((), (other,))
-
-
-def test_a_file_uploaded_twice_by_a_job_is_fetched_once() -> None:
-    assert plan(an_artifact(), an_artifact()).whole == (an_artifact(),)
+    assert (planned.whole, planned.by_itself, planned.problems) == (whole, by_itself, ())
 
 
 def test_this_jobs_own_files_and_the_builds_report_are_left_out_silently() -> None:

@@ -255,14 +255,32 @@ class TestTheNextAttempt:
         priorities = [call["flags"]["--priority"] for call in build.calls("annotate")]
         assert priorities == ["6", "3"]
 
-    def test_knows_all_attempts_before_it(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("said", "page"),
+        [
+            pytest.param(
+                [("a", JOB), ("b", RETRY), (GREEN, replace(RETRY, job_id="j3", retry_count=2))],
+                f"0=a 1=b {GREEN}",
+                id="all attempts before it",
+            ),
+            pytest.param(
+                [("a", JOB), (GREEN, replace(RETRY, command="true"))],
+                f"0=a {GREEN}",
+                id="with another command",
+            ),
+            pytest.param(
+                [("a", JOB), ("b", RETRY), ("c", RETRY)], "0=a c", id="that publishes twice"
+            ),
+        ],
+    )
+    def test_knows_the_ones_before_it(
+        self, said: list[tuple[str, JobEnvironment]], page: str, tmp_path: Path
+    ) -> None:
         build = Build(tmp_path)
-        build.say("disk full")
-        build.say("no memory", RETRY)
+        for body, job in said:
+            build.say(body, job)
 
-        build.say(GREEN, replace(RETRY, job_id="0190-j3", retry_count=2))
-
-        assert build.page() == {CONTEXT: f"0=disk full 1=no memory {GREEN}"}
+        assert build.page() == {CONTEXT: page}
 
     def test_that_shows_nothing_removes_what_was_published(self, tmp_path: Path) -> None:
         build = Build(tmp_path)
@@ -297,23 +315,6 @@ class TestTheNextAttempt:
         build.say(GREEN, replace(RETRY, command=None))
 
         assert sorted(build.page().values()) == [f"0=a {GREEN}", "b", "c", "d", "e"]
-
-    def test_with_another_command_is_still_the_next_one(self, tmp_path: Path) -> None:
-        build = Build(tmp_path)
-        build.say("a")
-
-        build.say(GREEN, replace(RETRY, command="true"))
-
-        assert build.page() == {CONTEXT: f"0=a {GREEN}"}
-
-    def test_that_publishes_twice_says_the_same_of_the_earlier_ones(self, tmp_path: Path) -> None:
-        build = Build(tmp_path)
-        build.say("a")
-
-        build.say("b", RETRY)
-        build.say("c", RETRY)
-
-        assert build.page() == {CONTEXT: "0=a c"}
 
     def test_an_attempt_that_was_given_up_does_not_take_back_what_the_next_one_says(
         self, tmp_path: Path
@@ -380,10 +381,8 @@ class TestTheJobsOfAMatrixWithOneLabel:
     ) -> None:
         for number, (order, left) in enumerate(
             [
-                ("0 1 0'", [f"{RED} 1"]),
                 ("0 1 1'", [f"{RED} 0"]),
                 ("0 0' 1", [f"{RED} 1"]),
-                ("0 0' 1 1'", []),
                 ("1 0 1' 0'", []),
             ]
         ):

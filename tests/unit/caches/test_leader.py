@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.caches import leader
 from ci_doctor.caches.leader import Agreed, WorkResult, bounded, forget, once
 from ci_doctor.store.objects import StoreError, StoreFailure
 from ci_doctor.store.transfer import Deadline
@@ -115,15 +116,18 @@ def test_what_the_work_raises_is_raised() -> None:
         bounded(fail, 60, "work")
 
 
-def test_work_that_hangs_is_a_timeout() -> None:
+def test_work_that_hangs_tells_of_itself_and_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "_TELLS_S", 0.01)
+    told: list[str] = []
     reader, writer = os.pipe()
     try:
         with pytest.raises(StoreError, match="reading the store took longer than") as raised:
-            bounded(lambda: os.read(reader, 1), 0.01, "reading the store")
+            bounded(lambda: os.read(reader, 1), 0.1, "reading the store", tell=told.append)
     finally:
         os.write(writer, b"x")
 
     assert raised.value.reason is StoreFailure.TIMEOUT
+    assert told[0].startswith("reading the store: 0 of at most 0 s")
 
 
 def test_work_that_a_signal_ends_removes_what_it_has_begun(tmp_path: Path) -> None:

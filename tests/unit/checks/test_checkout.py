@@ -46,12 +46,20 @@ def test_a_linked_work_tree_shares_its_repository(tmp_path: Path) -> None:
     assert place.common_dir == top / ".git"
 
 
-def test_our_own_checkout_is_read(tmp_path: Path) -> None:
+def test_a_whole_checkout_is_ok_for_each_check_and_so_is_one_without_a_commit(
+    tmp_path: Path,
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    unborn = objects.run(check_context(tmp_path))
     make_repository(tmp_path)
+    context = check_context(tmp_path)
 
-    result = owner.run(check_context(tmp_path))
-
-    assert (result.status, result.summary) == (CheckStatus.OK, f"git reads {tmp_path}")
+    assert (unborn.status, unborn.summary) == (CheckStatus.OK, "the checkout has no commit yet")
+    assert owner.run(context).summary == f"git reads {tmp_path}"
+    assert objects.run(context).summary.endswith(" is here")
+    assert version_tags.run(context).summary == "no Python project here"
+    assert submodules.run(context).summary == "no submodules"
+    assert lfs.run(context).summary == "no file of Git LFS"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -80,12 +88,6 @@ def test_a_work_tree_without_its_repository_is_an_error(tmp_path: Path) -> None:
 
     assert found.finding.rule == "doctor/checkout-broken"
     assert "/nowhere/repository" in found.finding.summary
-
-
-def test_a_whole_commit_is_ok(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert objects.run(check_context(tmp_path)).summary.endswith(" is here")
 
 
 def test_without_git_it_is_missing_and_the_rest_unknown(tmp_path: Path) -> None:
@@ -145,26 +147,18 @@ def test_a_clone_whose_mirror_is_gone_is_an_error(tmp_path: Path) -> None:
     assert f"the mirror {mirror}/.git/objects is not here" in result.summary
 
 
-def test_a_commit_whose_objects_are_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_commit_whose_objects_are_gone_and_a_branch_that_names_none_are_errors(
+    tmp_path: Path,
+) -> None:
     top = make_repository(tmp_path)
+    branch = top / ".git" / git(top, "symbolic-ref", "HEAD").strip()
+    named = branch.read_text()
+    # Damaged, and not unborn.
+    branch.write_text("")
+    assert objects.run(check_context(top)).status is CheckStatus.ERROR
+    branch.write_text(named)
     for path in (top / ".git" / "objects").glob("??"):
         shutil.rmtree(path)
-
-    assert objects.run(check_context(top)).status is CheckStatus.ERROR
-
-
-def test_a_repository_without_a_commit_is_ok(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-
-    result = objects.run(check_context(tmp_path))
-
-    assert (result.status, result.summary) == (CheckStatus.OK, "the checkout has no commit yet")
-
-
-def test_a_branch_that_names_no_commit_is_damaged_and_not_unborn(tmp_path: Path) -> None:
-    top = make_repository(tmp_path)
-    branch = git(top, "symbolic-ref", "HEAD").strip()
-    (top / ".git" / branch).write_text("")
 
     assert objects.run(check_context(top)).status is CheckStatus.ERROR
 
@@ -196,53 +190,38 @@ def tagged(top: Path, tag: str) -> Path:
 
 
 def test_a_nightly_tag_is_a_warning_that_no_other_agent_cures(tmp_path: Path) -> None:
-    result = version_tags.run(check_context(tagged(tmp_path, "nightly-cu13")))
+    top = tagged(tmp_path, "nightly-cu13")
+    pinned = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "0.4.4"}
+    (top / "tests").mkdir()
+
+    result = version_tags.run(check_context(top))
 
     (found,) = result.problems
     assert (result.status, found.fault) == (CheckStatus.WARNING, Fault.REPOSITORY)
     assert "nightly-cu13" in found.finding.summary
     assert found.finding.remedy == EVALUATION
+    # A project in a folder above counts, and a pinned version is ok.
+    assert version_tags.run(check_context(top / "tests")).status is CheckStatus.WARNING
+    assert version_tags.run(check_context(top, environ=pinned)).problems == ()
 
 
-def test_a_date_that_is_read_as_a_version_is_a_warning(tmp_path: Path) -> None:
-    (found,) = version_tags.run(check_context(tagged(tmp_path, "nightly-2026-04-22"))).problems
+def test_a_date_is_read_as_a_version_and_a_release_is_ok(tmp_path: Path) -> None:
+    top = tagged(tmp_path, "nightly-2026-04-22")
+    (found,) = version_tags.run(check_context(top)).problems
+    git(top, "tag", "-d", "nightly-2026-04-22")
+    git(top, "tag", "v0.4.4")
+    release = version_tags.run(check_context(top))
 
     assert "would read 'nightly-2026-04-22' as one" in found.finding.summary
-
-
-def test_a_release_is_ok(tmp_path: Path) -> None:
-    result = version_tags.run(check_context(tagged(tmp_path, "v0.4.4")))
-
-    assert (result.status, result.summary) == (
+    assert (release.status, release.summary) == (
         CheckStatus.OK,
         "setuptools-scm computes 0.4.4 for serving",
     )
 
 
-def test_a_pinned_version_is_ok(tmp_path: Path) -> None:
-    top = tagged(tmp_path, "nightly-cu13")
-    environ = {
-        **check_context(top).environ,
-        "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "0.4.4",
-    }
-
-    assert version_tags.run(check_context(top, environ=environ)).problems == ()
-
-
-def test_a_project_in_a_folder_above_counts(tmp_path: Path) -> None:
-    top = tagged(tmp_path, "nightly-cu13")
-    (top / "tests").mkdir()
-
-    assert version_tags.run(check_context(top / "tests")).status is CheckStatus.WARNING
-
-
-def test_a_checkout_without_a_project_is_ok(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert version_tags.run(check_context(tmp_path)).summary == "no Python project here"
-
-
-def test_submodules_must_be_there_and_at_their_commit(tmp_path: Path) -> None:
+def test_submodules_must_be_there_and_at_their_commit_unless_the_agent_leaves_them_out(
+    tmp_path: Path,
+) -> None:
     part = make_repository(tmp_path / "part")
     whole = make_repository(tmp_path / "whole")
     local = ("-c", "protocol.file.allow=always")
@@ -254,36 +233,19 @@ def test_submodules_must_be_there_and_at_their_commit(tmp_path: Path) -> None:
     (moved,) = submodules.run(check_context(whole)).problems
     git(tmp_path, "clone", "--quiet", str(whole), "clone")
     (missing,) = submodules.run(check_context(tmp_path / "clone")).problems
+    told = {**os.environ, "BUILDKITE_GIT_SUBMODULES": "false"}
+    (left_out,) = submodules.run(check_context(tmp_path / "clone", environ=told)).problems
 
     assert moved.finding.summary == "the submodule third party is at another commit"
     assert missing.finding.summary == "the submodule third party is not checked out"
     assert missing.finding.remedy == "git submodule update --init --recursive"
-
-
-def test_a_checkout_without_any_is_ok(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert submodules.run(check_context(tmp_path)).summary == "no submodules"
-
-
-def test_submodules_that_the_agent_was_told_to_leave_out_are_a_note(tmp_path: Path) -> None:
-    part = make_repository(tmp_path / "part")
-    whole = make_repository(tmp_path / "whole")
-    local = ("-c", "protocol.file.allow=always")
-    git(whole, *local, "submodule", "--quiet", "add", str(part), "part")
-    git(whole, "commit", "--quiet", "--message=x")
-    git(tmp_path, "clone", "--quiet", str(whole), "clone")
-    told = {**os.environ, "BUILDKITE_GIT_SUBMODULES": "false"}
-
-    (found,) = submodules.run(check_context(tmp_path / "clone", environ=told)).problems
-
-    assert found.finding.severity == "note"
+    assert left_out.finding.severity == "note"
 
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00ff\nsize 5\n"
 
 
-def test_pointers_are_a_warning(tmp_path: Path) -> None:
+def test_pointers_are_a_warning_unless_the_job_asked_for_them(tmp_path: Path) -> None:
     files = {
         ".gitattributes": "*.bin filter=lfs\n",
         "weights/a.bin": POINTER,
@@ -291,25 +253,13 @@ def test_pointers_are_a_warning(tmp_path: Path) -> None:
         "about-lfs.txt": POINTER,
     }
     make_repository(tmp_path, files)
-
-    (found,) = lfs.run(check_context(tmp_path / "weights")).problems
-
-    assert found.finding.summary == "1 of 2 files of Git LFS are pointers, such as weights/a.bin"
-
-
-def test_a_checkout_without_any_is_ok_lfs(tmp_path: Path) -> None:
-    make_repository(tmp_path)
-
-    assert lfs.run(check_context(tmp_path)).summary == "no file of Git LFS"
-
-
-def test_pointers_that_the_job_asked_for_are_a_note(tmp_path: Path) -> None:
-    make_repository(tmp_path, {".gitattributes": "*.bin filter=lfs\n", "a.bin": POINTER})
     told = {**os.environ, "GIT_LFS_SKIP_SMUDGE": "1"}
 
-    (found,) = lfs.run(check_context(tmp_path, environ=told)).problems
+    (found,) = lfs.run(check_context(tmp_path / "weights")).problems
+    (asked,) = lfs.run(check_context(tmp_path, environ=told)).problems
 
-    assert found.finding.severity == "note"
+    assert found.finding.summary == "1 of 2 files of Git LFS are pointers, such as weights/a.bin"
+    assert asked.finding.severity == "note"
 
 
 @pytest.fixture
@@ -320,17 +270,20 @@ def locked(tmp_path: Path) -> Path:
     return lock
 
 
-def test_an_old_lock_is_a_warning_with_a_line_to_paste(tmp_path: Path, locked: Path) -> None:
+def test_an_old_lock_that_nobody_holds_is_a_warning_with_a_line_to_paste(
+    tmp_path: Path, locked: Path
+) -> None:
     (found,) = locks.run(check_context(tmp_path)).problems
+    with locked.open():
+        held = locks.run(check_context(tmp_path))
+    os.utime(locked)
+    fresh = locks.run(check_context(tmp_path))
 
     assert (found.finding.rule, found.finding.severity) == ("doctor/stale-git-lock", "warning")
     assert found.finding.remedy == f"rm {locked}"
     assert found.fix is None
-
-
-def test_a_lock_that_somebody_holds_is_not_stale(tmp_path: Path, locked: Path) -> None:
-    with locked.open():
-        assert locks.run(check_context(tmp_path)).problems == ()
+    assert held.problems == ()
+    assert fresh.summary == "no lock of git"
 
 
 def test_while_a_git_works_in_the_checkout_no_lock_is_stale(tmp_path: Path, locked: Path) -> None:
@@ -351,9 +304,3 @@ def test_while_a_git_works_in_the_checkout_no_lock_is_stale(tmp_path: Path, lock
         result = locks.run(check_context(tmp_path))
 
     assert result.problems == ()
-
-
-def test_a_fresh_lock_is_somebodys(tmp_path: Path, locked: Path) -> None:
-    os.utime(locked)
-
-    assert locks.run(check_context(tmp_path)).summary == "no lock of git"

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,44 +24,32 @@ from tests.support.checks import check_context
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "expected"),
     [
-        "vllm serve Qwen/Qwen3-8B",
-        "/opt/venv/bin/python3.12 /opt/venv/bin/vllm serve x",
-        "python -m vllm.entrypoints.openai.api_server",
-        "python -W ignore -X dev -u -m sglang.launch_server",
-        "VLLM::EngineCore_DP0",
-        "ray::IDLE",
-        "/usr/lib/ray/raylet --port 1",
-        "python3 -m torch.distributed.run train.py",
+        ("vllm serve Qwen/Qwen3-8B", True),
+        ("/opt/venv/bin/python3.12 /opt/venv/bin/vllm serve x", True),
+        ("python -m vllm.entrypoints.openai.api_server", True),
+        ("python -W ignore -X dev -u -m sglang.launch_server", True),
+        ("VLLM::EngineCore_DP0", True),
+        ("ray::IDLE", True),
+        ("/usr/lib/ray/raylet --port 1", True),
+        ("python3 -m torch.distributed.run train.py", True),
+        ("python -I -S -c import\tci_doctor.system.guardian_main;\tmain() /x", True),
+        ("grep -r vllm .", False),
+        ("python -m pip install vllm", False),
+        ("python tests/vllm.py", False),
+        ("vim vllm", False),
+        ("python", False),
+        ("python -c pass", False),
+        ("less /var/log/vllm/serve", False),
+        ("python -m vllms", False),
+        ("", False),
     ],
 )
-def test_servers_and_their_workers_are(line: str) -> None:
-    assert is_server(line.split())
-
-
-def test_a_guardian_of_ci_doctor_is() -> None:
-    program = "import sys; from ci_doctor.system.guardian_main import main; main()"
-
-    assert is_server(["python", "-I", "-S", "-c", program, "/x"])
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "grep -r vllm .",
-        "python -m pip install vllm",
-        "python tests/vllm.py",
-        "vim vllm",
-        "python",
-        "python -c pass",
-        "less /var/log/vllm/serve",
-        "python -m vllms",
-        "",
-    ],
-)
-def test_what_only_names_them_is_not(line: str) -> None:
-    assert not is_server(line.split())
+def test_servers_and_their_workers_are_and_what_only_names_them_is_not(
+    line: str, expected: bool
+) -> None:
+    assert is_server(line.split(" ")) is expected
 
 
 ROWS = [
@@ -129,44 +118,33 @@ def alone(
     )
 
 
-def test_a_process_of_our_job_is_ours() -> None:
-    assert standing(31, "ours") is ProcessStanding.OURS
-    assert standing(14, None) is ProcessStanding.OURS
-
-
-def test_what_descends_from_our_agent_alone_is_not_ours() -> None:
-    assert standing(23, None) is ProcessStanding.OTHERS
-    assert standing(23, "running") is ProcessStanding.OTHERS
-
-
-def test_an_orphan_is_left() -> None:
-    assert standing(31, None) is ProcessStanding.STALE
-    assert standing(31, "earlier") is ProcessStanding.STALE
-    assert standing(31, None, own_job=None) is ProcessStanding.STALE
-    assert standing(51, None) is ProcessStanding.STALE
-
-
-def test_an_orphan_of_a_job_that_an_agent_runs_is_its() -> None:
-    assert standing(31, "running") is ProcessStanding.OTHERS
-
-
-def test_a_job_that_no_agent_runs_has_left_all_its_processes() -> None:
-    assert standing(41, "earlier") is ProcessStanding.STALE
-
-
-def test_without_an_agent_to_be_seen_nobody_knows_whether_a_job_has_ended() -> None:
-    assert standing(41, "earlier", sees_agents=False) is ProcessStanding.UNKNOWN
-
-
-def test_a_service_of_the_machine_or_a_container_is_not_left() -> None:
-    managed = frozenset({31})
-
-    assert standing(31, None, managed=managed) is ProcessStanding.MANAGED
-    assert standing(31, "earlier", managed=managed) is ProcessStanding.MANAGED
-
-
-def test_somebodys_server_is_nobodys_business() -> None:
-    assert standing(41, None) is ProcessStanding.UNKNOWN
+@pytest.mark.parametrize(
+    ("pid", "job", "around", "expected"),
+    [
+        (31, "ours", {}, ProcessStanding.OURS),
+        (14, None, {}, ProcessStanding.OURS),
+        # It descends from our agent alone.
+        (23, None, {}, ProcessStanding.OTHERS),
+        (23, "running", {}, ProcessStanding.OTHERS),
+        # An orphan.
+        (31, None, {}, ProcessStanding.STALE),
+        (31, "earlier", {}, ProcessStanding.STALE),
+        (31, None, {"own_job": None}, ProcessStanding.STALE),
+        (51, None, {}, ProcessStanding.STALE),
+        (31, "running", {}, ProcessStanding.OTHERS),
+        # A job that no agent runs has left all its processes, if an agent is to be seen.
+        (41, "earlier", {}, ProcessStanding.STALE),
+        (41, "earlier", {"sees_agents": False}, ProcessStanding.UNKNOWN),
+        # A service of the machine, or a container.
+        (31, None, {"managed": frozenset({31})}, ProcessStanding.MANAGED),
+        (31, "earlier", {"managed": frozenset({31})}, ProcessStanding.MANAGED),
+        (41, None, {}, ProcessStanding.UNKNOWN),
+    ],
+)
+def test_whose_a_process_is(
+    pid: int, job: str | None, around: dict[str, Any], expected: ProcessStanding
+) -> None:
+    assert standing(pid, job, **around) is expected
 
 
 def test_a_circle_of_parents_ends() -> None:
@@ -188,9 +166,6 @@ def in_container(group: int, session: int) -> ProcessStanding:
 def test_below_a_first_process_that_is_no_init_an_orphan_has_lost_the_leader_of_its_group() -> None:
     assert in_container(group=29, session=29) is ProcessStanding.STALE
     assert in_container(group=1, session=1) is ProcessStanding.UNKNOWN
-
-
-def test_an_orphan_of_our_own_session_is_ours() -> None:
     assert in_container(group=29, session=13) is ProcessStanding.OURS
 
 
@@ -203,27 +178,30 @@ def below_bash(jobs: dict[int, str | None]) -> tuple[ProcessStanding, ProcessSta
     return server, worker
 
 
-def test_a_server_of_another_job_that_the_first_process_cannot_have_started_is_left() -> None:
-    stale = ProcessStanding.STALE
-    assert below_bash({1: None, 31: "earlier", 32: "earlier"}) == (stale, stale)
-    assert below_bash({1: "ours", 31: "earlier", 32: "earlier"}) == (stale, stale)
+@pytest.mark.parametrize(
+    ("first", "job", "expected"),
+    [
+        (None, "earlier", ProcessStanding.STALE),
+        ("ours", "earlier", ProcessStanding.STALE),
+        # The first process may have started it.
+        ("earlier", "earlier", ProcessStanding.UNKNOWN),
+        (None, None, ProcessStanding.UNKNOWN),
+    ],
+)
+def test_a_server_that_the_first_process_cannot_have_started_is_left(
+    first: str | None, job: str | None, expected: ProcessStanding
+) -> None:
+    assert below_bash({1: first, 31: job, 32: job}) == (expected, expected)
 
 
-def test_what_the_first_process_may_have_started_is_unknown() -> None:
-    unknown = ProcessStanding.UNKNOWN
-    assert below_bash({1: "earlier", 31: "earlier", 32: "earlier"}) == (unknown, unknown)
-    assert below_bash({1: None, 31: None, 32: None}) == (unknown, unknown)
-
-
-def test_our_own_port_is_named(tmp_path: Path) -> None:
+def test_our_own_port_is_named_and_of_a_process_that_has_ended_nothing_is_known(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         things = held_things(check_context(tmp_path), os.getpid())
         port = server.getsockname()[1]
 
     assert f"port {port}" in things
-
-
-def test_of_a_process_that_has_ended_nothing_is_known(tmp_path: Path) -> None:
     assert held_things(check_context(tmp_path), 2**22 + 1) == ()
 
 
@@ -288,19 +266,16 @@ def test_an_orphaned_server_is_a_warning_with_what_it_holds(tmp_path: Path) -> N
     assert "hf_secret" not in repr(result)
 
 
-def test_a_service_of_the_machine_is_left_in_peace(tmp_path: Path) -> None:
+def test_a_service_of_the_machine_is_left_in_peace_and_the_agents_own_is_looked_at(
+    tmp_path: Path,
+) -> None:
     machine(tmp_path)
     record(tmp_path, 30, 1, "vllm", "vllm serve x", group="0::/system.slice/llm.service\n")
     record(tmp_path, 31, 1, "vllm", "vllm serve x", group="0::/system.slice/docker-ab.scope\n")
-
     assert look(tmp_path).problems == ()
 
-
-def test_what_is_left_in_the_agents_own_service_is_found(tmp_path: Path) -> None:
-    machine(tmp_path)
     group = "0::/system.slice/buildkite-agent.service\n"
-    record(tmp_path, 30, 1, "vllm", "vllm serve x", group=group)
-
+    record(tmp_path, 32, 1, "vllm", "vllm serve x", group=group)
     assert [each.finding.rule for each in look(tmp_path).problems] == ["doctor/stale-processes"]
 
 

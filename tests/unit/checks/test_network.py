@@ -55,38 +55,35 @@ def test_a_new_network_namespace_has_its_loopback_interface_down() -> None:
     assert ran.stdout == "error ip link set lo up\n", ran.stderr
 
 
-def test_a_name_that_cannot_be_one_has_a_reason() -> None:
+ABSENT = Lookup(error="Name or service not known")
+
+
+@pytest.mark.parametrize(
+    ("lookup", "status", "remedy"),
+    [
+        (Lookup(addresses=("::1", "127.0.0.1")), CheckStatus.OK, None),
+        (Lookup(addresses=("::1",)), CheckStatus.WARNING, None),
+        (Lookup(addresses=("127.0.0.1", "192.0.2.7")), CheckStatus.ERROR, None),
+        (ABSENT, CheckStatus.ERROR, "printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts"),
+    ],
+    ids=["both loopback addresses", "IPv6 alone", "another machine", "none"],
+)
+def test_localhost_is_this_machine(lookup: Lookup, status: CheckStatus, remedy: str | None) -> None:
+    result = result_of(wrong_localhost(lookup))
+
+    assert result.status is status
+    assert remedy is None or result.problems[0].finding.remedy == remedy
+
+
+def test_a_name_of_our_own_or_a_host_without_an_address_is_said_with_the_reason() -> None:
+    own = result_of(wrong_hostname("agent-1", ABSENT))
+    host = result_of(wrong_host("hub.example", ABSENT))
+
+    assert own.status is CheckStatus.WARNING
+    assert own.problems[0].finding.remedy == "printf '\\n127.0.1.1 %s\\n' agent-1 >> /etc/hosts"
+    assert host.status is CheckStatus.ERROR
+    assert host.summary == "hub.example does not resolve: Name or service not known"
     assert look_up_name(f"{'a' * 64}.example").error
-
-
-def test_both_loopback_addresses_are_ok() -> None:
-    assert (
-        result_of(wrong_localhost(Lookup(addresses=("::1", "127.0.0.1")))).status is CheckStatus.OK
-    )
-
-
-def test_ipv6_alone_is_a_warning() -> None:
-    assert result_of(wrong_localhost(Lookup(addresses=("::1",)))).status is CheckStatus.WARNING
-
-
-def test_no_address_is_an_error_with_a_line_to_paste() -> None:
-    result = result_of(wrong_localhost(Lookup(error="Name or service not known")))
-
-    assert result.status is CheckStatus.ERROR
-    assert result.problems[0].finding.remedy == "printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts"
-
-
-def test_another_machine_is_an_error() -> None:
-    result = result_of(wrong_localhost(Lookup(addresses=("127.0.0.1", "192.0.2.7"))))
-
-    assert result.status is CheckStatus.ERROR
-
-
-def test_no_address_is_a_warning_with_our_name_in_the_remedy() -> None:
-    result = result_of(wrong_hostname("agent-1", Lookup(error="Name or service not known")))
-
-    assert result.status is CheckStatus.WARNING
-    assert result.problems[0].finding.remedy == "printf '\\n127.0.1.1 %s\\n' agent-1 >> /etc/hosts"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +107,16 @@ def test_the_names_for_which_a_proxy_is_asked_are_said(
     assert "hunter2" not in repr(result)
 
 
-def test_an_empty_variable_in_lower_case_hides_the_other(tmp_path: Path) -> None:
-    environ = {"HTTP_PROXY": "http://proxy.example:3128", "http_proxy": ""}
+def test_an_empty_variable_in_lower_case_hides_the_other_and_an_unreadable_one_is_a_warning(
+    tmp_path: Path,
+) -> None:
+    hidden = {"HTTP_PROXY": "http://proxy.example:3128", "http_proxy": ""}
+    unreadable = {"http_proxy": "p:1", "no_proxy": "127.0.0.1,localhost,[::1]"}
 
-    assert loopback_proxy.run(check_context(tmp_path, environ=environ)).problems == ()
+    (found,) = loopback_proxy.run(check_context(tmp_path, environ=unreadable)).problems
+
+    assert found.finding.rule == "doctor/proxy-unusable"
+    assert loopback_proxy.run(check_context(tmp_path, environ=hidden)).problems == ()
 
 
 def test_the_remedy_cures_the_warning(tmp_path: Path) -> None:
@@ -132,14 +135,6 @@ def test_the_remedy_cures_the_warning(tmp_path: Path) -> None:
 
     assert after["no_proxy"] == "internal.example,127.0.0.1,localhost,::1"
     assert loopback_proxy.run(check_context(tmp_path, environ=after)).status is CheckStatus.OK
-
-
-def test_a_value_that_httpx_cannot_read_is_a_warning(tmp_path: Path) -> None:
-    environ = {"http_proxy": "p:1", "no_proxy": "127.0.0.1,localhost,[::1]"}
-
-    (found,) = loopback_proxy.run(check_context(tmp_path, environ=environ)).problems
-
-    assert found.finding.rule == "doctor/proxy-unusable"
 
 
 LISTS = [
@@ -219,25 +214,13 @@ def hosts_of(names: list[str]) -> list[DoctorCheck]:
     return [each for each in checks(DoctorSettings(hosts=names)) if "host-" in each.id]
 
 
-def test_no_host_is_looked_up_unless_one_is_named() -> None:
-    assert hosts_of([]) == []
-
-
-def test_each_host_is_a_check_of_its_own(tmp_path: Path) -> None:
+def test_each_named_host_is_a_check_of_its_own(tmp_path: Path) -> None:
     made = hosts_of(["127.0.0.1", "127.0.0.2", "127.0.0.1"])
 
     assert [check.id for check in made] == ["network/host-127.0.0.1", "network/host-127.0.0.2"]
     result = made[1].run(check_context(tmp_path))
     assert (result.status, result.summary) == (CheckStatus.OK, "127.0.0.2 is 127.0.0.2")
-
-
-def test_a_host_without_an_address_is_an_error_with_the_reason() -> None:
-    result = result_of(
-        wrong_host("hub.example", Lookup(error="Temporary failure in name resolution"))
-    )
-
-    assert result.status is CheckStatus.ERROR
-    assert result.summary == "hub.example does not resolve: Temporary failure in name resolution"
+    assert hosts_of([]) == []
 
 
 @pytest.mark.parametrize(
@@ -271,6 +254,7 @@ def test_who_holds_a_port_is_said_with_pid_user_command_and_a_line_to_paste(tmp_
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         result = ports.run(check_context(tmp_path, services=service(port)))
+    free = ports.run(check_context(tmp_path, services=service(port)))
 
     (found,) = result.problems
     assert result.status is CheckStatus.ERROR
@@ -278,12 +262,4 @@ def test_who_holds_a_port_is_said_with_pid_user_command_and_a_line_to_paste(tmp_
     assert found.finding.summary.startswith(head)
     assert "python" in found.finding.summary
     assert f"kill {os.getpid()}" in (found.finding.remedy or "")
-
-
-def test_a_free_port_is_ok(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-
-    result = ports.run(check_context(tmp_path, services=service(port)))
-
-    assert (result.status, result.summary) == (CheckStatus.OK, f"free: {port}")
+    assert (free.status, free.summary) == (CheckStatus.OK, f"free: {port}")

@@ -67,27 +67,31 @@ def test_the_verdict(
     assert verdict_of(finished, workload, strict=strict) is verdict
 
 
-def test_an_error_beside_an_unknown_part_is_an_error() -> None:
-    both = ended((Severity.ERROR, Fault.ENVIRONMENT), unknown="the rest")
-
-    assert summary_of([both], None, Verdict.INFRA) == "this machine is not fit: 1 error"
+PARTLY = ended((Severity.ERROR, Fault.ENVIRONMENT), unknown="the rest")
 
 
-def test_the_summary_counts_by_status_the_worst_first() -> None:
-    finished = [OK, OK, WARNING, UNKNOWN, OF_MACHINE, OF_MACHINE]
-
-    summary = summary_of(finished, Workload.VLLM, Verdict.INFRA)
-
-    assert summary == "this machine is not fit for vllm: 2 errors, 1 unknown, 1 warning, 2 ok"
-
-
-def test_a_machine_of_which_a_part_is_unknown_is_fit_as_far_as_is_known() -> None:
-    summary = summary_of([OK, UNKNOWN], None, Verdict.PASS)
-
-    assert summary == "as far as is known, this machine is fit: 1 unknown, 1 ok"
-
-
-RULE_OUTCOME = Rule(id="doctor/test", severity=Severity.ERROR, meaning="A test.", remedy="Nothing.")
+@pytest.mark.parametrize(
+    ("finished", "workload", "verdict", "summary"),
+    [
+        ([PARTLY], None, Verdict.INFRA, "this machine is not fit: 1 error"),
+        (
+            [OK, OK, WARNING, UNKNOWN, OF_MACHINE, OF_MACHINE],
+            Workload.VLLM,
+            Verdict.INFRA,
+            "this machine is not fit for vllm: 2 errors, 1 unknown, 1 warning, 2 ok",
+        ),
+        (
+            [OK, UNKNOWN],
+            None,
+            Verdict.PASS,
+            "as far as is known, this machine is fit: 1 unknown, 1 ok",
+        ),
+    ],
+)
+def test_the_summary_counts_by_status_the_worst_first(
+    finished: list[FinishedCheck], workload: Workload | None, verdict: Verdict, summary: str
+) -> None:
+    assert summary_of(finished, workload, verdict) == summary
 
 
 def named(name: str) -> DoctorCheck:
@@ -103,7 +107,7 @@ def ended_of_outcome(
 FINE = ended_of_outcome("machine/disk", CheckResult(summary="60 GiB free", figures={"free": 60}))
 BAD = ended_of_outcome(
     "machine/shm",
-    CheckResult(summary="64 MiB", problems=(problem(RULE_OUTCOME, "64 MiB are too little"),)),
+    CheckResult(summary="64 MiB", problems=(problem(RULE, "64 MiB are too little"),)),
 )
 LATE = ended_of_outcome("gpu/one", CheckResult(summary="no answer", unknown="no answer"), None)
 LATE_TOO = ended_of_outcome("gpu/two", CheckResult(summary="no answer", unknown="no answer"), None)
@@ -122,34 +126,12 @@ def table(outcome: Outcome, title: str) -> list[tuple[object, ...]]:
     return []
 
 
-def test_what_is_ok_is_not_listed() -> None:
+def test_what_is_ok_is_not_listed_and_what_makes_no_sense_here_is_counted_by_area() -> None:
     made = outcome(FINE)
 
     assert [each.title for each in made.tables] == ["Not run"]
+    assert table(made, "Not run") == [("no checkout", "git (2 checks)")]
     assert made.verdict is Verdict.PASS
-
-
-def test_a_measurement_is_listed_even_if_it_is_ok() -> None:
-    check = DoctorCheck(
-        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
-    )
-    fast = CheckResult(summary="4,300 GB/s")
-
-    made = outcome(FINE, FinishedCheck(check=check, result=fast, duration_s=2.0))
-
-    assert table(made, "Measured") == [("gpu/speed", "4,300 GB/s")]
-
-
-def test_a_measurement_that_is_unknown_is_listed_once() -> None:
-    check = DoctorCheck(
-        id="gpu/speed", title="speed", run=lambda _: CheckResult(summary=""), is_measurement=True
-    )
-    unknown = CheckResult(summary="no torch", unknown="no torch")
-
-    made = outcome(FinishedCheck(check=check, result=unknown, duration_s=2.0))
-
-    assert table(made, "Unknown") == [("no torch", "gpu/speed")]
-    assert table(made, "Measured") == []
 
 
 def test_all_lists_each_check_with_its_status_value_and_time() -> None:
@@ -159,24 +141,31 @@ def test_all_lists_each_check_with_its_status_value_and_time() -> None:
         ("machine/disk", "ok", 0.0125, "60 GiB free"),
         ("machine/shm", "error", 0.0125, "64 MiB"),
     ]
+    assert table(made, "Not run") == [("no checkout", "git/one, git/two")]
+    assert [each.summary for each in made.findings] == ["64 MiB are too little"]
 
 
 def test_unknown_checks_with_one_reason_share_a_row() -> None:
     assert table(outcome(LATE, FINE, LATE_TOO), "Unknown") == [("no answer", "gpu/one, gpu/two")]
 
 
-def test_checks_that_make_no_sense_here_are_counted_by_area() -> None:
-    assert table(outcome(FINE), "Not run") == [("no checkout", "git (2 checks)")]
+@pytest.mark.parametrize(
+    ("unknown", "title", "row"),
+    [
+        (None, "Measured", ("gpu/speed", "4,300 GB/s")),
+        ("no torch", "Unknown", ("no torch", "gpu/speed")),
+    ],
+)
+def test_a_measurement_is_listed_once_even_if_it_is_ok(
+    unknown: str | None, title: str, row: tuple[str, str]
+) -> None:
+    result = CheckResult(summary="4,300 GB/s", unknown=unknown)
+    check = DoctorCheck(id="gpu/speed", title="speed", run=lambda _: result, is_measurement=True)
 
+    made = outcome(FINE, FinishedCheck(check=check, result=result, duration_s=2.0))
 
-def test_all_names_the_checks_that_make_no_sense_here() -> None:
-    made = outcome(FINE, show_all=True)
-
-    assert table(made, "Not run") == [("no checkout", "git/one, git/two")]
-
-
-def test_problems_are_findings() -> None:
-    assert [each.summary for each in outcome(FINE, BAD).findings] == ["64 MiB are too little"]
+    assert table(made, title) == [row]
+    assert {each.title for each in made.tables} == {title, "Not run"}
 
 
 def test_facts_hold_each_check_for_programs() -> None:
@@ -206,11 +195,11 @@ def test_an_unknown_check_is_a_skipped_case_and_an_error_is_an_error() -> None:
 
 
 def test_a_test_case_says_what_is_wrong_the_worst_first() -> None:
-    note = problem(RULE_OUTCOME, "by the way", severity=Severity.NOTE)
-    lesser = problem(RULE_OUTCOME, "/tmp is slow", severity=Severity.WARNING)
+    note = problem(RULE, "by the way", severity=Severity.NOTE)
+    lesser = problem(RULE, "/tmp is slow", severity=Severity.WARNING)
     result = CheckResult(
         summary="2 disks",
-        problems=(note, lesser, problem(RULE_OUTCOME, "/ is full")),
+        problems=(note, lesser, problem(RULE, "/ is full")),
         unknown="no /sys",
     )
 

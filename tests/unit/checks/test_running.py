@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
+import pytest
 
 from ci_doctor.checks.check import (
     CheckResult,
@@ -126,16 +127,32 @@ def test_what_several_checks_read_is_read_once(tmp_path: Path) -> None:
     assert len(reads) == 1
 
 
-def test_a_reading_that_fails_is_unknown_for_each_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "unknown"),
+    [
+        (UndeterminedError("nobody knows"), "nobody knows"),
+        (MemoryError(), "no memory is left for this check"),
+        (
+            FileNotFoundError(2, "No such file or directory", "/a/b"),
+            "/a/b: No such file or directory",
+        ),
+        (InfraError("the interpreter does not answer"), "the interpreter does not answer"),
+    ],
+    ids=["undetermined", "memory", "file", "a room's"],
+)
+def test_what_a_reading_raises_is_the_reason_why_each_check_is_unknown(
+    error: Exception, unknown: str, tmp_path: Path
+) -> None:
     def read(_context: CheckContext) -> int:
-        raise UndeterminedError("nobody knows")
+        raise error
 
     def asks(context: CheckContext) -> CheckResult:
         return CheckResult(summary=str(context.shared(read)))
 
     ended = finished(check_context(tmp_path), check("one", asks), check("two", asks))
 
-    assert [each.result.unknown for each in ended.values()] == ["nobody knows"] * 2
+    results = [each.result for each in ended.values()]
+    assert [(each.unknown, each.problems) for each in results] == [(unknown, ())] * 2
 
 
 def test_whoever_waits_hears_which_checks_still_run(tmp_path: Path) -> None:
@@ -170,34 +187,6 @@ def test_a_check_that_crashes_is_unknown_with_its_traceback(tmp_path: Path) -> N
     assert "ZeroDivisionError" in finding.summary
     assert "in crashes" in (finding.evidence[0].excerpt or "")
     assert ended["fine"].result.status is CheckStatus.OK
-
-
-def test_a_want_of_memory_is_unknown_and_no_bug(tmp_path: Path) -> None:
-    def fills(_context: CheckContext) -> CheckResult:
-        raise MemoryError
-
-    result = finished(check_context(tmp_path), check("fills", fills))["fills"].result
-
-    assert result.unknown == "no memory is left for this check"
-    assert result.problems == ()
-
-
-def test_a_file_that_cannot_be_read_is_unknown_by_its_name(tmp_path: Path) -> None:
-    def reads(_context: CheckContext) -> CheckResult:
-        return CheckResult(summary=(tmp_path / "absent").read_text())
-
-    ended = finished(check_context(tmp_path), check("reads", reads))
-
-    assert ended["reads"].result.unknown == f"{tmp_path / 'absent'}: No such file or directory"
-
-
-def test_an_error_of_a_room_is_unknown_by_its_message(tmp_path: Path) -> None:
-    def asks(_context: CheckContext) -> CheckResult:
-        raise InfraError("the interpreter does not answer")
-
-    ended = finished(check_context(tmp_path), check("asks", asks))
-
-    assert ended["asks"].result.unknown == "the interpreter does not answer"
 
 
 def test_a_caller_that_stops_early_leaves_no_program(tmp_path: Path) -> None:
@@ -257,15 +246,19 @@ def test_a_fixed_problem_is_gone_and_the_change_is_reported(tmp_path: Path) -> N
     assert [table.title for table in outcome.tables] == ["Fixed"]
 
 
-def test_a_change_that_cures_nothing_leaves_the_problem(tmp_path: Path) -> None:
+def test_a_change_that_cures_nothing_leaves_the_problem_and_one_that_fails_says_why(
+    tmp_path: Path,
+) -> None:
     litter = tmp_path / "litter"
     litter.touch()
     context = check_context(tmp_path)
-    ran = first_look(litter_check(litter, lambda: None), context)
 
-    after = fix(ran, context, lambda _: None)
+    after = fix(first_look(litter_check(litter, lambda: None), context), context, lambda _: None)
+    refused = litter_check(litter, (tmp_path / "gone").unlink)
+    failed = fix(first_look(refused, context), context, lambda _: None)
 
     assert outcome_of(after).verdict is Verdict.INFRA
+    assert failed.not_fixed == {"remove it": "No such file or directory"}
 
 
 def test_a_change_that_fails_never_makes_the_verdict_better(tmp_path: Path) -> None:
@@ -284,15 +277,6 @@ def test_a_change_that_fails_never_makes_the_verdict_better(tmp_path: Path) -> N
     assert (after.fixed, after.not_fixed) == ((), {"remove it": "cannot say so"})
     assert after.finished[0].result.status is CheckStatus.ERROR
     assert "Not fixed" in [table.title for table in outcome_of(after).tables]
-
-
-def test_a_system_error_is_a_reason(tmp_path: Path) -> None:
-    context = check_context(tmp_path)
-    ran = first_look(litter_check(tmp_path, (tmp_path / "gone").unlink), context)
-
-    after = fix(ran, context, lambda _: None)
-
-    assert after.not_fixed == {"remove it": "No such file or directory"}
 
 
 def test_a_dry_run_says_what_it_would_change_and_changes_nothing(tmp_path: Path) -> None:

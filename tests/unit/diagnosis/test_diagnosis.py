@@ -75,6 +75,41 @@ def test_a_failure_that_is_there_twice_is_as_sure_as_once(
     assert twice.confidence == pytest.approx(once.confidence, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AssertionError: expected 3 got 4",
+        "RuntimeError: engine is dead",
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=80): refused",
+        "KeyError: 'lm_head'",
+    ],
+)
+def test_what_a_log_says_again_and_again_up_to_its_end_is_its_cause(
+    tmp_path: Path, line: str
+) -> None:
+    log = tmp_path / "a.log"
+    ends = {"": True, "exit status 1\n": True, "the next one\n" * 50: False}
+    for end, is_named in ends.items():
+        log.write_text("starting\n" + f"{line}\n" * 100 + end)
+        cause = run(DiagnoseRequest(logs=(str(log),))).cause
+        assert (cause is not None) is is_named, end
+
+
+def test_the_last_line_of_an_engines_traceback_is_the_cause_whatever_its_key(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "a.log"
+    for key in ("'model.layers.0.qkv'", "17", "('a', 3)", "None"):
+        lines = [
+            *LINES[:2],
+            LINES[3].replace("ValueError: 40 heads for 3 GPUs", f"KeyError: {key}"),
+        ]
+        log.write_text("\n".join([*lines, "INFO:     Shutting down", ""]))
+        cause = run(DiagnoseRequest(logs=(str(log),))).cause
+        assert cause is not None
+        assert cause.place.text.endswith(f"KeyError: {key}")
+
+
 def facts_of(outcome: Outcome) -> DiagnoseFacts:
     assert isinstance(outcome.facts, DiagnoseFacts)
     return outcome.facts

@@ -94,6 +94,16 @@ def test_off_sets_nothing_and_still_finds_what_is_wrong() -> None:
         ({"NVIDIA_TF32_OVERRIDE": "true"}, "invalid-value"),
         ({"HCCL_DETERMINISTIC": "1"}, "invalid-value"),
         ({"OMP_NUM_THREADS": "many"}, "invalid-value"),
+        ({"OMP_NUM_THREADS": "0"}, "invalid-value"),
+        ({"NCCL_ALGO": "zzz"}, "invalid-value"),
+        ({"NCCL_ALGO": "allreduce"}, "invalid-value"),
+        ({"NCCL_ALGO": "Ring, Tree"}, "invalid-value"),
+        ({"NCCL_ALGO": "allreduce:tree;ring"}, "invalid-value"),
+        ({"NCCL_ALGO": "alltoall:ring"}, "invalid-value"),
+        ({"NCCL_PROTO": "LL129"}, "invalid-value"),
+        ({"NCCL_NTHREADS": "100"}, "invalid-value"),
+        ({"TORCHINDUCTOR_BATCH_INVARIANT": "true"}, "invalid-value"),
+        ({"TORCHINDUCTOR_BENCHMARK_FUSION": "1"}, "conflict"),
         ({"SGLANG_ENABLE_DETERMINISTIC_INFERENCE": "1"}, "no-effect"),
         ({"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}, "conflict"),
         ({"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "NVIDIA_TF32_OVERRIDE": "0"}, "conflict"),
@@ -119,6 +129,24 @@ def test_what_is_wrong_is_a_finding_with_its_value_and_its_source(
     assert (
         finding.evidence[-1].excerpt == f"source: {BY_NAME[name].source} ({BY_NAME[name].read_in})"
     )
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "NCCL_ALGO=ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring",
+        "NCCL_ALGO=^NVLS,NVLSTree",
+        "NCCL_ALGO=reducescatter:PAT",
+        "NCCL_PROTO=LL,Simple;allreduce:^LL",
+        "NCCL_PROTO=^LL128;allreduce:LL128",
+        "NCCL_NTHREADS=256",
+        "TORCHINDUCTOR_BATCH_INVARIANT=1",
+    ],
+)
+def test_a_value_of_the_librarys_own_documents_is_accepted(setting: str) -> None:
+    name, _, value = setting.partition("=")
+    decided = decide(Profile.OFF, {name: value}, {})
+    assert (rules(decided), decided.requested[0].effective) == ([], AS_REQUESTED)
 
 
 @pytest.mark.parametrize("value", ["true", "on", "", "0", " 0 "])

@@ -3,6 +3,7 @@
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,41 +13,61 @@ import sqlalchemy as sa
 from ci_doctor.errors import UsageError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.database import HistoryWindow, Question, writing
-from ci_doctor.history.evidence import EvidenceFile
+from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts, strip_facts
 from ci_doctor.history.outcomes import report_outcome
 from ci_doctor.history.upkeep import open_database
+from ci_doctor.model.facts.history import FlakyFacts, HistoryReportFacts
 from tests.support.histories import BEGIN_MS, DAY_MS, WHOLE, F, I, P, S, history, run
 
 GREEN = [("stable", P)] * 20
 
 
+def found(folder: Path, runs: Sequence[EvidenceFile], window: HistoryWindow = WHOLE) -> FlakyFacts:
+    """What is flaky in `runs`."""
+    with history(folder / "h.sqlite", runs) as connection:
+        return flaky_facts(Question(connection, window))
+
+
+def strips(folder: Path, runs: Sequence[EvidenceFile]) -> HistoryReportFacts:
+    """The page's facts of `runs`."""
+    with history(folder / "h.sqlite", runs) as connection:
+        return strip_facts(Question(connection, WHOLE))
+
+
+def in_order(*results: AttemptOutcome) -> list[EvidenceFile]:
+    """One test on one commit after the other."""
+    return [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
+
+
 def test_a_test_that_passed_and_failed_on_one_commit_is_proven_flaky(tmp_path: Path) -> None:
     runs = [run([("x", F), ("x", P), *GREEN], at=1, commit="a")]
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
+    (flaky,) = found(tmp_path, runs).flaky
 
     assert (flaky.name, flaky.is_proven, flaky.mixed_commits) == ("x", True, 1)
     assert (flaky.failed, flaky.passed) == (1, 1)
 
 
-def test_a_break_and_its_repair_are_no_flake(tmp_path: Path) -> None:
-    results = [P, P, F, F, F, P, P]
-    runs = [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
-
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        assert flaky_facts(Question(connection, WHOLE)).flaky == ()
-
-
-def test_a_test_that_changes_often_is_listed_unproven(tmp_path: Path) -> None:
-    results = [P, F, P, P, F, P]
-    runs = [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
-
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
+def test_a_test_that_changes_often_is_listed_unproven_and_a_repair_is_none(tmp_path: Path) -> None:
+    (flaky,) = found(tmp_path, in_order(P, F, P, P, F, P)).flaky
 
     assert (flaky.is_proven, flaky.transitions) == (False, 4)
+    (tmp_path / "repair").mkdir()
+    assert found(tmp_path / "repair", in_order(P, P, F, F, F, P, P)).flaky == ()
+
+
+@pytest.mark.parametrize("commits", [1, 4])
+def test_a_test_that_fails_in_one_step_of_a_matrix_is_no_flake(
+    tmp_path: Path, commits: int
+) -> None:
+    runs = [
+        run([("x", outcome), *GREEN], at=at, commit=f"c{at}", step=step)
+        for at in range(commits)
+        for step, outcome in (("cuda-13", F), ("cuda-12", P))
+    ]
+
+    assert found(tmp_path, runs).flaky == ()
 
 
 def broken_hour(commit_passes_elsewhere: bool) -> list[EvidenceFile]:
@@ -61,20 +82,14 @@ def broken_hour(commit_passes_elsewhere: bool) -> list[EvidenceFile]:
 def test_a_broken_machine_makes_no_test_flaky(tmp_path: Path) -> None:
     runs = broken_hour(commit_passes_elsewhere=True)
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(Question(connection, WHOLE))
+    facts = found(tmp_path, runs)
 
     assert facts.flaky == ()
     (column,) = facts.columns
     assert (column.agent, column.failed, column.is_infra) == ("gpu-7", 40, True)
-
-
-def test_a_commit_that_fails_everywhere_is_not_excused(tmp_path: Path) -> None:
-    runs = broken_hour(commit_passes_elsewhere=False)
-
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (column,) = flaky_facts(Question(connection, WHOLE)).columns
-
+    # A commit that fails everywhere is not excused.
+    (tmp_path / "everywhere").mkdir()
+    (column,) = found(tmp_path / "everywhere", broken_hour(commit_passes_elsewhere=False)).columns
     assert not column.is_infra
 
 
@@ -104,8 +119,7 @@ def test_a_change_that_breaks_one_step_is_not_excused_by_the_other_steps(tmp_pat
     runs.append(run([(name, F) for name in ours], at=31, commit="bad", agent="gpu-7"))
     runs.append(run(others, at=31, commit="bad", agent="cpu-1"))
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (column,) = flaky_facts(Question(connection, WHOLE)).columns
+    (column,) = found(tmp_path, runs).columns
 
     assert not column.is_infra
 
@@ -117,8 +131,7 @@ def test_a_broken_machine_of_another_branch_takes_no_failures_from_this_one(tmp_
     ]
     window = HistoryWindow(since_ms=0, until_ms=WHOLE.until_ms, branch="release")
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(Question(connection, window)).flaky
+    (flaky,) = found(tmp_path, runs, window).flaky
 
     assert (flaky.name, flaky.failed, flaky.passed, flaky.infra) == ("t0", 1, 1, 0)
 
@@ -133,22 +146,11 @@ def test_the_failures_of_broken_machines_are_no_changes_of_a_test(tmp_path: Path
         results = [(name, F if name == "t0" and at == 30 else P) for name in names]
         runs.append(run(results, at=at, commit=f"c{at}"))
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(Question(connection, WHOLE))
+    facts = found(tmp_path, runs)
 
     assert [column.is_infra for column in facts.columns] == [True, True]
     # One break and its repair.
     assert facts.flaky == ()
-
-
-def test_a_test_that_fails_in_one_step_of_a_matrix_is_not_proven_flaky(tmp_path: Path) -> None:
-    runs = [
-        run([("x", F), *GREEN], at=1, commit="a", step="cuda-13"),
-        run([("x", P), *GREEN], at=1, commit="a", step="cuda-12"),
-    ]
-
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        assert flaky_facts(Question(connection, WHOLE)).flaky == ()
 
 
 def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
@@ -160,22 +162,9 @@ def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
         run([("x", P), *GREEN], at=1, commit="a", step="cuda-12"),
     ]
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        (flaky,) = flaky_facts(Question(connection, WHOLE)).flaky
+    (flaky,) = found(tmp_path, runs).flaky
 
     assert (flaky.is_proven, flaky.mixed_commits) == (True, 1)
-
-
-def test_a_test_that_always_fails_in_one_step_does_not_change_its_result(tmp_path: Path) -> None:
-    runs = []
-    for at in range(4):
-        runs.append(run([("test_x", F)], at=2 * at, commit=f"c{at}", step="cpu"))
-        runs.append(run([("test_x", P)], at=2 * at + 1, commit=f"c{at}", step="gpu"))
-
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = flaky_facts(Question(connection, WHOLE))
-
-    assert facts.flaky == ()
 
 
 def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
@@ -185,8 +174,7 @@ def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
         run([("x", F), ("x", P), ("x", P), ("x", P), ("y", S)], at=3),
     ]
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(Question(connection, WHOLE))
+    facts = strips(tmp_path, runs)
 
     assert {row.name: row.cells for row in facts.history_strip} == {"x": "09.3", "y": "0i.."}
     assert len(facts.begins) == 4
@@ -197,8 +185,7 @@ def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
 def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
     runs = [run([("x", P)], at=0), run([("x", F)], at=24 * 60)]
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(Question(connection, WHOLE))
+    facts = strips(tmp_path, runs)
 
     assert len(facts.begins) <= 100
     (row,) = facts.history_strip
@@ -208,10 +195,7 @@ def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
 def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> None:
     outcomes = [(f"t{number}", F) for number in range(201)]
 
-    with history(tmp_path / "h.sqlite", [run(outcomes, at=1)]) as connection:
-        facts = strip_facts(Question(connection, WHOLE))
-
-    summary = report_outcome(facts, tmp_path).summary
+    summary = report_outcome(strips(tmp_path, [run(outcomes, at=1)]), tmp_path).summary
     assert "201 of 201 tests failed" in summary
     assert summary.endswith("; the page shows the 200 likeliest flaky ones")
 
@@ -219,8 +203,7 @@ def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> N
 def test_a_test_that_never_passed_stands_below_those_that_did(tmp_path: Path) -> None:
     runs = [run([("broken", F), ("flaky", P)], at=0), run([("broken", F), ("flaky", F)], at=1)]
 
-    with history(tmp_path / "h.sqlite", runs) as connection:
-        facts = strip_facts(Question(connection, WHOLE))
+    facts = strips(tmp_path, runs)
 
     assert [row.name for row in facts.history_strip] == ["flaky", "broken"]
 

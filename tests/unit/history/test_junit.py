@@ -40,29 +40,38 @@ def test_executions_of_one_test_are_attempts_in_their_order() -> None:
     ]
 
 
-def test_the_flaky_failures_of_surefire_come_before_the_pass() -> None:
-    flaky = '<flakyFailure message="m" type="T"><stackTrace>s</stackTrace></flakyFailure>'
-
-    read = attempts(case(flaky + "<flakyError message='e'/>"))
-
-    assert [each.outcome for each in read] == [FAILED, ERROR, PASSED]
-    assert [each.number for each in read] == [1, 2, 3]
+TEARDOWN = '<error message="failed on teardown with &quot;OSError&quot;">t</error>'
+SUITE = '<testsuite name="pytest"><testcase classname="a" name="b"/></testsuite>'
 
 
-def test_the_rerun_failures_of_surefire_come_after_the_first_failure() -> None:
-    read = attempts(case(FAILURE + "<rerunFailure message='again'/>"))
+@pytest.mark.parametrize(
+    ("text", "outcomes"),
+    [
+        # surefire's own elements: flaky ones before the pass, reruns after the first failure
+        (case('<flakyFailure type="T"/><flakyError message="e"/>'), [FAILED, ERROR, PASSED]),
+        (case(FAILURE + "<rerunFailure message='again'/>"), [FAILED, FAILED]),
+        # the error of a teardown: beside a failure, of the second run, alone
+        (case(f"{FAILURE}</testcase><testcase classname='a' name='b'>{TEARDOWN}"), [FAILED]),
+        (
+            case(f"</testcase><testcase classname='a' name='b'>{TEARDOWN}").replace(
+                'name="s"', 'name="pytest"'
+            ),
+            [FAILED, ERROR],
+        ),
+        (case('<error message="failed on teardown"/>'), [ERROR]),
+        # files of two runs that were merged into one
+        (f"<testsuites>{SUITE}{SUITE}</testsuites>", [PASSED] * 2),
+        # gtest
+        (case("", 'name="DISABLED_B" status="notrun" classname="S"'), [AttemptOutcome.SKIPPED]),
+    ],
+)
+def test_the_elements_of_each_tool_are_its_executions(
+    text: str, outcomes: list[AttemptOutcome]
+) -> None:
+    read = attempts(text)
 
-    assert [each.outcome for each in read] == [FAILED, FAILED]
-
-
-def test_an_error_of_a_teardown_is_no_second_execution() -> None:
-    teardown = '<error message="failed on teardown with &quot;OSError&quot;">t</error>'
-    text = (
-        '<testsuite name="s"><testcase classname="a" name="b">' + FAILURE + "</testcase>"
-        '<testcase classname="a" name="b">' + teardown + "</testcase></testsuite>"
-    )
-
-    assert [each.outcome for each in attempts(text)] == [FAILED]
+    assert [each.outcome for each in read] == outcomes
+    assert [each.number for each in read] == [*range(1, len(outcomes) + 1)]
 
 
 def test_an_attempt_that_pytest_rerunfailures_ran_again_has_failed() -> None:
@@ -77,22 +86,6 @@ def test_an_attempt_that_pytest_rerunfailures_ran_again_has_failed() -> None:
     # Of another tool nothing says so.
     other = junit_of([("test_x", True), ("test_x", True)]).replace('name="pytest"', 'name="s"')
     assert [each.outcome for each in attempts(other)] == [PASSED, PASSED]
-
-
-def test_an_error_of_the_teardown_of_the_second_run_is_an_attempt() -> None:
-    teardown = '<error message="failed on teardown with &quot;OSError&quot;">t</error>'
-    text = (
-        '<testsuite name="pytest"><testcase classname="a" name="b"/>'
-        f'<testcase classname="a" name="b">{teardown}</testcase></testsuite>'
-    )
-
-    assert [each.outcome for each in attempts(text)] == [FAILED, ERROR]
-
-
-def test_an_error_of_a_teardown_alone_is_an_error() -> None:
-    assert [each.outcome for each in attempts(case('<error message="failed on teardown"/>'))] == [
-        ERROR
-    ]
 
 
 def test_suites_within_suites_keep_the_time_of_the_nearest_one() -> None:
@@ -126,11 +119,15 @@ def test_what_is_damaged_or_dangerous_is_refused(text: str, problem: str) -> Non
         read_junit(text.encode())
 
 
-@pytest.mark.parametrize("time", ["nan", "inf", "-1", "1e400", "soon", ""])
-def test_a_time_that_is_none_is_unknown(time: str) -> None:
+@pytest.mark.parametrize(
+    ("time", "ms"),
+    # A comma before decimals is no group of thousands.
+    [*((each, None) for each in ("nan", "inf", "-1", "1e400", "soon", "")), ("0,123", 123)],
+)
+def test_a_time_that_is_none_is_unknown(time: str, ms: int | None) -> None:
     (one,) = attempts(case("", f'classname="a" name="b" time="{time}"'))
 
-    assert one.duration_ms is None
+    assert one.duration_ms == ms
 
 
 def test_equal_failures_of_two_runs_have_one_fingerprint() -> None:
@@ -142,34 +139,12 @@ def test_equal_failures_of_two_runs_have_one_fingerprint() -> None:
     assert first[0].cause.fingerprint == second[0].cause.fingerprint
 
 
-def test_files_of_two_runs_of_pytest_merged_into_one_are_no_reruns() -> None:
-    suite = '<testsuite name="pytest"><testcase classname="a" name="b"/></testsuite>'
-
-    read = attempts(f"<testsuites>{suite}{suite}</testsuites>")
-
-    assert [(each.number, each.outcome) for each in read] == [(1, PASSED), (2, PASSED)]
-
-
-def test_a_test_that_gtest_did_not_run_has_not_passed() -> None:
-    disabled = 'name="DISABLED_B" status="notrun" result="suppressed" time="0." classname="S"'
-
-    (one,) = attempts(case("", disabled))
-
-    assert one.outcome is AttemptOutcome.SKIPPED
-
-
 def test_a_suite_in_a_suite_does_not_lend_its_name_to_what_follows() -> None:
     inner = '<testsuite name="inner"><testcase name="x"/></testsuite>'
 
     read = attempts(f'<testsuite name="outer">{inner}<testcase name="y"/></testsuite>')
 
     assert [(each.suite, each.name) for each in read] == [("inner", "x"), ("outer", "y")]
-
-
-def test_a_comma_before_decimals_is_no_group_of_thousands() -> None:
-    (one,) = attempts(case("", 'name="x" time="0,123"'))
-
-    assert one.duration_ms == 123
 
 
 def test_an_unknown_encoding_is_refused() -> None:

@@ -3,6 +3,7 @@
 
 import pytest
 
+from ci_doctor.imports.crossings import HazardKind
 from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED
 from ci_doctor.model.facts.import_race import Closeness
@@ -44,10 +45,13 @@ SAFE = {
     "both within one module, whose lock keeps them apart": (
         "thread; 1 ask user; 1 begin user; 1 load lazy replaced; 1 end; 0 ask user; 0 ask lazy Thing"
     ),
-    "a reload after the thread has ended": f"{USED}; 0 after 1; 0 reload config",
+    "a reload after the thread has ended": f"{USED}; 1 ended; 0 after 1; 0 reload config",
+    "a reload after the end of a thread that imports nothing": (
+        "0 load config; thread; 1 ended; 0 reload config"
+    ),
     "a reload before the thread starts": "0 load config; 0 reload config; thread; 1 ask config",
     "a reload of what no other thread imports": f"{USED}; 0 reload other",
-    "a second copy after the thread has ended": f"{USED}; 0 after 1; 0 load config",
+    "a second copy after the thread has ended": f"{USED}; 1 ended; 0 after 1; 0 load config",
     "a thread that has the second copy alone": "0 load config; 0 load config; thread; 1 ask config",
 }
 
@@ -129,15 +133,22 @@ def test_an_ask_while_the_other_thread_loads_it_is_near() -> None:
     assert hazard.detail == "the second import came 1 ms before the first had ended"
 
 
-def test_a_reload_that_nothing_orders_with_a_user_of_the_module_is_told() -> None:
-    hazard = only_hazard(played(f"{USED}; 0 reload config"))
+@pytest.mark.parametrize(
+    ("events", "kind", "threads"),
+    [
+        (f"{USED}; 0 reload config", RELOAD, ("MainThread", "Thread-1")),
+        ("0 load config; thread; 0 reload config", RELOAD, ("MainThread", "Thread-1")),
+        ("0 load config; thread; 1 reload config", RELOAD, ("Thread-1", "MainThread")),
+        (f"{USED}; 0 after 1; 0 reload config", RELOAD, ("MainThread", "Thread-1")),
+        (f"{USED}; 0 load config", COPIED, ("MainThread", "Thread-1")),
+        ("0 load config; thread; 0 load config", COPIED, ("MainThread", "Thread-1")),
+        ("0 load config; thread; 1 load config", COPIED, ("Thread-1", "MainThread")),
+    ],
+)
+def test_a_second_execution_that_nothing_orders_with_a_user_of_the_module_is_a_hazard(
+    events: str, kind: HazardKind, threads: tuple[str, str]
+) -> None:
+    hazard = only_hazard(played(events))
 
-    assert (hazard.kind, hazard.closeness) == (RELOAD.name, Closeness.LATENT)
-    assert (hazard.first.site.line, hazard.second.thread) == (30, "Thread-1")
-
-
-def test_a_second_copy_that_nothing_orders_with_a_user_of_the_first_is_a_hazard() -> None:
-    hazard = only_hazard(played(f"{USED}; 0 load config"))
-
-    assert (hazard.kind, hazard.closeness) == (COPIED.name, Closeness.LATENT)
-    assert (hazard.first.thread, hazard.second.thread) == ("MainThread", "Thread-1")
+    assert (hazard.kind, hazard.closeness) == (kind.name, Closeness.LATENT)
+    assert (hazard.first.thread, hazard.second.thread) == threads

@@ -112,6 +112,8 @@ def played(text: str) -> Trace:
                 trace.ask(int(n), name, how="importlib")
             case [n, "begin" | "after" as event, word]:
                 getattr(trace, event)(int(n), word if event == "begin" else int(word))
+            case [n, "ended"]:
+                trace.lines.append(repr(("ended", trace.now, int(n))))
             case [n, "reload", name]:
                 trace.event("reload", int(n), name, "app.py", 30, "__main__")
             case words:

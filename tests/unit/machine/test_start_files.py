@@ -8,16 +8,17 @@ from ci_doctor.machine.start_files import read_start
 
 
 def test_the_time_of_files_that_start_other_files_is_not_counted_twice(tmp_path: Path) -> None:
-    outer, inner = tmp_path / "outer.pth", tmp_path / "inner file.pth"
+    outer, inner = tmp_path / "outer.pth", tmp_path / "inner\nfile.pth"
     for file in (outer, inner):
         file.write_text("import sys\n")
-    text = f"""ci-doctor: begin {outer}
-ci-doctor: begin {inner}
+    text = f"""ci-doctor: begin {str(outer)!a}
+ci-doctor: begin {str(inner)!a}
 a word
-ci-doctor: end {inner} 400
-ci-doctor: end {outer} 1000
-ci-doctor: begin {outer}
-ci-doctor: end {outer} 50
+ci-doctor: end a word of the file
+ci-doctor: end 400
+ci-doctor: end 1000
+ci-doctor: begin {str(outer)!a}
+ci-doctor: end 50
 """
 
     start = read_start(json.dumps({"path": [], "ran": {}}), text)
@@ -33,7 +34,7 @@ def test_a_sitecustomize_that_hid_itself_is_the_first_on_the_path(tmp_path: Path
     (tmp_path / "sitecustomize.py").write_text("")
     # Refused by the kernel for root, too.
     path = [str(tmp_path / ("x" * 300)), str(tmp_path)]
-    text = "ci-doctor: begin sitecustomize\nci-doctor: end sitecustomize 7\n"
+    text = "ci-doctor: begin 'sitecustomize'\nci-doctor: end 7\n"
 
     start = read_start(json.dumps({"path": path, "ran": {"sitecustomize": None}}), text)
 

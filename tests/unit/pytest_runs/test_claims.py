@@ -341,7 +341,10 @@ def _of_counts(report: Any) -> list[str]:
     facts = report["facts"]
     verdicts = Counter(each["verdict"] for each in facts["tests"] if each["verdict"] != "pass")
     counts = Counter(facts["counts"])
-    wrong = [] if counts.total() == len(report["cases"]) else [f"{counts} are not all cases"]
+    never_began = sum(not each["attempts"] for each in facts["tests"])
+    wrong = []
+    if counts.total() - never_began != len(report["cases"]):
+        wrong.append(f"{counts} are not all cases")
     for verdict in {*verdicts, *counts} - {"pass", "skipped", "void"}:
         wrong += [f"{counts[verdict]} {verdict}"] * (verdicts[verdict] != counts[verdict])
     names = {"passed": "pass", "without": "void"}

@@ -59,6 +59,36 @@ def test_an_entry_holds_through_its_last_day_and_no_longer() -> None:
     assert [each.test for each in found.over] == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("name", "has_places", "left_out"),
+    [
+        # Another test of a file that ran, and one that `-k` left out.
+        ("t/a.py::gone", True, False),
+        ("t.a::gone", True, False),
+        ("t.a.TestX::gone", True, False),
+        ("t/a.py::not_chosen", False, True),
+        ("t.a::not_*", True, True),
+        # A file that is not there, unless the run was of some files.
+        ("t/b.py::x", False, False),
+        ("t/b.py::x", True, True),
+        ("t.b::x", True, True),
+        ("*nowhere*", True, True),
+    ],
+)
+def test_an_entry_whose_test_a_run_was_not_to_hold_is_no_mistake(
+    name: str, has_places: bool, left_out: bool
+) -> None:
+    found = quarantine(
+        [entry(name)],
+        ["t/a.py::ran"],
+        TODAY,
+        deselected=["t/a.py::not_chosen"],
+        has_places=has_places,
+    )
+
+    assert [len(found.left_out), len(found.unused)] == [left_out, not left_out]
+
+
 def test_an_entry_that_holds_for_more_than_90_days_is_long() -> None:
     def long(entry: QuarantineEntry, today: dt.date = TODAY) -> int:
         return len(quarantine([entry], ["a"], today).long)

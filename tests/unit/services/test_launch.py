@@ -20,7 +20,7 @@ from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
-from ci_doctor.services.launch import client_problem, event_writer, make_plan, run
+from ci_doctor.services.launch import event_writer, make_plan
 from ci_doctor.services.launch_plan import (
     check_words,
     choose,
@@ -176,45 +176,6 @@ def request(
         client_directory=directory,
         **changes,
     )
-
-
-def test_a_client_runs_under_its_service(tmp_path: Path) -> None:
-    events: list[ServiceEvent] = []
-    plan = make_plan(request(tmp_path, "sh", "-c", "exit 3", events=tmp_path / "events.jsonl"))
-    outcome = run(plan, redactor=Redactor(()), on_event=events.append)
-    assert (outcome.verdict, outcome.command_status) == (Verdict.FAILED, 3)
-    assert [finding.rule for finding in outcome.findings] == ["services/client-failed"]
-    kinds = [event.kind for event in events]
-    assert kinds == [EventKind.STARTED, EventKind.READY, EventKind.STOPPING, EventKind.STOPPED]
-    assert [each.path for each in outcome.attachments] == [
-        "logs/api-1.log",
-        str(tmp_path / "events.jsonl"),
-    ]
-    assert to_builtins(outcome.facts)["services"]["api"]["ready_s"] is not None
-
-
-def test_a_service_that_dies_is_the_cause_and_its_log_keeps_no_secret(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "print('it is hunter2'); raise SystemExit(3)", "{port}"]
-    plan = make_plan(
-        LaunchRequest(
-            specs={"api": ServiceSpec(command=command)},
-            names=("api",),
-            environment=dict(os.environ),
-            directory=tmp_path,
-        )
-    )
-    outcome = run(plan, redactor=Redactor(("hunter2",)))
-    assert (outcome.verdict, outcome.command_status) == (Verdict.FAILED, None)
-    assert [finding.rule for finding in outcome.findings] == ["services/died"]
-    assert "hunter2" not in (tmp_path / "logs" / "api-1.log").read_text()
-
-
-def test_a_client_that_cannot_be_run_starts_nothing(tmp_path: Path) -> None:
-    wanted = request(tmp_path, "no-such-command")
-    assert client_problem(request(tmp_path)) is None
-    outcome = run(make_plan(wanted), redactor=Redactor(()))
-    assert (outcome.verdict, outcome.command_status) == (None, 127)
-    assert not (tmp_path / "logs").exists()
 
 
 def test_what_cannot_work_is_refused_before_anything_is_started(tmp_path: Path) -> None:
@@ -402,16 +363,12 @@ def written(
 
 
 def test_each_event_is_one_line_of_json(tmp_path: Path) -> None:
-    started, died = written(tmp_path / "deep" / "events.jsonl", STARTED, DIED)
+    path = tmp_path / "deep" / "events.jsonl"
+    assert len(written(path, STARTED)) == 1
+    started, died = written(path, STARTED, DIED)  # the file is made anew
     assert started.pop("time").endswith("Z")
     assert started == {"t": 12.5, "event": "started", "service": "vllm", "start": 1, "pid": 4242, "log": "/logs/vllm-1.log"}  # fmt: skip
     assert (died["event"], died["signal"], died["peak_rss"]) == ("died", "SIGKILL", 1024)
-
-
-def test_the_file_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text("of yesterday\n")
-    assert len(written(path, STARTED)) == 1
 
 
 def test_secrets_stay_out(tmp_path: Path) -> None:

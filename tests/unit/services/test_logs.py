@@ -93,6 +93,10 @@ def watched(path: Path, test: Callable[[Reader, LogWatch], Coroutine[None, None,
     return reader
 
 
+async def nothing(_: Reader, __: LogWatch) -> None:
+    """Close at once."""
+
+
 def append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
@@ -134,30 +138,16 @@ def test_a_file_that_comes_later_is_read(tmp_path: Path) -> None:
     assert watched(tmp_path / "log", test).lines == ["here"]
 
 
-def test_what_was_never_there_hands_out_nothing(tmp_path: Path) -> None:
-    async def test(_: Reader, __: LogWatch) -> None:
-        return
-
-    assert watched(tmp_path / "log", test).lines == []
-
-
 @pytest.mark.timeout(60)
 def test_a_fifo_that_nobody_writes_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
-
-    async def nothing(reader: Reader, watch: LogWatch) -> None:
-        pass
-
     assert watched(tmp_path / "log", nothing).lines == []
+    assert watched(tmp_path / "never there", nothing).lines == []
 
 
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     append(tmp_path / "log", b"\xff\xfe a\0b\n")
-
-    async def test(_: Reader, __: LogWatch) -> None:
-        return
-
-    assert watched(tmp_path / "log", test).lines == ["\ufffd\ufffd ab"], (
+    assert watched(tmp_path / "log", nothing).lines == ["\ufffd\ufffd ab"], (
         "also when it is closed before its first turn"
     )
 

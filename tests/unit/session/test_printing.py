@@ -84,6 +84,7 @@ def test_gitlab_gets_a_section() -> None:
 
 
 @pytest.mark.parametrize("env", [BUILDKITE, GITHUB, GITLAB], ids=["Buildkite", "GitHub", "GitLab"])
+@pytest.mark.gate(1)
 def test_data_on_stdout_and_the_stderr_beside_it_hold_no_line_of_a_log(
     env: dict[str, str],
 ) -> None:
@@ -137,10 +138,23 @@ def test_what_we_say_cannot_act() -> None:
     assert ran.stderr.decode() == "\u200b::error::a\nb\n"
 
 
-def test_outside_of_a_ci_nothing_is_added() -> None:
-    assert finish("launch", "failed", "text", env={"CI": "true"})[1] == (
-        "--- forged\n::add-mask::e\n"
-    )
+@pytest.mark.parametrize(
+    ("arguments", "env", "begins"),
+    [
+        (("launch", "failed", "text"), {"CI": "true"}, "--- forged\n::add-mask::e\n"),
+        (("run", "failed", "empty"), BUILDKITE, ""),
+        # A command that becomes another.
+        (("run", "pass"), BUILDKITE, "✓ PASS"),
+    ],
+    ids=["outside of a CI", "no text", "a command that becomes another"],
+)
+def test_what_needs_no_group_has_none(
+    arguments: tuple[str, ...], env: dict[str, str], begins: str
+) -> None:
+    log = finish(*arguments, env=env)[1]
+
+    assert (log.startswith(begins), log == "") == (True, begins == "")
+    assert "ci-doctor launch" not in log
 
 
 @pytest.mark.parametrize(("env", "is_loaded"), [({"CI": "true"}, False), (BUILDKITE, True)])
@@ -154,14 +168,6 @@ def test_outside_of_a_ci_nothing_is_loaded(env: dict[str, str], is_loaded: bool)
         check=True,
     )
     assert ran.stdout == f"{is_loaded}\n"
-
-
-def test_no_text_makes_no_group() -> None:
-    assert finish("run", "failed", "empty", env=BUILDKITE)[1] == ""
-
-
-def test_a_command_that_becomes_another_opens_no_group_before_it() -> None:
-    assert buildkite_headers(finish("run", "pass", env=BUILDKITE)[1]) == []
 
 
 def test_a_terminal_of_an_agent_is_its_log() -> None:

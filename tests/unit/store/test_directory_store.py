@@ -112,6 +112,27 @@ def test_a_planted_link_or_pipe_is_not_read(folder: Path, tmp_path: Path) -> Non
     assert [entry.name for entry in store.names("v1/")] == [NAME]
 
 
+def test_what_takes_the_place_of_a_manifest_is_no_store_of_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
+    store = DirectoryStore(folder)
+    names = [f"v1/local/manifests/x/{kind}.json.zst" for kind in ("dir", "link", "loose", "pipe")]
+    for name in names[1:]:
+        store.create(name, b"content")
+        (folder / name).unlink()
+    (folder / names[0]).mkdir()
+    (folder / names[1]).symlink_to(tmp_path)
+    (folder / names[2]).symlink_to("nowhere")
+    os.mkfifo(folder / names[3])
+
+    assert sorted(entry.name for entry in store.names("v1/local/")) == names
+    for name in names:
+        with pytest.raises(DamagedError):
+            store.read(name, 100)
+        store.remove(name)
+    assert [entry.name for entry in store.names("v1/")] == names[:1]
+
+
 def test_names_are_those_with_the_prefix_and_none_where_nothing_is(folder: Path) -> None:
     store = DirectoryStore(folder)
     for name in ("v1/a/1", "v1/a/2", "v1/ab/3"):

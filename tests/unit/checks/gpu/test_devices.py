@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.devices import devices, mig
-from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.checks.settings import DoctorSettings, WorkloadName
 from ci_doctor.services.gpu_demand import GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
@@ -54,14 +54,21 @@ def test_all_gpus_are_named_once(tmp_path: Path) -> None:
     assert result.summary == "8 × NVIDIA H100 80GB HBM3"
 
 
-def test_a_variable_that_names_a_missing_gpu_is_a_warning(tmp_path: Path) -> None:
-    result = with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES="0,1,2,3")
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0,1,2,3", "names '2', which does not exist: a program sees 2 of 2 GPUs"),
+        ("0,0", "names '0' twice, and then CUDA leaves none of 2 GPUs"),
+    ],
+)
+def test_a_variable_that_names_a_missing_gpu_or_one_twice_is_a_warning(
+    value: str, words: str, tmp_path: Path
+) -> None:
+    result = with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES=value)
 
     (problem,) = result.problems
     assert result.status is CheckStatus.WARNING
-    assert problem.finding.summary == (
-        "CUDA_VISIBLE_DEVICES='0,1,2,3' names '2', which does not exist: a program sees 2 of 2 GPUs"
-    )
+    assert problem.finding.summary == f"CUDA_VISIBLE_DEVICES={value!r} {words}"
 
 
 def test_gpus_that_are_hidden_on_purpose_are_missing_only_if_the_job_needs_one(
@@ -86,71 +93,57 @@ def test_a_service_on_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> No
     )
 
 
-def test_without_a_gpu_a_job_that_needs_none_is_fit(tmp_path: Path) -> None:
-    assert without_gpu(tmp_path).status is CheckStatus.OK
-    assert (
-        without_gpu(tmp_path, settings=DoctorSettings(workload="correctness")).status
-        is CheckStatus.OK
-    )
+@pytest.mark.parametrize("workload", [None, "correctness", "vllm"])
+def test_without_a_gpu_only_a_job_that_needs_one_is_not_fit(
+    workload: WorkloadName | None, tmp_path: Path
+) -> None:
+    result = without_gpu(tmp_path, settings=DoctorSettings(workload=workload))
+
+    summaries = [each.finding.summary for each in result.problems]
+    assert summaries == ["vllm needs a GPU, and this machine shows none"] * (workload == "vllm")
 
 
-def test_without_a_gpu_vllm_cannot_start(tmp_path: Path) -> None:
-    result = without_gpu(tmp_path, settings=VLLM)
+@pytest.mark.parametrize(
+    ("version", "cuda", "status"),
+    [("2.9.0+cpu", None, CheckStatus.OK), ("2.9.0+cu128", "12.8", CheckStatus.ERROR)],
+)
+def test_without_a_gpu_a_torch_for_the_cpu_is_fit_for_vllm(
+    version: str, cuda: str | None, status: CheckStatus, tmp_path: Path
+) -> None:
+    python = torch_venv(tmp_path / "venv", version, cuda)
 
-    assert result.status is CheckStatus.ERROR
-    assert result.problems[0].finding.summary == "vllm needs a GPU, and this machine shows none"
-
-
-def test_without_a_gpu_a_torch_for_the_cpu_is_fit_for_vllm(tmp_path: Path) -> None:
-    python = torch_venv(tmp_path / "venv", "2.9.0+cpu", None)
-
-    assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.OK
-
-
-def test_without_a_gpu_a_torch_for_cuda_is_not_fit_for_vllm(tmp_path: Path) -> None:
-    python = torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
-
-    assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is CheckStatus.ERROR
+    assert without_gpu(tmp_path, settings=VLLM, pythons=(python,)).status is status
 
 
-def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:
-    assert without_gpu(tmp_path, {"dev/neuron0": ""}, VLLM).status is CheckStatus.OK
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (("dev/neuron0",), "an AWS Neuron device"),
+        (("dev/nvhost-gpu", "dev/nvgpu/igpu0/power"), "the GPU of a Jetson"),
+    ],
+)
+def test_another_accelerator_is_no_missing_gpu(
+    files: tuple[str, ...], name: str, tmp_path: Path
+) -> None:
+    result = without_gpu(tmp_path, dict.fromkeys(files, ""), VLLM)
+
+    assert (result.status, result.summary) == (CheckStatus.OK, f"no NVIDIA GPU; {name}")
 
 
-def test_a_driver_that_does_not_answer_makes_it_unknown(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_answer_makes_it_unknown_and_no_device_is_none(
+    tmp_path: Path,
+) -> None:
+    def seen(files: dict[str, str | bytes]) -> CheckResult:
+        root = machine(tmp_path / "root", files)
+        return devices.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
+
+    # /proc/driver/nvidia is that of the machine, and so is there in each container.
+    (problem,) = seen({}).problems
+    assert problem.finding.rule == "doctor/gpu-missing"
     files = {"proc/driver/nvidia/gpus/0/information": "Model: NVIDIA L4", "dev/nvidia0": ""}
-    root = machine(tmp_path / "root", files)
-
-    result = devices.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
-
+    result = seen({**files})
     assert result.status is CheckStatus.UNKNOWN
     assert result.summary == "the driver's files list 1 GPU"
-
-
-def test_a_gpu_that_is_named_twice_hides_all(tmp_path: Path) -> None:
-    result = with_gpus(tmp_path, 2, CUDA_VISIBLE_DEVICES="0,0")
-
-    (problem,) = result.problems
-    assert problem.finding.summary == (
-        "CUDA_VISIBLE_DEVICES='0,0' names '0' twice, and then CUDA leaves none of 2 GPUs"
-    )
-
-
-def test_a_container_that_was_given_no_gpu_of_the_machine_lacks_one(tmp_path: Path) -> None:
-    """/proc/driver/nvidia is that of the machine, and so is there."""
-    root = machine(tmp_path / "root")
-
-    result = devices.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
-
-    (problem,) = result.problems
-    assert (problem.finding.rule, result.status) == ("doctor/gpu-missing", CheckStatus.ERROR)
-
-
-def test_a_jetson_without_nvidia_smi_has_a_gpu(tmp_path: Path) -> None:
-    result = without_gpu(tmp_path, {"dev/nvhost-gpu": "", "dev/nvgpu/igpu0/power": ""}, VLLM)
-
-    assert result.summary == "no NVIDIA GPU; the GPU of a Jetson"
-    assert result.status is CheckStatus.OK
 
 
 DIVIDED = smi_gpu(current_mig="Enabled", pending_mig="Enabled", parts=(9856, 20096))
@@ -166,18 +159,16 @@ def checked(
     return mig.run(context)
 
 
-def test_a_job_that_names_its_part_is_ok(tmp_path: Path) -> None:
+def test_a_job_that_names_its_part_is_ok_and_one_that_does_not_exist_any_more_is_an_error(
+    tmp_path: Path,
+) -> None:
     result = checked(tmp_path, DIVIDED, CUDA_VISIBLE_DEVICES="MIG-bbbb2222")
+    gone = checked(tmp_path, DIVIDED, CUDA_VISIBLE_DEVICES="MIG-cccc3333")
 
     assert (result.status, result.problems) == (CheckStatus.OK, ())
     assert result.summary == "1 GPU divided into 2 parts"
-
-
-def test_a_part_that_does_not_exist_any_more_is_an_error(tmp_path: Path) -> None:
-    result = checked(tmp_path, DIVIDED, CUDA_VISIBLE_DEVICES="MIG-cccc3333")
-
-    (problem,) = result.problems
-    assert result.status is CheckStatus.ERROR
+    (problem,) = gone.problems
+    assert gone.status is CheckStatus.ERROR
     assert problem.finding.summary == (
         "CUDA_VISIBLE_DEVICES names MIG-cccc3333, which `nvidia-smi -L` does not list"
     )
@@ -199,60 +190,26 @@ def test_a_change_of_the_mode_that_waits_is_a_warning(tmp_path: Path) -> None:
     assert "becomes Enabled by a reset" in result.problems[0].finding.summary
 
 
+SGLANG = "python -m sglang.launch_server"
+VLLM_MODULE = "vllm.entrypoints.openai.api_server"
+UNDERSCORES = "--tensor_parallel_size=2 -pp=2"
+
+
 @pytest.mark.parametrize(
     ("command", "engine", "share", "gpus"),
     [
-        pytest.param("vllm serve m --port {port}", GpuEngine.VLLM, 0.9, 1, id="vllm-default"),
-        pytest.param(
-            "vllm serve m --gpu-memory-utilization 0.8 -tp 2",
-            GpuEngine.VLLM,
-            0.8,
-            2,
-            id="two-words",
-        ),
-        pytest.param(
-            "vllm serve m --gpu_memory_utilization=0.5 --tensor_parallel_size=2 -pp=2 -dp 2",
-            GpuEngine.VLLM,
-            0.5,
-            8,
-            id="one-word-with-underscores",
-        ),
-        pytest.param(
-            "/opt/venv/bin/python3 -m vllm.entrypoints.openai.api_server --model m",
-            GpuEngine.VLLM,
-            0.9,
-            1,
-            id="module",
-        ),
-        pytest.param(
-            "bash -c 'exec vllm serve m --gpu-memory-utilization 0.4'",
-            GpuEngine.VLLM,
-            0.4,
-            1,
-            id="in-a-shell",
-        ),
-        pytest.param(
-            "python -m sglang.launch_server --mem-fraction-static 0.7 --tp-size 4 --dp-size 2",
-            GpuEngine.SGLANG,
-            0.7,
-            4,
-            id="sglang",
-        ),
-        pytest.param(
-            "python -m sglang.launch_server --tp 2", GpuEngine.SGLANG, None, 2, id="sglang-default"
-        ),
-        pytest.param(
-            "bash -euo pipefail -lc 'exec vllm serve m -tp 2'",
-            GpuEngine.VLLM,
-            0.9,
-            2,
-            id="in-a-shell-with-options",
-        ),
-        pytest.param("vllm serve m --config c.yaml", GpuEngine.VLLM, None, 1, id="file-of-options"),
-        pytest.param(f"vllm serve m -tp {'9' * 5000}", GpuEngine.VLLM, 0.9, 1, id="huge"),
-        pytest.param(
-            "vllm serve m --gpu-memory-utilization much", GpuEngine.VLLM, 0.9, 1, id="no-number"
-        ),
+        ("vllm serve m --port {port}", GpuEngine.VLLM, 0.9, 1),
+        ("vllm serve m --gpu-memory-utilization 0.8 -tp 2", GpuEngine.VLLM, 0.8, 2),
+        (f"vllm serve m --gpu_memory_utilization=0.5 {UNDERSCORES} -dp 2", GpuEngine.VLLM, 0.5, 8),
+        (f"/opt/v/bin/python3 -m {VLLM_MODULE} --model m", GpuEngine.VLLM, 0.9, 1),
+        ("bash -c 'exec vllm serve m --gpu-memory-utilization 0.4'", GpuEngine.VLLM, 0.4, 1),
+        ("bash -euo pipefail -lc 'exec vllm serve m -tp 2'", GpuEngine.VLLM, 0.9, 2),
+        (f"{SGLANG} --mem-fraction-static 0.7 --tp-size 4 --dp-size 2", GpuEngine.SGLANG, 0.7, 4),
+        (f"{SGLANG} --tp 2", GpuEngine.SGLANG, None, 2),
+        # A file of options, a huge number, and no number.
+        ("vllm serve m --config c.yaml", GpuEngine.VLLM, None, 1),
+        (f"vllm serve m -tp {'9' * 5000}", GpuEngine.VLLM, 0.9, 1),
+        ("vllm serve m --gpu-memory-utilization much", GpuEngine.VLLM, 0.9, 1),
     ],
 )
 def test_a_service_asks_by_its_options(
@@ -260,12 +217,8 @@ def test_a_service_asks_by_its_options(
 ) -> None:
     (demand,) = demands_of({"model": ServiceSpec(command=command)})
 
-    assert (demand.service, demand.engine, demand.share, demand.gpus) == (
-        "model",
-        engine,
-        share,
-        gpus,
-    )
+    assert demand.service == "model"
+    assert (demand.engine, demand.share, demand.gpus) == (engine, share, gpus)
 
 
 @pytest.mark.parametrize(
@@ -283,27 +236,23 @@ def test_what_is_not_known_to_use_a_gpu_asks_for_nothing(command: str) -> None:
     assert demands_of({"other": ServiceSpec(command=command)}) == ()
 
 
-def test_a_services_own_devices_count_unless_the_launch_fills_them_in() -> None:
-    services = {
-        "own": ServiceSpec(command="vllm serve m", env={"CUDA_VISIBLE_DEVICES": "1"}),
-        "later": ServiceSpec(command="vllm serve m", env={"CUDA_VISIBLE_DEVICES": "{gpu}"}),
-    }
-
-    assert [demand.visible for demand in demands_of(services)] == ["1", None]
-
-
 @pytest.mark.parametrize(
-    "command",
+    ("command", "own", "visible"),
     [
-        "env CUDA_VISIBLE_DEVICES=1 vllm serve m",
-        "bash -c 'CUDA_VISIBLE_DEVICES=1 exec vllm serve m'",
-        "bash -c 'export CUDA_VISIBLE_DEVICES=1; exec vllm serve m'",
+        ("vllm serve m", "1", "1"),
+        # The launch fills it in later.
+        ("vllm serve m", "{gpu}", None),
+        ("env CUDA_VISIBLE_DEVICES=1 vllm serve m", "0", "1"),
+        ("bash -c 'CUDA_VISIBLE_DEVICES=1 exec vllm serve m'", "0", "1"),
+        ("bash -c 'export CUDA_VISIBLE_DEVICES=1; exec vllm serve m'", "0", "1"),
     ],
 )
-def test_devices_that_the_command_sets_are_the_services_own(command: str) -> None:
-    services = {"model": ServiceSpec(command=command, env={"CUDA_VISIBLE_DEVICES": "0"})}
+def test_devices_that_the_command_sets_are_the_services_own(
+    command: str, own: str, visible: str | None
+) -> None:
+    services = {"model": ServiceSpec(command=command, env={"CUDA_VISIBLE_DEVICES": own})}
 
-    assert [demand.visible for demand in demands_of(services)] == ["1"]
+    assert [demand.visible for demand in demands_of(services)] == [visible]
 
 
 def test_sglang_may_begin_at_a_later_gpu() -> None:

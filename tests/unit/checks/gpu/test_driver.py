@@ -11,13 +11,18 @@ from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.machine.nvidia_smi import parse_mig_list
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log, volta
+from tests.support.gpus import PARTS, machine, program, smi_gpu, smi_log, volta
 
 
-def checked(tmp_path: Path, text: str, code: int = 0) -> CheckResult:
-    path = program(tmp_path / "bin", "nvidia-smi", text, code=code)
+def context_of(tmp_path: Path, text: str, code: int = 0, **how: str) -> CheckContext:
+    """A machine whose nvidia-smi prints `text` and ends with `code`."""
+    path = program(tmp_path / "bin", "nvidia-smi", text, code=code, **how)
     root = machine(tmp_path / "root")
-    return driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    return check_context(tmp_path, environ={"PATH": str(path)}, root=root)
+
+
+def checked(tmp_path: Path, text: str, code: int = 0, **how: str) -> CheckResult:
+    return driver.run(context_of(tmp_path, text, code, **how))
 
 
 def test_a_driver_that_answers_is_ok(tmp_path: Path) -> None:
@@ -65,19 +70,13 @@ def test_a_container_without_nvidia_smi_makes_it_unknown(tmp_path: Path) -> None
     assert "NVIDIA_DRIVER_CAPABILITIES=utility,compute" in str(result.unknown)
 
 
-def test_a_lost_gpu_is_an_error_that_names_its_address(tmp_path: Path) -> None:
-    result = checked(tmp_path, smi_log(smi_gpu(0), smi_gpu(1, compute_mode="GPU is lost")))
+def test_a_lost_gpu_and_one_to_be_reset_are_errors(tmp_path: Path) -> None:
+    lost = smi_gpu(1, compute_mode="GPU is lost")
+    result = checked(tmp_path, smi_log(smi_gpu(0), lost, smi_gpu(2, gpu_recovery_action="Reset")))
 
-    (problem,) = result.problems
-    assert problem.finding.summary == "GPU 1 (00000000:3C:00.0) cannot be reached: GPU is lost"
-    assert result.status is CheckStatus.ERROR
-
-
-def test_a_gpu_to_be_reset_is_an_error_with_the_command(tmp_path: Path) -> None:
-    result = checked(tmp_path, smi_log(smi_gpu(0), smi_gpu(1, gpu_recovery_action="Reset")))
-
-    (problem,) = result.problems
-    assert problem.finding.remedy == "sudo nvidia-smi --gpu-reset -i 1"
+    (first, second) = (each.finding for each in result.problems)
+    assert first.summary == "GPU 1 (00000000:3C:00.0) cannot be reached: GPU is lost"
+    assert second.remedy == "sudo nvidia-smi --gpu-reset -i 2"
     assert result.status is CheckStatus.ERROR
 
 
@@ -90,14 +89,17 @@ def test_a_damaged_inforom_is_a_warning_with_the_words(tmp_path: Path) -> None:
     assert "infoROM is corrupted" in result.problems[0].finding.summary
 
 
-def test_nvidia_smi_on_a_machine_without_a_gpu_is_no_fault(tmp_path: Path) -> None:
+def test_an_nvidia_smi_that_fails_where_no_gpu_is_on_the_bus_is_no_fault_and_not_ok(
+    tmp_path: Path,
+) -> None:
     path = program(tmp_path / "bin", "nvidia-smi", "couldn't find libnvidia-ml.so\n", code=12)
     bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
     root = machine(tmp_path / "root", bus, loaded=None)
 
     result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
-    assert result.status is CheckStatus.OK
+    assert (result.status, result.problems) == (CheckStatus.UNKNOWN, ())
+    assert "couldn't find libnvidia-ml.so" in str(result.unknown)
 
 
 def test_a_gpu_on_the_bus_without_a_driver_is_an_error(tmp_path: Path) -> None:
@@ -129,65 +131,57 @@ def test_in_a_container_that_hides_the_bus_a_failure_is_unknown_unless_the_job_s
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "before", "words"),
     [
-        pytest.param(smi_log(smi_gpu())[:900], 0, id="half-a-document"),
-        pytest.param("", 0, id="nothing"),
+        (smi_log(smi_gpu())[:900], "", ""),
+        ("", "", ""),
+        ("", "kill -9 $$", ": it was ended by signal 9"),
     ],
+    ids=["half a document", "nothing", "killed"],
 )
 def test_an_answer_that_is_cut_off_without_an_error_is_unknown(
-    tmp_path: Path, text: str, code: int
+    tmp_path: Path, text: str, before: str, words: str
 ) -> None:
     """A full disk does this, and a driver that is well cannot help it."""
-    result = checked(tmp_path, text, code)
+    result = checked(tmp_path, text, before=before)
 
     assert result.status is CheckStatus.UNKNOWN
-    assert "no whole answer" in str(result.unknown)
+    assert str(result.unknown).startswith(f"nvidia-smi gives no whole answer{words}")
 
 
-def test_an_nvidia_smi_that_was_killed_says_nothing_of_the_driver(tmp_path: Path) -> None:
-    path = program(tmp_path / "bin", "nvidia-smi", "", before="kill -9 $$")
-    root = machine(tmp_path / "root")
-
-    result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
-
-    assert result.unknown == "nvidia-smi gives no whole answer: it was ended by signal 9"
-
-
-@pytest.mark.parametrize("code", [0, 15])
-def test_a_gpu_that_is_told_of_beside_the_others_is_lost(tmp_path: Path, code: int) -> None:
+@pytest.mark.parametrize(("others", "code"), [(7, 0), (7, 15), (0, 255)])
+def test_a_gpu_that_is_told_of_beside_the_others_or_silences_them_is_lost(
+    tmp_path: Path, others: int, code: int
+) -> None:
     line = "Unable to determine the device handle for GPU0000:9C:00.0: Unknown Error"
+    document = smi_log(*map(smi_gpu, range(others))) if others else ""
 
-    result = checked(tmp_path, f"{line}\n{smi_log(*map(smi_gpu, range(7)))}", code)
+    result = checked(tmp_path, f"{line}\n{document}", code)
 
     (problem,) = result.problems
     assert (problem.finding.rule, result.status) == ("doctor/gpu-lost", CheckStatus.ERROR)
     assert problem.finding.summary == f"nvidia-smi says: {line}"
 
 
-def test_a_lost_gpu_that_silences_the_others_is_no_mismatch_of_versions(tmp_path: Path) -> None:
-    line = "Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error"
-
-    (problem,) = checked(tmp_path, f"{line}\n", 255).problems
-
-    assert problem.finding.rule == "doctor/gpu-lost"
-
-
 def checked_of_memory_errors(tmp_path: Path, *gpus: str) -> CheckResult:
-    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
-    root = machine(tmp_path / "root")
-    return memory_errors.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    return memory_errors.run(context_of(tmp_path, smi_log(*gpus)))
 
 
-def test_a_gpu_without_ecc_is_ok_and_not_unknown(tmp_path: Path) -> None:
-    gpu = smi_gpu(
-        uncorrected="N/A", sram_uncorrectable_parity="N/A", sram_uncorrectable_secded="N/A"
-    )
-    result = checked_of_memory_errors(
-        tmp_path, gpu.replace("<current_ecc>Enabled", "<current_ecc>N/A")
-    )
+def test_a_gpu_without_ecc_is_ok_and_counts_that_the_driver_hides_are_unknown(
+    tmp_path: Path,
+) -> None:
+    def gpu(dram: str) -> str:
+        return smi_gpu(
+            uncorrected=dram, sram_uncorrectable_parity="N/A", sram_uncorrectable_secded="N/A"
+        )
+
+    without = gpu("N/A").replace("<current_ecc>Enabled", "<current_ecc>N/A")
+    hidden = gpu("Insufficient Permissions")
+
+    result = checked_of_memory_errors(tmp_path, without)
 
     assert (result.status, result.summary) == (CheckStatus.OK, "no GPU has ECC switched on")
+    assert checked_of_memory_errors(tmp_path, hidden).status is CheckStatus.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -217,67 +211,38 @@ def test_memory_that_cannot_be_repaired_is_an_error(tmp_path: Path, element: str
     assert checked_of_memory_errors(tmp_path, gpu).status is CheckStatus.ERROR
 
 
-def test_counts_that_the_driver_hides_are_unknown(tmp_path: Path) -> None:
-    gpu = smi_gpu(
-        uncorrected="Insufficient Permissions",
-        sram_uncorrectable_parity="N/A",
-        sram_uncorrectable_secded="N/A",
-    )
+def test_a_prohibited_gpu_is_an_error_and_an_exclusive_one_if_somebody_has_it(
+    tmp_path: Path,
+) -> None:
+    def seen(mode: str, *processes: tuple[int, str, int]) -> CheckResult:
+        gpu = smi_gpu(compute_mode=mode, processes=processes)
+        return modes.run(context_of(tmp_path, smi_log(gpu)))
 
-    assert checked_of_memory_errors(tmp_path, gpu).status is CheckStatus.UNKNOWN
+    prohibited = seen("Prohibited")
+    taken = seen("Exclusive_Process", (4242, "python3", 500))
 
-
-def checked_of_modes(tmp_path: Path, *gpus: str) -> CheckResult:
-    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
-    root = machine(tmp_path / "root")
-    return modes.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
-
-
-def test_a_prohibited_gpu_is_an_error(tmp_path: Path) -> None:
-    result = checked_of_modes(tmp_path, smi_gpu(compute_mode="Prohibited"))
-
-    assert result.status is CheckStatus.ERROR
-    assert result.problems[0].finding.remedy == "sudo nvidia-smi -i 0 -c DEFAULT"
-
-
-def test_an_exclusive_gpu_is_an_error_only_if_somebody_has_it(tmp_path: Path) -> None:
-    free = smi_gpu(compute_mode="Exclusive_Process")
-    taken = smi_gpu(compute_mode="Exclusive_Process", processes=[(4242, "python3", 500)])
-
-    assert checked_of_modes(tmp_path, free).status is CheckStatus.OK
-    assert (
-        checked_of_modes(tmp_path, taken)
-        .problems[0]
-        .finding.summary.endswith("is Exclusive_Process, and pid 4242 uses it already")
+    assert prohibited.status is CheckStatus.ERROR
+    assert prohibited.problems[0].finding.remedy == "sudo nvidia-smi -i 0 -c DEFAULT"
+    assert seen("Exclusive_Process").status is CheckStatus.OK
+    assert taken.problems[0].finding.summary.endswith(
+        "is Exclusive_Process, and pid 4242 uses it already"
     )
 
 
-def context_of(tmp_path: Path, path: Path) -> CheckContext:
-    return check_context(tmp_path, environ={"PATH": str(path)}, root=machine(tmp_path / "root"))
+def test_an_nvidia_smi_of_another_machine_or_half_a_document_says_so(tmp_path: Path) -> None:
+    context = context_of(tmp_path, smi_log(smi_gpu())[:600] + "\n", 255)
+    assert driver_answer(context).lines == ("its XML is cut off or damaged",)
+    (tmp_path / "bin" / "nvidia-smi").write_bytes(b"\x7fELF of another machine")
 
-
-def test_an_nvidia_smi_of_another_machine_cannot_be_started(tmp_path: Path) -> None:
-    (tmp_path / "nvidia-smi").write_bytes(b"\x7fELF of another machine")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-
-    answer = driver_answer(context_of(tmp_path, tmp_path))
+    answer = driver_answer(context)
 
     assert answer.exit_code is None
     assert answer.lines == ("`nvidia-smi` cannot be started: Exec format error",)
 
 
-def test_a_document_that_is_cut_off_is_told_as_such(tmp_path: Path) -> None:
-    text = smi_log(smi_gpu())[:600] + "\n"
-    context = context_of(tmp_path, program(tmp_path / "bin", "nvidia-smi", text, code=255))
-
-    assert driver_answer(context).lines == ("its XML is cut off or damaged",)
-
-
 def test_nvidia_smi_runs_once_for_all_checks(tmp_path: Path) -> None:
-    path = program(
-        tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()), before=f"echo run >> '{tmp_path}/runs'"
-    )
-    context = context_of(tmp_path, path)
+    before = f"echo run >> '{tmp_path}/runs'"
+    context = context_of(tmp_path, smi_log(smi_gpu()), before=before)
 
     gpus_of(context)
     gpus_of(context)
@@ -298,16 +263,11 @@ def test_one_that_hangs_makes_the_check_unknown(tmp_path: Path) -> None:
 
 
 def test_parts_have_their_names_in_the_list_only() -> None:
-    text = (
-        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n"
-        "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
-        "  MIG 1g.10gb     Device  0: (UUID: MIG-aaaa)\n"
-        "  MIG 3g.40gb     Device  1: (UUID: MIG-bbbb)\n"
-    )
+    text = PARTS.replace("GPU 0", "GPU 1")
 
-    parts = parse_mig_list(text)
+    parts = parse_mig_list(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n{text}")
 
     assert [(part.gpu, part.index, part.profile, part.uuid) for part in parts] == [
-        (1, 0, "1g.10gb", "MIG-aaaa"),
-        (1, 1, "3g.40gb", "MIG-bbbb"),
+        (1, 0, "1g.10gb", "MIG-aaaa1111"),
+        (1, 1, "2g.20gb", "MIG-bbbb2222"),
     ]

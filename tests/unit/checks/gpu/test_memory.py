@@ -50,63 +50,43 @@ def test_vllm_on_a_gpu_with_less_memory_is_an_error_that_names_who_has_it(tmp_pa
     assert problem.finding.evidence[0].excerpt == "pid 4242 python3: 52.4 GB"
 
 
-def test_sglang_takes_less_then_and_is_a_warning(tmp_path: Path) -> None:
-    command = "python -m sglang.launch_server --mem-fraction-static 0.8"
+def test_sglang_takes_less_then_and_a_service_on_two_gpus_needs_room_on_both(
+    tmp_path: Path,
+) -> None:
+    sglang = ServiceSpec(command="python -m sglang.launch_server --mem-fraction-static 0.8")
+    two = ServiceSpec(command="vllm serve m -tp 2")
 
-    result = checked(tmp_path, BUSY, model=ServiceSpec(command=command))
-
-    assert result.status is CheckStatus.WARNING
-
-
-def test_a_service_on_two_gpus_needs_room_on_both(tmp_path: Path) -> None:
-    result = checked(
-        tmp_path, smi_gpu(0), smi_gpu(1, free=100), model=ServiceSpec(command="vllm serve m -tp 2")
-    )
-
-    (problem,) = result.problems
+    assert checked(tmp_path, BUSY, model=sglang).status is CheckStatus.WARNING
+    (problem,) = checked(tmp_path, smi_gpu(0), smi_gpu(1, free=100), model=two).problems
     assert problem.finding.summary.startswith("GPU 1 ")
 
 
-def test_services_that_need_each_other_add_up(tmp_path: Path) -> None:
+def test_services_that_need_each_other_add_up_and_the_arms_of_a_comparison_do_not(
+    tmp_path: Path,
+) -> None:
     result = checked(tmp_path, smi_gpu(), prefill=vllm(0.6), decode=vllm(0.6, needs=["prefill"]))
+    arms = checked(tmp_path, smi_gpu(), base=vllm(0.8), candidate=vllm(0.8))
 
     (problem,) = result.problems
     assert result.status is CheckStatus.ERROR
     assert "`prefill` and `decode` take 101.9 GB" in problem.finding.summary
+    assert arms.status is CheckStatus.OK
 
 
-def test_services_that_replace_each_other_do_not_add_up(tmp_path: Path) -> None:
-    """Such as the arms of a comparison."""
-    result = checked(tmp_path, smi_gpu(), base=vllm(0.8), candidate=vllm(0.8))
-
-    assert result.status is CheckStatus.OK
-
-
-def test_without_services_the_setting_decides(tmp_path: Path) -> None:
+def test_without_services_the_setting_decides_for_each_visible_gpu(tmp_path: Path) -> None:
     settings = DoctorSettings(gpu_memory_free=0.8)
+    hidden = {"CUDA_VISIBLE_DEVICES": "1"}
 
     result = checked(tmp_path, BUSY, settings=settings)
+    default = checked(tmp_path, BUSY, settings=DoctorSettings(workload="vllm"))
+    other = checked(tmp_path, BUSY, smi_gpu(1), settings=settings, environ=hidden)
 
     assert result.status is CheckStatus.ERROR
     assert result.problems[0].finding.summary.endswith("[doctor] gpu_memory_free asks for 80 %")
-    assert checked(tmp_path, smi_gpu(), settings=settings).status is CheckStatus.OK
-
-
-def test_without_services_and_setting_vllms_default_is_a_warning(tmp_path: Path) -> None:
-    result = checked(tmp_path, BUSY, settings=DoctorSettings(workload="vllm"))
-
-    assert result.status is CheckStatus.WARNING
+    # Without a setting it is vLLM's default, and without a workload nothing.
+    assert default.status is CheckStatus.WARNING
     assert checked(tmp_path, BUSY).status is CheckStatus.OK
-
-
-def test_a_hidden_gpu_needs_no_room(tmp_path: Path) -> None:
-    settings = DoctorSettings(gpu_memory_free=0.8)
-
-    result = checked(
-        tmp_path, BUSY, smi_gpu(1), settings=settings, environ={"CUDA_VISIBLE_DEVICES": "1"}
-    )
-
-    assert result.status is CheckStatus.OK
+    assert other.status is CheckStatus.OK
 
 
 def test_memory_that_the_driver_does_not_report_is_unknown(tmp_path: Path) -> None:
@@ -135,13 +115,14 @@ def checked_of_holders(
     return holders.run(context)
 
 
-def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
+def test_a_holder_is_named_with_user_command_and_age_and_ones_own_may_be_killed(
+    tmp_path: Path,
+) -> None:
     root = on_gpu(machine(tmp_path / "root"), 4242)
     user = (root / "proc" / "4242").owner()
 
-    result = checked_of_holders(
-        tmp_path, smi_gpu(free=30000, processes=[(4242, "python3", 50000)]), root=root
-    )
+    result = checked_of_holders(tmp_path, BUSY, root=root)
+    own = checked_of_holders(tmp_path, BUSY, root=root, BUILDKITE_JOB_ID="0199-other")
 
     (problem,) = result.problems
     assert result.status is CheckStatus.WARNING
@@ -150,15 +131,7 @@ def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
         "(Buildkite job 0199-other) holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3)"
     )
     assert problem.finding.remedy == "ask whose it is: `ps -o pid,user,etime,args -p 4242`"
-
-
-def test_a_holder_of_ones_own_may_be_killed(tmp_path: Path) -> None:
-    root = on_gpu(machine(tmp_path / "root"), 4242)
-    gpu = smi_gpu(free=30000, processes=[(4242, "python3", 50000)])
-
-    result = checked_of_holders(tmp_path, gpu, root=root, BUILDKITE_JOB_ID="0199-other")
-
-    assert result.problems[0].finding.remedy == "kill 4242"
+    assert own.problems[0].finding.remedy == "kill 4242"
 
 
 def test_a_pid_of_the_machine_is_not_taken_for_a_process_of_this_container(tmp_path: Path) -> None:
@@ -183,40 +156,24 @@ def test_a_real_process_without_a_gpu_is_not_a_holder(tmp_path: Path) -> None:
     assert "(python3), outside of this container" in result.problems[0].finding.summary
 
 
-def test_a_display_server_is_no_problem(tmp_path: Path) -> None:
-    result = checked_of_holders(tmp_path, smi_gpu(processes=[(900, "/usr/lib/xorg/Xorg", 4)]))
+def test_a_display_server_and_a_holder_on_a_hidden_gpu_do_not_matter(tmp_path: Path) -> None:
+    xorg = checked_of_holders(tmp_path, smi_gpu(processes=[(900, "/usr/lib/xorg/Xorg", 4)]))
+    hidden = checked_of_holders(tmp_path, BUSY, smi_gpu(1), CUDA_VISIBLE_DEVICES="1")
+    # Some drivers list a process without its memory.
+    unlisted = smi_gpu(free=30000, processes=[(900, "Xorg", "N/A")]).replace(">C<", ">G<")
+    display = checked_of_holders(tmp_path, unlisted)
 
-    assert result.status is CheckStatus.OK
+    assert [each.status for each in (xorg, hidden, display)] == [CheckStatus.OK] * 3
 
 
-def test_memory_that_nobody_has_is_held_from_outside(tmp_path: Path) -> None:
-    result = checked_of_holders(tmp_path, smi_gpu(free=30000))
+def test_memory_that_nobody_has_is_held_from_outside_and_no_list_is_unknown(
+    tmp_path: Path,
+) -> None:
+    (problem,) = checked_of_holders(tmp_path, smi_gpu(free=30000)).problems
 
-    (problem,) = result.problems
     assert "held by no process that the driver names here" in problem.finding.summary
-
-
-def test_a_driver_that_lists_no_processes_makes_it_unknown(tmp_path: Path) -> None:
-    result = checked_of_holders(tmp_path, smi_gpu(processes="N/A"))
-
-    assert result.status is CheckStatus.UNKNOWN
-
-
-def test_a_holder_on_a_hidden_gpu_does_not_matter(tmp_path: Path) -> None:
-    busy = smi_gpu(0, free=30000, processes=[(4242, "python3", 50000)])
-
-    result = checked_of_holders(tmp_path, busy, smi_gpu(1), CUDA_VISIBLE_DEVICES="1")
-
-    assert result.status is CheckStatus.OK
-
-
-def test_memory_that_a_display_may_have_is_not_told_to_be_anothers(tmp_path: Path) -> None:
-    """Some drivers list a process without its memory."""
-    result = checked_of_holders(
-        tmp_path, smi_gpu(free=30000, processes=[(900, "Xorg", "N/A")]).replace(">C<", ">G<")
-    )
-
-    assert result.status is CheckStatus.OK
+    unlisted = checked_of_holders(tmp_path, smi_gpu(processes="N/A"))
+    assert unlisted.status is CheckStatus.UNKNOWN
 
 
 def test_a_holder_counts_where_the_driver_does_not_say_how_much_memory_there_is(

@@ -2,6 +2,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,74 +57,57 @@ def test_one_that_cannot_compute_is_an_error_with_its_words() -> None:
     assert result.problems[0].finding.evidence[0].excerpt == "CUDA error: ECC"
 
 
-@pytest.mark.parametrize("stage", ["torch", "build", "process"])
-def test_an_interpreter_that_cannot_show_it_is_unknown(stage: str) -> None:
-    result = judged(reading(failed="it is built without CUDA", stage=stage), None)
+@pytest.mark.parametrize(
+    ("stage", "failed", "visible", "status"),
+    [
+        ("torch", "it is built without CUDA", None, CheckStatus.UNKNOWN),
+        ("build", "it is built without CUDA", None, CheckStatus.UNKNOWN),
+        ("process", "it is built without CUDA", None, CheckStatus.UNKNOWN),
+        ("driver", "the driver is too old", None, CheckStatus.ERROR),
+        ("driver", "the driver is too old", "0,1", CheckStatus.ERROR),
+        # The variable may hide the GPUs.
+        ("driver", "No CUDA GPUs are available", "", CheckStatus.UNKNOWN),
+    ],
+)
+def test_a_torch_that_the_driver_refuses_is_an_error_and_what_cannot_show_it_is_unknown(
+    stage: str, failed: str, visible: str | None, status: CheckStatus
+) -> None:
+    result = judged(reading(failed=failed, stage=stage), visible)
 
-    assert result.status is CheckStatus.UNKNOWN
-
-
-def test_a_torch_that_the_driver_refuses_is_an_error() -> None:
-    result = judged(reading(failed="the driver is too old", stage="driver"), None)
-
-    assert [each.finding.rule for each in result.problems] == ["doctor/gpu-unusable"]
-
-
-def test_a_variable_that_may_hide_the_gpus_is_unknown() -> None:
-    result = judged(reading(failed="No CUDA GPUs are available", stage="driver"), "")
-
-    assert result.status is CheckStatus.UNKNOWN
-
-
-def test_a_driver_that_is_too_old_is_an_error_with_such_a_variable_too() -> None:
-    result = judged(reading(failed="the driver is too old", stage="driver"), "0,1")
-
-    assert result.status is CheckStatus.ERROR
+    assert result.status is status
+    rules = [each.finding.rule for each in result.problems]
+    assert rules == ["doctor/gpu-unusable"] * (status is CheckStatus.ERROR)
 
 
-def test_an_image_with_nvidia_smi_on_a_machine_without_gpu_is_unknown(tmp_path: Path) -> None:
-    program = write_nvidia_smi(tmp_path / "bin") / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
-    (tmp_path / "bin" / "sys" / "bus" / "pci" / "devices").mkdir(parents=True)
-
-    with pytest.raises(UndeterminedError, match="no NVIDIA GPU"):
-        devices.run(proof_context(tmp_path / "bin"))
-
-
-def test_a_machine_without_gpu_is_unknown_since_a_proof_was_requested(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_nvidia_smi", [True, False])
+def test_a_machine_without_gpu_is_unknown_since_a_proof_was_requested(
+    tmp_path: Path, *, has_nvidia_smi: bool
+) -> None:
     context = check_context(tmp_path, environ={"PATH": ""}, root=tmp_path)
+    if has_nvidia_smi:
+        program = write_nvidia_smi(tmp_path / "bin") / "nvidia-smi"
+        program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
+        (tmp_path / "bin" / "sys" / "bus" / "pci" / "devices").mkdir(parents=True)
+        context = proof_context(tmp_path / "bin")
 
     with pytest.raises(UndeterminedError, match="no NVIDIA GPU"):
         devices.run(context)
 
 
-def test_the_first_interpreter_whose_torch_answers_is_taken(tmp_path: Path) -> None:
+def test_the_first_interpreter_whose_torch_answers_is_taken_else_the_one_that_says_why(
+    tmp_path: Path,
+) -> None:
     without = tmp_path / "python"
     without.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -S "$@"\n')
     without.chmod(0o755)
-    context = check_context(
-        tmp_path,
-        environ=proof_environ(tmp_path),
-        pythons=[without, Path(sys.executable)],
-    )
 
-    assert read_torch(context).python == Path(sys.executable)
+    def read(**behaviour: Any) -> TorchAnswer:
+        environ = proof_environ(tmp_path, **behaviour)
+        pythons = [without, Path(sys.executable)]
+        return read_torch(check_context(tmp_path, environ=environ, pythons=pythons))
 
-
-def test_without_any_that_answers_the_one_with_a_torch_says_why(tmp_path: Path) -> None:
-    without = tmp_path / "python"
-    without.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -S "$@"\n')
-    without.chmod(0o755)
-    context = check_context(
-        tmp_path,
-        environ=proof_environ(tmp_path, cuda=None),
-        pythons=[without, Path(sys.executable)],
-    )
-
-    assert read_torch(context).failed == "it is built without CUDA"
-
-
-def test_no_interpreter_is_undetermined(tmp_path: Path) -> None:
+    assert read().python == Path(sys.executable)
+    assert read(cuda=None).failed == "it is built without CUDA"
     with pytest.raises(UndeterminedError, match="no Python interpreter"):
         read_torch(check_context(tmp_path, environ=os.environ))
 

@@ -16,6 +16,7 @@ from ci_doctor.checks.disks import (
     Disks,
     JobDirectory,
     Mount,
+    PlacedDirectory,
     UnansweredDirectory,
     answers_within,
     disk_space,
@@ -59,54 +60,40 @@ def by_name(environ: dict[str, str], *caches: str) -> dict[str, JobDirectory]:
     return {each.name: each for each in job_directories(environ, CWD, caches)}
 
 
-def test_without_variables_the_usual_places_count() -> None:
-    directories = by_name({"HOME": "/home/ci"})
-
-    assert directories["/tmp"].role is DirectoryRole.TEMPORARY
-    assert directories["the working directory"].path == CWD
-    assert directories["~/.cache/vllm"].path == Path("/home/ci/.cache/vllm")
-    assert directories["~/.triton/cache"].role is DirectoryRole.JIT_CACHE
+HOME = {"HOME": "/home/ci"}
 
 
-def test_a_variable_takes_the_place_of_the_usual_directory() -> None:
-    environ = {"HOME": "/home/ci", "VLLM_CACHE_ROOT": "/fast/vllm", "XDG_CACHE_HOME": "/x"}
-    directories = by_name(environ)
+@pytest.mark.parametrize(
+    ("environ", "name", "path", "role"),
+    [
+        (HOME, "/tmp", "/tmp", DirectoryRole.TEMPORARY),
+        (HOME, "the working directory", str(CWD), DirectoryRole.WORKING),
+        (HOME, "~/.cache/vllm", "/home/ci/.cache/vllm", DirectoryRole.JIT_CACHE),
+        (HOME, "~/.triton/cache", "/home/ci/.triton/cache", DirectoryRole.JIT_CACHE),
+        ({**HOME, "VLLM_CACHE_ROOT": "/f"}, "VLLM_CACHE_ROOT", "/f", DirectoryRole.JIT_CACHE),
+        ({**HOME, "XDG_CACHE_HOME": "/x"}, "/x/pip", "/x/pip", DirectoryRole.DOWNLOAD_CACHE),
+        # A relative path counts from the working directory, a tilde from home.
+        ({**HOME, "TMPDIR": "tmp"}, "TMPDIR", f"{CWD}/tmp", DirectoryRole.TEMPORARY),
+        ({**HOME, "HF_HOME": "~/m"}, "HF_HOME", "/home/ci/m", DirectoryRole.DOWNLOAD_CACHE),
+        (HOME, "own", f"{CWD}/own", DirectoryRole.CONFIGURED),
+        ({"TMPDIR": "/scratch"}, "/tmp", "/tmp", DirectoryRole.OTHER_TEMPORARY),
+    ],
+)
+def test_a_directory_has_its_place_and_role(
+    environ: dict[str, str], name: str, path: str, role: DirectoryRole
+) -> None:
+    assert by_name(environ, "own")[name] == JobDirectory(path=Path(path), name=name, role=role)
 
-    assert directories["VLLM_CACHE_ROOT"].path == Path("/fast/vllm")
-    assert "~/.cache/vllm" not in directories
-    assert directories["/x/pip"].path == Path("/x/pip")
 
-
-def test_a_relative_path_counts_from_the_working_directory_and_a_tilde_from_home() -> None:
-    environ = {"HOME": "/home/ci", "TMPDIR": "tmp", "HF_HOME": "~/models"}
-    directories = by_name(environ, "own")
-
-    assert directories["TMPDIR"].path == CWD / "tmp"
-    assert directories["HF_HOME"].path == Path("/home/ci/models")
-    assert directories["own"] == JobDirectory(
-        path=CWD / "own", name="own", role=DirectoryRole.CONFIGURED
-    )
-
-
-def test_one_directory_of_two_names_is_looked_at_once() -> None:
-    directories = by_name({"TMPDIR": "/tmp"})
-
-    assert directories["TMPDIR"].path == Path("/tmp")
-    assert "/tmp" not in directories
+def test_a_variable_replaces_the_usual_directory_and_the_other_name_of_its_own() -> None:
+    assert "~/.cache/vllm" not in by_name({**HOME, "VLLM_CACHE_ROOT": "/f"})
+    assert "/tmp" not in by_name({"TMPDIR": "/tmp"})
 
 
 def test_without_a_home_there_are_no_usual_caches() -> None:
     names = set(by_name({}))
 
     assert names == {"/tmp", "/var/tmp", "the working directory", "/var/lib/docker"}
-
-
-def test_with_a_tmpdir_the_usual_ones_matter_less() -> None:
-    directories = by_name({"TMPDIR": "/scratch"})
-
-    assert directories["TMPDIR"].role is DirectoryRole.TEMPORARY
-    assert directories["/tmp"].role is DirectoryRole.OTHER_TEMPORARY
-    assert by_name({})["/tmp"].role is DirectoryRole.TEMPORARY
 
 
 LINES = (
@@ -122,10 +109,6 @@ LINES = (
 def mounts(tmp_path: Path) -> tuple[Mount, ...]:
     root = write_tree(tmp_path, {"proc/self/mountinfo": "\n".join(LINES)})
     return read_mounts(check_context(tmp_path, root=root))
-
-
-def test_a_space_in_a_directory_is_read_back(mounts: tuple[Mount, ...]) -> None:
-    assert mounts[2].point == Path("/mnt/with space")
 
 
 @pytest.mark.parametrize(
@@ -148,14 +131,17 @@ def test_the_nearest_mount_holds_a_path_and_hides_earlier_ones(
 
 @pytest.mark.parametrize(
     ("kind", "is_network"),
-    [("nfs4", True), ("lustre", True), ("fuse.gcsfuse", True), ("ext4", False), ("overlay", False)],
+    [
+        ("nfs4", True),
+        ("lustre", True),
+        ("fuse.gcsfuse", True),
+        ("fuseblk", False),
+        ("ext4", False),
+        ("overlay", False),
+    ],
 )
 def test_files_on_other_machines_are_known_by_their_kind(kind: str, is_network: bool) -> None:
-    assert Mount(point=Path("/"), kind=kind, source="x").is_network is is_network
-
-
-def test_fuse_on_a_local_block_device_is_not_the_network() -> None:
-    assert not Mount(point=Path("/"), kind="fuseblk", source="/dev/sdb1").is_network
+    assert Mount(point=Path("/"), kind=kind, source="/dev/sdb1").is_network is is_network
 
 
 def test_without_proc_no_mount_is_known(tmp_path: Path) -> None:
@@ -240,13 +226,6 @@ def test_a_service_may_name_directories_of_its_own(tmp_path: Path) -> None:
     assert Path("/tmp/{arm}") not in paths
 
 
-def test_docker_s_directory_counts_only_if_it_is_there(tmp_path: Path) -> None:
-    disks = read_disks(check_context(tmp_path, environ={}))
-
-    names = {each.directory.name for each in disks.directories}
-    assert ("/var/lib/docker" in names) is Path("/var/lib/docker").is_dir()
-
-
 def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_look_at() -> None:
     full = placed(total=100 * GIB, free=1 * GIB)
 
@@ -262,16 +241,28 @@ def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_look_at() -> None:
     assert "'/scratch disk'" in (finding.remedy or "")
 
 
-def test_a_large_disk_at_99_percent_still_has_room() -> None:
-    result = space_result(disks_of(placed(total=10_000 * GIB, free=100 * GIB)), 5 * GIB)
-
-    assert result.status is CheckStatus.OK
-
-
 def test_what_is_reserved_for_root_is_said() -> None:
     result = space_result(disks_of(placed(free=0, reserved=5 * GIB)), 5 * GIB)
 
     assert result.problems[0].finding.summary.endswith("(5.4 GB more are reserved for root)")
+
+
+@pytest.mark.parametrize(
+    ("disk", "says"),
+    [
+        (placed(total=10_000 * GIB, free=100 * GIB), "107.4 GB free of 10737.4 GB"),
+        (placed(device=2, free=6 * GIB), "6.4 GB free of 107.4 GB, the least of 2 disks"),
+        (placed(device=2, free=0, is_read_only=True), "64.4 GB free of 107.4 GB"),
+    ],
+    ids=["large, at 99 percent", "just enough", "read-only"],
+)
+def test_a_disk_with_room_for_a_job_is_ok(disk: PlacedDirectory, says: str) -> None:
+    result = space_result(disks_of(disk, *[placed()] * (disk.device == 2)), 5 * GIB)
+
+    assert (result.status, result.summary) == (
+        CheckStatus.OK,
+        f"/scratch disk (ext4) has {says}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,20 +275,6 @@ def test_what_is_reserved_for_root_is_said() -> None:
 )
 def test_a_small_tmpfs_is_small_by_intention(kind: str, total: int, needed: int) -> None:
     assert needed_on(placed(kind=kind, total=total), 5 * GIB) == needed
-
-
-def test_the_disk_with_the_least_room_stands_in_the_summary() -> None:
-    result = space_result(disks_of(placed(), placed(device=2, free=6 * GIB)), 5 * GIB)
-
-    assert result.summary == (
-        "/scratch disk (ext4) has 6.4 GB free of 107.4 GB, the least of 2 disks"
-    )
-
-
-def test_a_read_only_disk_needs_no_room() -> None:
-    result = space_result(disks_of(placed(), placed(device=2, free=0, is_read_only=True)), GIB)
-
-    assert result.status is CheckStatus.OK
 
 
 def test_a_disk_that_reports_no_size_is_unknown() -> None:
@@ -321,8 +298,13 @@ def test_one_that_does_not_answer_leaves_the_others_known() -> None:
 
 
 def test_if_no_disk_answers_all_is_unknown() -> None:
+    none = Disks(directories=(), unanswered=())
     with pytest.raises(UndeterminedError):
-        space_result(Disks(directories=(), unanswered=()), GIB)
+        space_result(none, GIB)
+    with pytest.raises(UndeterminedError):
+        inodes_result(none)
+    with pytest.raises(UndeterminedError):
+        writing_result(none, None)
 
 
 def test_the_configured_room_counts(tmp_path: Path) -> None:
@@ -366,11 +348,6 @@ def test_a_file_system_without_a_fixed_number_has_enough() -> None:
     assert result.summary == "no disk has a fixed number of inodes"
 
 
-def test_without_any_answer_it_is_unknown() -> None:
-    with pytest.raises(UndeterminedError):
-        inodes_result(Disks(directories=(), unanswered=()))
-
-
 def test_the_disk_of_a_directory_that_refuses_us_is_not_judged_by_the_one_above_it() -> None:
     refused = placed(inodes=1000, inodes_free=0, is_refused=True)
 
@@ -397,54 +374,40 @@ def test_what_no_job_can_do_without_is_an_error(
     assert writing_severity(role, workload) is severity
 
 
-def test_directories_that_one_place_refuses_are_one_problem() -> None:
-    first = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
-    second = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
+def test_what_lies_on_a_read_only_disk_is_one_problem_and_so_is_one_place() -> None:
+    def refused(name: str, *, is_read_only: bool) -> PlacedDirectory:
+        cache = DirectoryRole.DOWNLOAD_CACHE
+        return placed(name=name, role=cache, is_writable=False, is_read_only=is_read_only)
 
-    result = writing_result(disks_of(first, second, placed()), None)
+    on_disk = [refused(name, is_read_only=True) for name in ("HF_HOME", "XDG_CACHE_HOME")]
+    disk = writing_result(disks_of(*on_disk, placed()), None)
+    place = writing_result(disks_of(*[refused("~/.cache/uv", is_read_only=False)] * 2), None)
 
-    assert len(result.problems) == 1
-    assert result.summary == "1 of 3 directories can be written to"
-
-
-def test_a_read_only_mount_is_named() -> None:
-    models = placed(
-        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
+    (found,) = disk.problems
+    assert found.finding.summary == (
+        "HF_HOME, XDG_CACHE_HOME cannot be written to: /scratch disk (ext4) is mounted read-only"
     )
-
-    result = writing_result(disks_of(models), None)
-
-    assert result.problems[0].finding.summary == (
-        "HF_HOME cannot be written to: /scratch disk (ext4) is mounted read-only"
-    )
-
-
-def test_a_disk_that_is_read_only_is_one_problem_for_all_that_lies_on_it() -> None:
-    download = placed(
-        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
-    )
-    compiled = placed(
-        name="VLLM_CACHE_ROOT", role=DirectoryRole.JIT_CACHE, is_writable=False, is_read_only=True
-    )
-
-    result = writing_result(disks_of(download, compiled), None)
-
-    (found,) = result.problems
-    assert found.finding.summary.startswith("HF_HOME, VLLM_CACHE_ROOT cannot be written to")
+    assert disk.summary == "1 of 3 directories can be written to"
+    assert len(place.problems) == 1
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
-def test_a_home_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_a_directory_of_another_user_is_refused_and_a_home_that_does_not_exist_is_named(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o700)
     try:
         os.seteuid(65534)
-        result = writing.run(check_context(Path("/tmp"), environ={"HOME": "/no-such-home"}))
+        refused = writing.run(check_context(Path("/tmp"), environ={"TMPDIR": str(tmp_path)}))
+        homeless = writing.run(check_context(Path("/tmp"), environ={"HOME": "/no-such-home"}))
     finally:
         os.seteuid(0)
 
-    (found,) = result.problems
-    assert "/no-such-home does not exist" in found.finding.summary
-    assert "~/.cache/huggingface" in found.finding.summary
-    assert "~/.triton/cache" in found.finding.summary
+    assert refused.status is CheckStatus.ERROR
+    assert "TMPDIR cannot be written to" in refused.problems[0].finding.summary
+    (found,) = homeless.problems
+    for words in ("/no-such-home does not exist", "~/.cache/huggingface", "~/.triton/cache"):
+        assert words in found.finding.summary
 
 
 def test_docker_s_own_directory_is_not_ours_to_write_to() -> None:
@@ -465,47 +428,19 @@ def test_a_tmpdir_that_does_not_exist_warns_with_the_command_that_makes_it(
     assert finding.remedy == f"mkdir -p '{tmp_path}/not yet'"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
-def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    environ = {"TMPDIR": str(tmp_path)}
-    try:
-        os.seteuid(65534)
-        result = writing.run(check_context(Path("/tmp"), environ=environ))
-    finally:
-        os.seteuid(0)
-
-    assert result.status is CheckStatus.ERROR
-    assert "TMPDIR cannot be written to" in result.problems[0].finding.summary
-
-
-def test_without_any_answer_it_is_unknown_writing() -> None:
-    with pytest.raises(UndeterminedError):
-        writing_result(Disks(directories=(), unanswered=()), None)
-
-
 def rules(root: Path, least: str = "1MiB") -> list[str]:
     settings = DoctorSettings(shared_memory=least)
     result = shared_memory.run(check_context(root, root=root, settings=settings))
     return [each.finding.rule for each in result.problems]
 
 
-def test_a_missing_dev_shm_is_an_error(tmp_path: Path) -> None:
+def test_shared_memory_that_is_missing_small_or_on_a_disk_is_a_problem(tmp_path: Path) -> None:
     assert rules(tmp_path) == ["doctor/shared-memory-unusable"]
 
-
-def test_less_room_than_configured_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "dev/shm").mkdir(parents=True)
-
     assert rules(tmp_path, least=f"{10**9}GiB") == ["doctor/shared-memory-small"]
 
-
-def test_a_directory_of_a_disk_warns(tmp_path: Path) -> None:
-    write_tree(
-        tmp_path,
-        {"proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "dev/shm/file": ""},
-    )
-
+    write_tree(tmp_path, {"proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n"})
     assert rules(tmp_path) == ["doctor/shared-memory-on-disk"]
 
 

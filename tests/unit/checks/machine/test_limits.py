@@ -24,7 +24,7 @@ from ci_doctor.checks.limits import (
     processes,
     wrong_clock,
 )
-from ci_doctor.checks.settings import DoctorSettings, Workload
+from ci_doctor.checks.settings import DoctorSettings, Workload, WorkloadName
 from ci_doctor.machine.cgroups import CpuQuota, read_cgroups, smallest_quota
 from ci_doctor.machine.host import ResourceLimit, resource_limits
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
@@ -39,11 +39,15 @@ def meminfo(root: Path, available: int, **others: int) -> Path:
     return write_tree(root, {"proc/meminfo": text})
 
 
-def test_a_machine_with_nothing_left_is_not_fit(tmp_path: Path) -> None:
+def test_memory_is_judged_by_what_is_available_and_unknown_without_that(tmp_path: Path) -> None:
     result = memory.run(check_context(tmp_path, root=meminfo(tmp_path, 100 * MIB)))
 
     assert result.status is CheckStatus.ERROR
     assert result.summary == "104.9 MB of 17.2 GB memory are available"
+
+    root = write_tree(tmp_path, {"proc/meminfo": "MemTotal: 5 kB\nMemFree: x kB\n"})
+    with pytest.raises(UndeterminedError, match="does not say"):
+        memory.run(check_context(tmp_path, root=root))
 
 
 @pytest.mark.parametrize(
@@ -63,13 +67,6 @@ def test_what_is_little_depends_on_the_workload(
     assert memory_severity(available, workload) is severity
 
 
-def test_a_meminfo_without_the_figure_is_unknown(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"proc/meminfo": "MemTotal: 5 kB\nMemFree: x kB\n"})
-
-    with pytest.raises(UndeterminedError, match="does not say"):
-        memory.run(check_context(tmp_path, root=root))
-
-
 def level(limit: int | str, used: int, **others: str) -> dict[str, str]:
     """The files of a v2 cgroup with this limit and use."""
     return {
@@ -79,45 +76,35 @@ def level(limit: int | str, used: int, **others: str) -> dict[str, str]:
     }
 
 
-def test_a_limit_with_much_left_is_ok(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/job": level(64 * GIB, 4 * GIB)}, own="/job")
+@pytest.mark.parametrize(
+    ("left", "workload", "severity"),
+    [
+        (100 * MIB, None, Severity.ERROR),
+        (500 * MIB, None, Severity.WARNING),
+        (2 * GIB, None, None),
+        (2 * GIB, "vllm", Severity.WARNING),
+    ],
+)
+def test_little_left_of_the_limit_warns_and_nothing_left_is_an_error(
+    tmp_path: Path, left: int, workload: WorkloadName | None, severity: Severity | None
+) -> None:
+    root = v2_tree(tmp_path, {"/job": level(16 * GIB, 16 * GIB - left)}, own="/job")
+    settings = DoctorSettings(workload=workload)
 
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
+    result = cgroup_memory.run(check_context(tmp_path, root=root, settings=settings))
 
-    assert result.status is CheckStatus.OK
-    assert result.problems == ()
-    assert result.figures == {"limit": 64 * GIB, "left": 60 * GIB}
+    assert [each.finding.severity for each in result.problems] == ([severity] if severity else [])
+    assert result.figures == {"limit": 16 * GIB, "left": left}
 
 
-def test_no_limit_anywhere_is_ok(tmp_path: Path) -> None:
+def test_no_limit_anywhere_is_ok_and_no_cgroup_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError):
+        cgroup_memory.run(check_context(tmp_path, root=tmp_path))
     root = v2_tree(tmp_path, {"/job": level("max", 4 * GIB), "/": {}}, own="/job")
 
     result = cgroup_memory.run(check_context(tmp_path, root=root))
 
     assert result.summary == "no cgroup limits the memory of this job"
-
-
-@pytest.mark.parametrize(
-    ("left", "severity"),
-    [(100 * MIB, Severity.ERROR), (500 * MIB, Severity.WARNING), (2 * GIB, None)],
-)
-def test_little_left_warns_and_nothing_left_is_an_error(
-    tmp_path: Path, left: int, severity: Severity | None
-) -> None:
-    root = v2_tree(tmp_path, {"/job": level(16 * GIB, 16 * GIB - left)}, own="/job")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root))
-
-    assert [each.finding.severity for each in result.problems] == ([severity] if severity else [])
-
-
-def test_a_server_needs_more_than_another_job(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/job": level(16 * GIB, 14 * GIB)}, own="/job")
-    serving = DoctorSettings(workload="vllm")
-
-    result = cgroup_memory.run(check_context(tmp_path, root=root, settings=serving))
-
-    assert result.status is CheckStatus.WARNING
 
 
 def test_the_limit_of_a_cgroup_above_counts(tmp_path: Path) -> None:
@@ -132,11 +119,6 @@ def test_the_limit_of_a_cgroup_above_counts(tmp_path: Path) -> None:
     assert result.status is CheckStatus.ERROR
     (evidence,) = result.problems[0].finding.evidence
     assert (evidence.file or "").endswith("/sys/fs/cgroup/pod/memory.max")
-
-
-def test_without_sys_it_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(UndeterminedError):
-        cgroup_memory.run(check_context(tmp_path, root=tmp_path))
 
 
 @pytest.mark.parametrize("name", ["memory.current", "memory.max"])
@@ -156,13 +138,19 @@ def quota_of(root: Path) -> CpuQuota | None:
     return smallest_quota(read_cgroups("cpu", root))
 
 
-def test_without_a_quota_all_cpus_are_usable(tmp_path: Path) -> None:
+def test_without_a_quota_all_cpus_are_usable_and_numa_nodes_are_named(tmp_path: Path) -> None:
+    unknown = cpus.run(check_context(tmp_path, root=tmp_path))
     root = v2_tree(tmp_path, {"/job": {"cpu.max": "max 100000\n"}}, own="/job")
+    known = cpus.run(check_context(tmp_path, root=root))
+    write_tree(root, {"sys/devices/system/node/online": "0-1\n"})
+    nodes = cpus.run(check_context(tmp_path, root=root))
 
-    result = cpus.run(check_context(tmp_path, root=root))
-
-    assert result.status is CheckStatus.OK
-    assert result.summary == f"{VISIBLE} of {os.cpu_count()} CPUs may be used"
+    summary = f"{VISIBLE} of {os.cpu_count()} CPUs may be used"
+    assert (known.status, known.summary) == (CheckStatus.OK, summary)
+    assert nodes.summary.endswith("NUMA nodes 0-1")
+    # Without /sys the quota is unknown, and the rest is said.
+    assert unknown.status is CheckStatus.UNKNOWN
+    assert "CPUs may be used" in unknown.summary
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("250000", 2.5), ("-1", None)])
@@ -177,49 +165,22 @@ def test_v1_writes_minus_one_for_no_quota(tmp_path: Path, quota: str, cpus: floa
 
 def test_a_quota_far_below_the_visible_cpus_warns_with_a_line_to_paste(tmp_path: Path) -> None:
     root = v2_tree(tmp_path, {"/job": TINY}, own="/job")
+    threads = {"OMP_NUM_THREADS": "1"}
+    serving = DoctorSettings(workload="vllm")
 
-    result = cpus.run(check_context(tmp_path, root=root, environ={}))
+    warned = cpus.run(check_context(tmp_path, root=root, environ={}))
+    quiet = cpus.run(check_context(tmp_path, root=root, environ=threads))
+    server = cpus.run(check_context(tmp_path, root=root, environ=threads, settings=serving))
 
-    (finding,) = [each.finding for each in result.problems]
+    (finding,) = [each.finding for each in warned.problems]
     assert finding.rule == "doctor/cpu-quota-below-count"
     assert (finding.remedy, finding.remedy_kind) == (
         "export OMP_NUM_THREADS=1",
         RemedyKind.COMMAND,
     )
-
-
-def test_a_job_that_sets_its_threads_is_not_warned(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/job": TINY}, own="/job")
-
-    result = cpus.run(check_context(tmp_path, root=root, environ={"OMP_NUM_THREADS": "1"}))
-
-    assert result.problems == ()
-
-
-def test_a_server_on_less_than_two_cpus_is_warned(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/job": TINY}, own="/job")
-    context = check_context(
-        tmp_path,
-        root=root,
-        environ={"OMP_NUM_THREADS": "1"},
-        settings=DoctorSettings(workload="vllm"),
-    )
-
-    assert [each.finding.rule for each in cpus.run(context).problems] == ["doctor/few-cpus"]
-
-
-def test_numa_nodes_are_named_if_there_are_several(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/": {}}, own="/")
-    write_tree(root, {"sys/devices/system/node/online": "0-1\n"})
-
-    assert cpus.run(check_context(tmp_path, root=root)).summary.endswith("NUMA nodes 0-1")
-
-
-def test_without_sys_the_quota_is_unknown_and_the_rest_is_said(tmp_path: Path) -> None:
-    result = cpus.run(check_context(tmp_path, root=tmp_path))
-
-    assert result.status is CheckStatus.UNKNOWN
-    assert "CPUs may be used" in result.summary
+    # A job that sets its threads is warned only if it is a server, on less than two CPUs.
+    assert quiet.problems == ()
+    assert [each.finding.rule for each in server.problems] == ["doctor/few-cpus"]
 
 
 def tree(root: Path, limit: str, used: int) -> Path:
@@ -245,19 +206,16 @@ def test_the_nearest_limit_is_named(tmp_path: Path) -> None:
 
 
 def test_without_a_limit_of_the_cgroup_those_of_the_kernel_count(tmp_path: Path) -> None:
-    result = processes.run(check_context(tmp_path, root=tree(tmp_path, "max", 1000)))
-
-    assert result.status is CheckStatus.OK
-    assert result.figures["kernel.threads-max"] == 199700
-
-
-def test_a_full_process_table_is_an_error(tmp_path: Path) -> None:
     root = tree(tmp_path, "max", 5)
+    free = processes.run(check_context(tmp_path, root=root))
     write_tree(root, {"proc/loadavg": "9 9 9 1/199990 4000\n"})
+    full = processes.run(check_context(tmp_path, root=root))
+    (root / "proc" / "loadavg").unlink()
+    uncounted = processes.run(check_context(tmp_path, root=root))
 
-    result = processes.run(check_context(tmp_path, root=root))
-
-    assert result.status is CheckStatus.ERROR
+    assert (free.status, free.figures["kernel.threads-max"]) == (CheckStatus.OK, 199700)
+    assert full.status is CheckStatus.ERROR
+    assert "does not count the threads" in str(uncounted.unknown)
 
 
 @pytest.mark.parametrize(
@@ -299,16 +257,6 @@ def test_root_is_not_held_to_a_limit_of_processes(tmp_path: Path) -> None:
     assert ("ulimit -u" in result.figures) is is_held
 
 
-def test_threads_that_cannot_be_counted_are_not_none(tmp_path: Path) -> None:
-    root = tree(tmp_path, "max", 5)
-    (root / "proc" / "loadavg").unlink()
-
-    unknown = processes.run(check_context(tmp_path, root=root)).unknown
-
-    assert unknown is not None
-    assert "does not count the threads" in unknown
-
-
 NONE = ResourceLimit(soft=resource.RLIM_INFINITY, hard=resource.RLIM_INFINITY)
 
 
@@ -330,23 +278,17 @@ def findings(
     return [each.finding for each in low_limits(limits, context)]
 
 
-def test_the_usual_limits_of_a_shell_are_enough(tmp_path: Path) -> None:
-    assert findings(tmp_path, limits()) == []
+@pytest.mark.parametrize(("hard", "asked"), [(1048576, 65535), (8192, 8192)])
+def test_a_server_needs_more_files_than_a_shell_has_and_no_more_than_the_hard_limit(
+    tmp_path: Path, hard: int, asked: int
+) -> None:
+    usual = limits(nofile=ResourceLimit(soft=1024, hard=hard))
+    assert findings(tmp_path, usual) == []
 
-
-def test_a_server_needs_more_files_than_a_shell_has(tmp_path: Path) -> None:
-    (finding,) = findings(tmp_path, limits(), "vllm")
+    (finding,) = findings(tmp_path, usual, "vllm")
 
     assert finding.severity is Severity.WARNING
-    assert finding.remedy == "ulimit -n 65535"
-
-
-def test_the_remedy_stays_below_the_hard_limit(tmp_path: Path) -> None:
-    files = ResourceLimit(soft=1024, hard=8192)
-
-    (finding,) = findings(tmp_path, limits(nofile=files), "vllm")
-
-    assert finding.remedy == "ulimit -n 8192"
+    assert finding.remedy == f"ulimit -n {asked}"
 
 
 def test_a_low_hard_limit_is_a_matter_of_the_container(tmp_path: Path) -> None:
@@ -358,29 +300,16 @@ def test_a_low_hard_limit_is_a_matter_of_the_container(tmp_path: Path) -> None:
     assert "--ulimit nofile=65535" in (finding.remedy or "")
 
 
-@pytest.mark.parametrize(
-    ("name", "soft", "words"),
-    [
-        ("as", 8 * GIB, "the address space is limited to 8.6 GB"),
-    ],
-)
-def test_each_limit_that_ends_programs_is_named(
-    tmp_path: Path, name: str, soft: int, words: str
-) -> None:
+def test_an_address_space_below_the_memory_is_named(tmp_path: Path) -> None:
     root = write_tree(tmp_path, {"proc/meminfo": f"MemTotal: {16 * GIB // 1024} kB\n"})
-    low = ResourceLimit(soft=soft, hard=resource.RLIM_INFINITY)
 
-    (finding,) = findings(root, limits(**{name: low}))
+    def limited(soft: int) -> list[Finding]:
+        return findings(root, limits(**{"as": ResourceLimit(soft=soft, hard=NONE.hard)}))
 
-    assert finding.summary.startswith(words)
+    (finding,) = limited(8 * GIB)
+    assert finding.summary.startswith("the address space is limited to 8.6 GB")
     assert (finding.remedy or "").startswith("ulimit -")
-
-
-def test_an_address_space_far_above_the_memory_is_no_limit(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"proc/meminfo": f"MemTotal: {16 * GIB // 1024} kB\n"})
-    wide = ResourceLimit(soft=1024 * GIB, hard=1024 * GIB)
-
-    assert findings(root, limits(**{"as": wide})) == []
+    assert limited(1024 * GIB) == []
 
 
 def test_locked_memory_matters_if_there_is_rdma(tmp_path: Path) -> None:
@@ -413,6 +342,8 @@ def test_a_clock_before_the_commit_is_wrong_by_how_much_it_is(
 
 
 def test_a_commit_of_the_future_is_compared_with_the_clock(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError, match="the date of the commit"):
+        clock.run(check_context(tmp_path))
     make_repository(tmp_path)
     assert clock.run(check_context(tmp_path)).problems == ()
     dated = {**os.environ, "GIT_COMMITTER_DATE": f"{int(time.time()) + 7 * 24 * 3600} +0000"}
@@ -425,12 +356,9 @@ def test_a_commit_of_the_future_is_compared_with_the_clock(tmp_path: Path) -> No
     assert found.finding.summary.startswith("the clock is 16")
 
 
-def test_without_a_commit_the_clock_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(UndeterminedError, match="the date of the commit"):
-        clock.run(check_context(tmp_path))
-
-
 def test_strict_overcommit_warns_with_what_may_still_be_reserved(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError):
+        overcommit.run(check_context(tmp_path, root=tmp_path))
     files = {
         "proc/sys/vm/overcommit_memory": "2\n",
         "proc/meminfo": "CommitLimit: 2000000 kB\nCommitted_AS: 1000000 kB\n",
@@ -440,8 +368,3 @@ def test_strict_overcommit_warns_with_what_may_still_be_reserved(tmp_path: Path)
 
     assert result.status is CheckStatus.WARNING
     assert result.summary == "vm.overcommit_memory is 2, and 1.0 GB more may be reserved"
-
-
-def test_without_proc_sys_overcommit_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(UndeterminedError):
-        overcommit.run(check_context(tmp_path, root=tmp_path))

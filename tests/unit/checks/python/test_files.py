@@ -23,15 +23,25 @@ from ci_doctor.checks.python.packages import (
 )
 from ci_doctor.machine.interpreters import PythonState
 from ci_doctor.machine.stub.interpreter_probe import describe
+from ci_doctor.model.finding import Rule
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 
 
-def test_files_as_recorded_are_ok(python: Path, examine: Examine) -> None:
+def test_files_as_recorded_are_ok_and_removed_tests_and_data_are_not_missed(
+    python: Path, examine: Examine
+) -> None:
+    site = site_of(python)
+    content = {"big/__init__.py": b"1", "big/tests/test_it.py": b"1", "big/data.txt": b"1"}
+    install(site, "big", "1", files=content)
+    # An image has removed them.
+    (site / "big" / "tests" / "test_it.py").unlink()
+    (site / "big" / "data.txt").unlink()
+
     result = examine(files, python)
 
-    assert result.status is CheckStatus.OK
-    assert result.summary == "2 installed files compared with RECORD"
+    assert (result.status, result.problems) == (CheckStatus.OK, ())
+    assert result.summary.endswith(" installed files compared with RECORD")
 
 
 def test_a_missing_file_is_an_error(python: Path, examine: Examine) -> None:
@@ -45,54 +55,39 @@ def test_a_missing_file_is_an_error(python: Path, examine: Examine) -> None:
     assert str(found.finding.remedy).endswith("--no-deps engine==1.0")
 
 
-def test_a_file_that_was_edited_in_place_is_a_warning(python: Path, examine: Examine) -> None:
-    (site_of(python) / "engine" / "__init__.py").write_text("VALUE = 2  # patched\n")
+@pytest.mark.parametrize(
+    ("text", "rule", "words"),
+    [
+        ("VALUE = 2  # patched\n", PACKAGE_MODIFIED, ""),
+        ("", None, "without their end: engine/__init__.py"),
+    ],
+    ids=["edited in place", "emptied by a full disk"],
+)
+def test_a_file_that_was_edited_is_a_warning_and_an_emptied_one_an_error(
+    text: str, rule: Rule | None, words: str, python: Path, examine: Examine
+) -> None:
+    (site_of(python) / "engine" / "__init__.py").write_text(text)
 
     result = examine(files, python)
 
-    assert result.status is CheckStatus.WARNING
-    assert result.problems[0].finding.rule == PACKAGE_MODIFIED.id
+    assert result.status is (CheckStatus.WARNING if rule else CheckStatus.ERROR)
+    assert rule is None or result.problems[0].finding.rule == rule.id
+    assert words in result.problems[0].finding.summary
 
 
-def test_a_file_that_a_full_disk_has_emptied_is_an_error(python: Path, examine: Examine) -> None:
-    (site_of(python) / "engine" / "__init__.py").write_text("")
-
-    result = examine(files, python)
-
-    assert result.status is CheckStatus.ERROR
-    assert "without their end: engine/__init__.py" in result.problems[0].finding.summary
-
-
-def test_tests_and_data_that_an_image_has_removed_are_not_missed(
+def test_a_file_far_below_is_looked_at_too_and_one_with_a_comma_is_read_as_csv_has_it(
     python: Path, examine: Examine
 ) -> None:
-    site = site_of(python)
-    content = {"big/__init__.py": b"1", "big/tests/test_it.py": b"1", "big/data.txt": b"1"}
-    install(site, "big", "1", files=content)
-    (site / "big" / "tests" / "test_it.py").unlink()
-    (site / "big" / "data.txt").unlink()
-
-    assert examine(files, python).problems == ()
-
-
-def test_a_file_far_below_is_looked_at_too(python: Path, examine: Examine) -> None:
     site = site_of(python)
     content = {"large/a/b/c/core.abi3.so": b"1", "large/__init__.py": b""}
     install(site, "large", "1", files=content)
     (site / "large/a/b/c/core.abi3.so").unlink()
+    (install(site, "odd", "1") / "RECORD").write_text('"odd/a,b.py",sha256=x,3\n')
 
-    (found,) = examine(files, python).problems
+    large, odd = examine(files, python).problems
 
-    assert "large/a/b/c/core.abi3.so, which no longer exists" in found.finding.summary
-
-
-def test_a_path_with_a_comma_is_read_as_csv_has_it(python: Path, examine: Examine) -> None:
-    folder = install(site_of(python), "odd", "1")
-    (folder / "RECORD").write_text('"odd/a,b.py",sha256=x,3\n')
-
-    (found,) = examine(files, python).problems
-
-    assert "odd/a,b.py" in found.finding.summary
+    assert "large/a/b/c/core.abi3.so, which no longer exists" in large.finding.summary
+    assert "odd/a,b.py" in odd.finding.summary
 
 
 _ELF = b"\x7fELF\x02\x01" + bytes(12)
@@ -102,26 +97,18 @@ def test_pure_wheels_are_ok(python: Path, examine: Examine) -> None:
     assert examine(wheels, python).status is CheckStatus.OK
 
 
-def test_a_wheel_of_another_python_is_an_error(python: Path, examine: Examine) -> None:
+def test_a_wheel_and_modules_of_another_python_are_errors(python: Path, examine: Examine) -> None:
     tag = f"cp38-cp38-linux_{platform.machine()}"
     install(site_of(python), "fast", "1", tags=[tag])
+    compiled = {"untagged/_C.cpython-38-x86_64-linux-gnu.so": _ELF}
+    install(site_of(python), "untagged", "1", files=compiled, tags=[])
 
-    (found,) = examine(wheels, python).problems
+    fast, untagged = examine(wheels, python).problems
 
-    assert found.finding.rule == WHEEL_OF_ANOTHER_PLATFORM.id
-    assert found.finding.severity == "error"
-    assert f"its wheel is for {tag}" in found.finding.summary
-
-
-def test_modules_of_another_python_are_an_error_without_any_tag(
-    python: Path, examine: Examine
-) -> None:
-    files = {"fast/_C.cpython-38-x86_64-linux-gnu.so": _ELF}
-    install(site_of(python), "fast", "1", files=files, tags=[])
-
-    (found,) = examine(wheels, python).problems
-
-    assert "it has 1 module for another Python" in found.finding.summary
+    assert fast.finding.rule == WHEEL_OF_ANOTHER_PLATFORM.id
+    assert fast.finding.severity == "error"
+    assert f"its wheel is for {tag}" in fast.finding.summary
+    assert "it has 1 module for another Python" in untagged.finding.summary
 
 
 def test_an_editable_installation_that_was_built_for_another_python_is_an_error(
@@ -154,22 +141,6 @@ def test_a_torch_for_the_cpu_beside_packages_of_cuda_is_a_warning(
 
 
 # From within the directory: other directories above it may be private, too.
-_AS_ANOTHER_USER = """
-import os, sys
-from pathlib import Path
-from ci_doctor.checks.python.packages import _unreadable
-from ci_doctor.checks.python.environments import SiteDirectory, SiteKind
-os.chdir(sys.argv[1])
-names = tuple(sorted(os.listdir()))
-directory = SiteDirectory(path=Path("."), kind=SiteKind.OWN, names=names)
-os.setuid(65534)
-for problem in _unreadable(directory):
-    print(problem.finding.rule, problem.finding.summary)
-"""
-
-
-def _head(machine: int) -> bytes:
-    return b"\x7fELF\x02\x01" + bytes(12) + machine.to_bytes(2, "little")
 
 
 def test_a_module_that_a_full_disk_has_cut_off_does_not_load(tmp_path: Path) -> None:
@@ -199,38 +170,29 @@ def _is_misfit(tags: Sequence[str], state: PythonState) -> bool:
 
 
 @pytest.mark.parametrize(
-    "tags",
+    ("tags", "fits"),
     [
-        ["py3-none-any"],
-        ["py2-none-any", "py3-none-any"],
-        ["cp312-cp312-manylinux_2_17_x86_64", "cp312-cp312-manylinux2014_x86_64"],
-        ["cp312-cp312-linux_x86_64"],
-        ["cp38-abi3-manylinux_2_28_x86_64"],
-        ["cp38-abi3-manylinux1_x86_64"],
-        ["py3-none-manylinux_2_18_x86_64"],
-        ["cp311-none-any"],
-        ["no tag"],
-        [],
+        ("py3-none-any", True),
+        ("py2-none-any py3-none-any", True),
+        ("cp312-cp312-manylinux_2_17_x86_64 cp312-cp312-manylinux2014_x86_64", True),
+        ("cp312-cp312-linux_x86_64", True),
+        ("cp38-abi3-manylinux_2_28_x86_64", True),
+        ("cp38-abi3-manylinux1_x86_64", True),
+        ("py3-none-manylinux_2_18_x86_64", True),
+        ("cp311-none-any", True),
+        ("notag", True),
+        ("", True),
+        ("cp310-cp310-manylinux_2_17_x86_64", False),
+        ("cp313-abi3-manylinux_2_17_x86_64", False),
+        ("cp312-cp312-manylinux_2_17_s390x", False),
+        ("cp312-cp312-musllinux_1_2_x86_64", False),
+        ("cp312-cp312-macosx_11_0_arm64", False),
+        ("cp312-cp312-manylinux_2_99_x86_64", False),
+        ("cp312-cp312t-manylinux_2_17_x86_64", False),
     ],
 )
-def test_tags_that_fit(tags: Sequence[str]) -> None:
-    assert not _is_misfit(tags, _state())
-
-
-@pytest.mark.parametrize(
-    "tag",
-    [
-        "cp310-cp310-manylinux_2_17_x86_64",
-        "cp313-abi3-manylinux_2_17_x86_64",
-        "cp312-cp312-manylinux_2_17_s390x",
-        "cp312-cp312-musllinux_1_2_x86_64",
-        "cp312-cp312-macosx_11_0_arm64",
-        "cp312-cp312-manylinux_2_99_x86_64",
-        "cp312-cp312t-manylinux_2_17_x86_64",
-    ],
-)
-def test_tags_that_do_not_fit(tag: str) -> None:
-    assert _is_misfit([tag], _state())
+def test_tags_fit_a_python_and_its_machine(tags: str, fits: bool) -> None:
+    assert _is_misfit(tags.split(), _state()) is not fits
 
 
 def test_the_tags_of_another_c_library_or_implementation_are_not_judged() -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,25 @@ from tests.support.packages import VERSION, install, site_of
 from tests.unit.checks.python.conftest import ENVIRON, Examine
 
 
-def test_a_plain_environment_is_ok(python: Path, examine: Examine) -> None:
+def test_a_plain_environment_is_ok_and_may_be_named_to_installers(
+    python: Path, examine: Examine
+) -> None:
+    own = {"UV_PYTHON": str(python), "UV_PROJECT_ENVIRONMENT": str(python.parent.parent)}
+
     result = examine(variables, python)
 
     assert result.status is CheckStatus.OK
     assert result.summary == "no variable of Python is set"
+    assert examine(variables, python, **own).problems == ()
+
+
+def test_removed_asserts_and_another_standard_library_are_warnings(
+    python: Path, examine: Examine
+) -> None:
+    result = examine(variables, python, PYTHONOPTIMIZE="1", PYTHONHOME=sys.base_prefix)
+
+    rules = {each.finding.rule for each in result.problems}
+    assert rules == {ASSERTS_REMOVED.id, PYTHONPATH_LEAK.id}
 
 
 def test_packages_of_another_version_in_pythonpath_are_a_warning(
@@ -68,8 +83,6 @@ def test_entries_that_may_surprise_are_notes(
 
 
 def test_packages_of_the_users_own_directory_are_a_note(tmp_path: Path, examine: Examine) -> None:
-    import sys
-
     base = Path(sys.base_prefix) / "bin" / f"python{VERSION}"
     site = tmp_path / ".local" / "lib" / f"python{VERSION}" / "site-packages"
     install(site, "leak", "3")
@@ -103,28 +116,6 @@ def test_variables_that_make_installers_install_elsewhere(
     assert names == [INSTALLER_REDIRECTED.id] * is_said
 
 
-def test_installers_may_be_led_to_the_environment_of_the_job(
-    python: Path, examine: Examine
-) -> None:
-    environ = {"UV_PYTHON": str(python), "UV_PROJECT_ENVIRONMENT": str(python.parent.parent)}
-
-    assert examine(variables, python, **environ).problems == ()
-
-
-def test_asserts_that_are_removed_are_a_warning(python: Path, examine: Examine) -> None:
-    result = examine(variables, python, PYTHONOPTIMIZE="1")
-
-    assert [each.finding.rule for each in result.problems] == [ASSERTS_REMOVED.id]
-
-
-def test_another_standard_library_is_a_warning(python: Path, examine: Examine) -> None:
-    import sys
-
-    result = examine(variables, python, PYTHONHOME=sys.base_prefix)
-
-    assert PYTHONPATH_LEAK.id in [each.finding.rule for each in result.problems]
-
-
 def test_entries_that_lead_nowhere_are_one_note(
     python: Path, tmp_path: Path, examine: Examine
 ) -> None:
@@ -145,50 +136,66 @@ def checkout(tmp_path: Path) -> Path:
     return checkout
 
 
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\x7fELF" if name.endswith(".so") else b"")
+
+
 def _examine(checkout: Path, python: Path, **environ: str) -> CheckResult:
     return shadowing.run(check_context(checkout, environ={**ENVIRON, **environ}, pythons=[python]))
 
 
-def test_modules_of_other_names_are_ok(checkout: Path, python: Path) -> None:
-    (checkout / "conftest.py").write_text("")
-    (checkout / "mine").mkdir()
-    (checkout / "mine" / "__init__.py").write_text("")
+COMPILED = ("fast/__init__.py", "fast/_C.abi3.so")
+
+
+def install_compiled(python: Path) -> None:
+    install(site_of(python), "fast", "1", files={COMPILED[0]: b"", COMPILED[1]: b"\x7fELF"})
+
+
+def test_what_hides_nothing_is_ok(checkout: Path, python: Path) -> None:
+    # Modules of other names, those that are loaded or frozen, a mere folder, and a link.
+    put(checkout, "conftest.py", "mine/__init__.py", "operator/main.go", "tests/__init__.py")
+    put(checkout, *(f"{name}.py" for name in ("os", "sys", "posixpath", "io", "test")))
+    install(site_of(python), "careless", "1", files={"tests/__init__.py": b""})
+    (checkout / "engine").symlink_to(site_of(python) / "engine")
 
     result = _examine(checkout, python)
+    (checkout / "random.py").write_text("")
+    safe = _examine(checkout, python, PYTHONSAFEPATH="1")
 
-    assert result.status is CheckStatus.OK
-    assert result.summary == "2 modules in 1 directory before the installed packages"
+    assert (result.status, safe.problems) == (CheckStatus.OK, ())
+    assert result.summary.endswith("modules in 1 directory before the installed packages")
 
 
 def test_a_file_that_hides_the_standard_library_is_the_fault_of_the_checkout(
     checkout: Path, python: Path
 ) -> None:
-    (checkout / "random.py").write_text("")
+    put(checkout, "random.py", "queue/__init__.py")
 
-    (found,) = _examine(checkout, python).problems
+    found = {each.finding.summary: each for each in _examine(checkout, python).problems}
 
-    assert found.finding.rule == MODULE_SHADOWED.id
-    assert found.finding.severity == "error"
-    assert found.fault is Fault.REPOSITORY
-    assert f"{checkout}/random.py hides the module `random`" in found.finding.summary
-
-
-def test_a_package_hides_a_module_and_a_mere_folder_does_not(checkout: Path, python: Path) -> None:
-    (checkout / "queue").mkdir()
-    (checkout / "queue" / "__init__.py").write_text("")
-    (checkout / "operator").mkdir()
-    (checkout / "operator" / "main.go").write_text("")
-
-    (found,) = _examine(checkout, python).problems
-
-    assert "queue" in found.finding.summary
+    assert [name in " ".join(found) for name in ("random.py", "queue")] == [True, True]
+    for each in found.values():
+        assert (each.finding.rule, each.finding.severity) == (MODULE_SHADOWED.id, "error")
+        assert each.fault is Fault.REPOSITORY
+    assert any(f"{checkout}/random.py hides the module `random`" in words for words in found)
 
 
-def test_modules_that_are_loaded_or_frozen_cannot_be_hidden(checkout: Path, python: Path) -> None:
-    for name in ("os", "sys", "posixpath", "io", "test"):
-        (checkout / f"{name}.py").write_text("")
+@pytest.mark.parametrize(
+    "files",
+    [("code/__init__.py",), COMPILED, ("engine.py",)],
+    ids=["what debuggers import", "a tree that was built in place", "a pure package"],
+)
+def test_what_may_be_hidden_by_intention_is_a_warning(
+    files: tuple[str, ...], checkout: Path, python: Path
+) -> None:
+    install_compiled(python)
+    put(checkout, *files)
+    if files == COMPILED:
+        (checkout / files[0]).write_text("NEWER = True")
 
-    assert _examine(checkout, python).problems == ()
+    assert _examine(checkout, python).status is CheckStatus.WARNING
 
 
 @pytest.mark.parametrize(
@@ -201,10 +208,8 @@ def test_modules_that_are_loaded_or_frozen_cannot_be_hidden(checkout: Path, pyth
 def test_a_source_tree_without_the_compiled_parts_of_the_installed_package(
     command: str, severity: str, checkout: Path, python: Path
 ) -> None:
-    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
-    install(site_of(python), "fast", "1", files=files)
-    (checkout / "fast").mkdir()
-    (checkout / "fast" / "__init__.py").write_text("")
+    install_compiled(python)
+    put(checkout, "fast/__init__.py")
     services = {"fast": ServiceSpec(command=command)}
     context = check_context(checkout, environ=ENVIRON, services=services, pythons=[python])
 
@@ -212,29 +217,6 @@ def test_a_source_tree_without_the_compiled_parts_of_the_installed_package(
 
     assert problem.finding.severity == severity
     assert "lacks its compiled _C.abi3.so" in problem.finding.summary
-
-
-def test_what_debuggers_import_is_a_warning(checkout: Path, python: Path) -> None:
-    (checkout / "code").mkdir()
-    (checkout / "code" / "__init__.py").write_text("")
-
-    assert _examine(checkout, python).status is CheckStatus.WARNING
-
-
-def test_a_source_tree_that_was_built_in_place_is_a_warning(checkout: Path, python: Path) -> None:
-    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
-    install(site_of(python), "fast", "1", files=files)
-    (checkout / "fast").mkdir()
-    (checkout / "fast" / "__init__.py").write_text("NEWER = True")
-    (checkout / "fast" / "_C.abi3.so").write_bytes(b"\x7fELF")
-
-    assert _examine(checkout, python).status is CheckStatus.WARNING
-
-
-def test_a_pure_package_that_is_hidden_is_a_warning(checkout: Path, python: Path) -> None:
-    (checkout / "engine.py").write_text("")
-
-    assert _examine(checkout, python).status is CheckStatus.WARNING
 
 
 def test_a_pure_package_that_was_installed_from_this_very_checkout_is_ok(
@@ -248,44 +230,19 @@ def test_a_pure_package_that_was_installed_from_this_very_checkout_is_ok(
     assert _examine(checkout, python).problems == ()
 
 
-def test_folders_that_every_repository_has_are_no_copies(checkout: Path, python: Path) -> None:
-    install(site_of(python), "careless", "1", files={"tests/__init__.py": b""})
-    (checkout / "tests").mkdir()
-    (checkout / "tests" / "__init__.py").write_text("")
-
-    assert _examine(checkout, python).problems == ()
-
-
-def test_a_link_to_the_installed_package_hides_nothing(checkout: Path, python: Path) -> None:
-    (checkout / "engine").symlink_to(site_of(python) / "engine")
-
-    assert _examine(checkout, python).problems == ()
-
-
-def test_the_directory_of_the_job_is_not_searched_under_safe_path(
-    checkout: Path, python: Path
-) -> None:
-    (checkout / "random.py").write_text("")
-
-    assert _examine(checkout, python, PYTHONSAFEPATH="1").problems == ()
-
-
 def test_what_pythonpath_hides_is_the_fault_of_the_environment(
     checkout: Path, python: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "overlay").mkdir()
-    (tmp_path / "overlay" / "random.py").write_text("")
+    put(tmp_path, "overlay/random.py")
 
-    (found,) = _examine(checkout, python, PYTHONPATH=str(tmp_path / "overlay")).problems
+    (found,) = _examine(checkout, python, PYTHONPATH=f"{tmp_path}/overlay:/gone").problems
 
     assert found.fault is Fault.ENVIRONMENT
     assert str(found.finding.remedy).startswith("unset PYTHONPATH")
 
 
 def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python: Path) -> None:
-    (checkout / "serving").mkdir()
-    (checkout / "serving" / "main.py").write_text("")
-    (checkout / "serving" / "random.py").write_text("")
+    put(checkout, "serving/main.py", "serving/random.py")
     services = {
         "one": ServiceSpec(command="python serving/main.py"),
         "two": ServiceSpec(command="python 'unclosed"),
@@ -298,17 +255,11 @@ def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python:
     assert [each.finding.severity for each in result.problems] == ["error"]
 
 
-def test_an_unreadable_directory_of_the_job_has_no_modules(python: Path, examine: Examine) -> None:
-    assert examine(shadowing, python, PYTHONPATH="/gone").problems == ()
-
-
 def test_the_directory_of_the_job_in_pythonpath_is_searched_by_every_python(
     checkout: Path, python: Path
 ) -> None:
-    files = {"fast/__init__.py": b"", "fast/_C.abi3.so": b"\x7fELF"}
-    install(site_of(python), "fast", "1", files=files)
-    (checkout / "fast").mkdir()
-    (checkout / "fast" / "__init__.py").write_text("")
+    install_compiled(python)
+    put(checkout, "fast/__init__.py")
 
     (found,) = _examine(checkout, python, PYTHONPATH=str(checkout)).problems
 

@@ -27,6 +27,9 @@ def never(_before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
 
 
 LONG = localised(subject(["r1"]), long_prompts)
+LONG = replace(
+    LONG, conclusion=replace(LONG.conclusion, rivals=("prompts of 23 tokens or more differ",))
+)
 
 
 def reported(found: Localisation) -> tuple[Outcome, list[str]]:
@@ -44,7 +47,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
     assert finding.summary == (
-        "where it differs: prompts of 93 characters or more differ (90: equal); "
+        "where it differs: prompts of 91 characters or more differ; "
         "or: prompts of 23 tokens or more differ"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
@@ -55,7 +58,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert str(finding.evidence[0].excerpt).splitlines() == [
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
-        "what fits all of this: prompts of 93 characters or more differ (90: equal)",
+        "what fits all of this: prompts of 91 characters or more differ",
         "what fits as well: prompts of 23 tokens or more differ",
     ]
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
@@ -90,7 +93,7 @@ def test_where_only_some_pairs_differ_equal_may_be_chance() -> None:
 def test_programs_get_the_cause_every_trial_and_every_start() -> None:
     starts = (result("A5", "one"), result("B7", "one"))
     facts = localisation_facts(replace(LONG, starts=starts), ARGV, "out", Path("/reports"))
-    assert facts.cause == "prompts of 93 characters or more differ (90: equal)"
+    assert facts.cause == "prompts of 91 characters or more differ"
     assert facts.smallest == "r1 alone"
     assert facts.without == ("r1, first 68 of 136 characters alone",)
     _, every, *_ = facts.conditions

@@ -61,43 +61,17 @@ class Subject:
 
 
 @pytest.mark.parametrize(("ending", "returncode"), ENDINGS)
-def test_how_a_zombie_ended_is_known(ending: str, returncode: int) -> None:
+def test_how_a_process_ended_is_known_from_its_end_on(ending: str, returncode: int) -> None:
     subject = Subject(ending)
+    assert subject.status() is None, "it lives"
     subject.end()
     assert subject.status() == returncode
     assert exit_status(None, subject.pid, subject.started) == returncode, "also without a pidfd"
+    assert exit_status(None, subject.pid, subject.started + 1) is None, "a later one with its pid"
     subject.reap()
-    subject.close()
-
-
-@pytest.mark.parametrize(("ending", "returncode"), ENDINGS)
-@pytest.mark.skipif(
-    not KNOWS_THE_REAPED, reason="PIDFD_GET_INFO tells of the reaped since Linux 6.15"
-)
-def test_how_a_process_ended_is_known_after_its_parent_has_waited_for_it(
-    ending: str, returncode: int
-) -> None:
-    subject = Subject(ending)
-    subject.end()
-    subject.reap()
-    assert subject.status() == returncode
     assert exit_status(None, subject.pid, subject.started) is None, "only the pidfd remembers"
-    subject.close()
-
-
-def test_a_living_process_has_no_exit_status() -> None:
-    subject = Subject("os._exit(0)")
-    assert subject.status() is None
-    subject.end()
-    subject.reap()
-    subject.close()
-
-
-def test_a_later_process_with_the_pid_is_not_taken_for_it() -> None:
-    subject = Subject("os._exit(7)")
-    subject.end()
-    assert exit_status(None, subject.pid, subject.started + 1) is None
-    subject.reap()
+    # PIDFD_GET_INFO tells of the reaped since Linux 6.15.
+    assert subject.status() == (returncode if KNOWS_THE_REAPED else None)
     subject.close()
 
 

@@ -23,43 +23,6 @@ SECRET = "hf_a/b+c'd\"e ö$"
 REDACTOR = Redactor.from_environment({"HF_TOKEN": SECRET, "PATH": "/usr/bin:/bin"})
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "HF_TOKEN",
-        "hf_token",
-        "TOKEN",
-        "PASSWORD",
-        "DB_PASSWORD",
-        "MYSQL_PASSWD",
-        "SECRET",
-        "CLIENT_SECRET",
-        "API_KEY",
-        "VLLM_API_KEY",
-        "AWS_SECRET_ACCESS_KEY",
-        "DEPLOY_SSH_KEY",
-        "TLS_PRIVATE_KEY",
-        "AZURE_CONNECTION_STRING",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "SENTRY_DSN",
-        "Django_Secret_Key",
-    ],
-)
-def test_value_of_a_secret_name_is_hidden_wherever_it_stands(name: str) -> None:
-    assert (
-        Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711!") == "got [redacted]!"
-    )
-
-
-@pytest.mark.parametrize(
-    "name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "SECRETARY", "KEY", "VLLM_USE_V1"]
-)
-def test_value_of_another_name_stays(name: str) -> None:
-    assert (
-        Redactor.from_environment({name: "xyzzy-4711"}).text("got xyzzy-4711") == "got xyzzy-4711"
-    )
-
-
 def test_buildkites_own_patterns_are_added_to_ours() -> None:
     redactor = Redactor.from_environment(
         {
@@ -235,12 +198,6 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 )
 def test_hostile_text_takes_linear_time(text: str) -> None:
     assert_linear(lambda size: REDACTOR.text(text[:size]), len(text) // 4)
-
-
-def test_the_value_of_a_variable_that_ends_with_pass_is_a_secret() -> None:
-    redactor = Redactor.from_environment({"DB_PASS": "xyzzy-4711"})
-
-    assert redactor.text("got xyzzy-4711; tests_pass=12") == "got [redacted]; tests_pass=12"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which causes weigh most, and which trial tells most between them. Pure."""
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.localise.causes import Cause, joint
+from ci_doctor.correctness.localise.trials import Trial
+
+# A trial that tells less than this (in bits) is not worth two starts.
+_LEAST_BITS = 0.15
+# A request that is sent costs a little: of two trials that tell as much, the shorter one is made.
+_BITS_PER_SEND = 0.001
+# What a trial tells about a number within one family counts for less than about the family.
+_WITHIN = 0.15
+# A rival is named if its weight is this part of all.
+_RIVAL = 0.08
+
+
+class Weighed(Struct, frozen=True, kw_only=True):
+    """Causes that fit, the cheapest first, or none that `fits_all` and names of requests; `pool` are trials, which begin at these bits; `plain`: unchanged requests."""
+
+    causes: list[Cause]
+    fits_all: bool
+    pool: list[Trial]
+    begins: list[int]
+    plain: int
+
+
+def _weights(causes: Sequence[Cause]) -> list[float]:
+    """The weight of each cause; a family with many numbers weighs no more than one with few."""
+    counts = Counter(each.family for each in causes)
+    raw = [2.0**-each.cost / counts[each.family] for each in causes]
+    total = sum(raw)
+    return [each / total for each in raw]
+
+
+def chosen(weighed: Weighed) -> list[Cause]:
+    """One cause of each family that weighs enough, the heaviest first; of several numbers, the safe one.
+
+    Those that say the same of each unchanged request are one.
+    """
+    causes, plain = weighed.causes, weighed.plain
+    families: dict[tuple[str, str], list[Cause]] = {}
+    weight: dict[tuple[str, str], float] = defaultdict(float)
+    for each, share in zip(causes, _weights(causes), strict=True):
+        families.setdefault(each.family, []).append(each)
+        weight[each.family] += share
+    ranked = sorted(families, key=lambda family: -weight[family])
+    named: list[Cause] = []
+    for family in ranked:
+        if named and weight[family] <= _RIVAL:
+            break
+        # The last of equal ones has the largest number.
+        best = min(reversed(families[family]), key=lambda each: each.mask.bit_count())
+        is_apart = all(best.mask & plain != each.mask & plain for each in named)
+        # What nobody can tell apart, and claims as little.
+        is_as_good = bool(named) and best.cost <= named[0].cost
+        if is_apart or (is_as_good and best.traits > 0):
+            named.append(_with_ends(best, [e for e in families[family] if e.mask == best.mask]))
+    return named
+
+
+def _with_ends(cause: Cause, alike: Sequence[Cause]) -> Cause:
+    """The cause with the safe number of each parameter, and the nearest that would say something else.
+
+    Those that are `alike` differ in numbers that no send has.
+    """
+    made = []
+    for at, part in enumerate(cause.target.both or (cause.target,)):
+        parts = [(each.target.both or (each.target,))[at] for each in alike]
+        if part.least is None or part.said or any(each.family != part.family for each in parts):
+            made.append(part)
+            continue
+        parts.sort(key=lambda each: each.least or 0, reverse=part.family.endswith("or less"))
+        made.append(replace(parts[-1], below=parts[0].below))
+    target = replace(cause.target, both=tuple(made), words=joint(made)) if made[1:] else made[0]
+    return Cause(target=target, context=cause.context)
+
+
+def candidates(weighed: Weighed) -> list[Cause]:
+    """What is tried in fresh starts: the chosen ones, and what claims fewer traits of requests."""
+    first = chosen(weighed)[:1]
+    for traits in (1, 0):
+        fewer = [each for each in weighed.causes if each.traits <= traits]
+        first += [each for each in fewer[:1] if each not in first]
+    return first
+
+
+def most_telling(weighed: Weighed) -> Trial | None:
+    """The trial whose outcome tells most about which cause it is; None if none tells enough."""
+    causes = weighed.causes
+    if len(causes) < 2:
+        return None
+    weights = _weights(causes)
+    best, most = None, _LEAST_BITS
+    for trial, (begin, end) in zip(weighed.pool, itertools.pairwise(weighed.begins), strict=True):
+        slots: dict[int, float] = defaultdict(float)
+        joint: dict[tuple[tuple[str, str], int], float] = defaultdict(float)
+        families: dict[tuple[str, str], float] = defaultdict(float)
+        window = (1 << (end - begin)) - 1
+        for cause, weight in zip(causes, weights, strict=True):
+            pattern = cause.mask >> begin & window
+            slots[pattern] += weight
+            joint[cause.family, pattern] += weight
+            families[cause.family] += weight
+        whole = _bits(slots.values())
+        between = whole + _bits(families.values()) - _bits(joint.values())
+        told = between + _WITHIN * (whole - between) - _BITS_PER_SEND * (end - begin)
+        if told > most:
+            best, most = trial, told
+    return best
+
+
+def _bits(shares: Iterable[float]) -> float:
+    return -sum(each * math.log2(each) for each in shares if each > 0)
