@@ -6,7 +6,7 @@ outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import (
+    REGIONS,
     all_left,
     arm_findings,
     device_findings,
@@ -37,6 +38,7 @@ from ci_doctor.correctness.report.findings import (
     failure_findings,
     failure_to_mend,
     findings,
+    sensitivity_findings,
     shared_flaw,
     unended_flaw,
     with_cause,
@@ -50,14 +52,17 @@ from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, w
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
+    CorrectnessFacts,
     IdentityFacts,
+    PromptRegion,
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.findings import leak_table
 from ci_doctor.services.spec import LONGEST_RESERVE_S
 from ci_doctor.system.processes.interruption import Interruption
@@ -196,6 +201,7 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *level_findings(levels),
+            *_sensitivity_findings(experiment, decision, facts),
             *prepared.findings,
             *drift_findings(facts.archived),
             *device_findings(
@@ -205,6 +211,15 @@ def conclude(
         ),
         cases=figures.cases(decision, plan.ids, _errors(experiment)),
     )
+
+
+def _sensitivity_findings(
+    experiment: Experiment, decision: Decision, facts: CorrectnessFacts
+) -> Iterator[Finding]:
+    """Whether a green verdict rests on requests that show little."""
+    # Within a limit, equal means near: exact copies say nothing of that.
+    if is_green(decision.verdict) and experiment.comparison.is_exact:
+        yield from sensitivity_findings(facts.sensitivity, experiment.comparison.level)
 
 
 def _errors(experiment: Experiment) -> Mapping[str, str]:
@@ -299,6 +314,8 @@ def run_prepared(
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress, interruption)
+    if prepared.plan.check_requests:
+        return checked_requests(prepared, experiment)
     prepared = prepared.until(experiment.deadline)
     decision = judge(prepared, experiment)
     is_judged = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
@@ -311,6 +328,37 @@ def run_prepared(
         return outcome
     argv, run_words = prepared.request.argv, prepared.context.run
     return with_localisation(outcome, localisation, argv, run_words, prepared.plan.directory)
+
+
+def checked_requests(prepared: PreparedExperiment, experiment: Experiment) -> Outcome:
+    """What one other word in each prompt changed. `void` if no answer shows it."""
+    altered = [one for each in experiment.results for one in each.altered]
+    decision = Decision(verdict=Verdict.VOID, reason="no answer shows what one other word changes")
+    if altered:
+        words, numbers = (
+            sum(getattr(one, level) for one in altered) for level in ("words", "numbers")
+        )
+        decision = Decision(
+            verdict=Verdict.PASS,
+            reason=f"one other word in the prompt changed the words of {words} of "
+            f"{amount(len(altered), 'answer')}, and words or numbers of {numbers}",
+        )
+    outcome = conclude(prepared, experiment, decision)
+    if outcome.verdict is None or not isinstance(outcome.facts, CorrectnessFacts):
+        return outcome
+    shows_little = [
+        row(request, *(cells.get(region, "-") for region in PromptRegion))
+        for request, cells in picture.unchanged(altered).items()
+    ]
+    columns = tuple(REGIONS[region] for region in PromptRegion)
+    return replace(
+        outcome,
+        tables=(
+            *picture.start_tables(outcome.facts, control=prepared.plan.control),
+            Table(title="Requests that show the least", columns=columns, rows=tuple(shows_little)),
+        ),
+        cases=(),
+    )
 
 
 def _archived(
