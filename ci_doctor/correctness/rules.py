@@ -266,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     CUT_ANSWERS,
     NUMBERS_ALONE,
     CONTROL,
+    INSENSITIVE,
     KILLED,
     NOT_GREEDY,
 )
