@@ -90,7 +90,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         risk = false_alarm_risk(replace(decision.test, alpha=total))
         decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
-        return decision
+        return _with_sensitivity(decision, experiment)
     # Further starts of a command that cannot run, or that its own log calls broken, decide nothing.
     is_broken = unusable(experiment.results, prepared.plan.arms) is not None
     if decision.is_final or is_broken or failure_to_mend(decision, experiment) is not None:
@@ -100,6 +100,17 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     cost, command = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
     step = ShellCommand(f"# {cost}\n{command}")
     return _let_through(prepared, replace(decision, settle=f"{cost}: {command}", step=step))
+
+
+def _with_sensitivity(decision: Decision, experiment: Experiment) -> Decision:
+    """A green decision, whose risk is one of faults that change an answer: how many a wrong word changes."""
+    level = experiment.comparison.level
+    rows = [each for each in figures.sensitivity(experiment.compared) if each.level == level.value]
+    if not rows or decision.risk is None or not is_green(decision.verdict):
+        return decision
+    changed, answers = sum(each.changed for each in rows), sum(each.answers for each in rows)
+    words = f"one other word in a prompt changed {changed} of {amount(answers, 'answer')}"
+    return replace(decision, risk=f"{decision.risk}; {words}")
 
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:

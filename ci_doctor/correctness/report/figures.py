@@ -149,7 +149,7 @@ def facts(
         control=tuple(
             replace(each.control, start=each.name) for each in experiment.starts if each.control
         ),
-        sensitivity=tuple(_sensitivity(compared)),
+        sensitivity=tuple(sensitivity(compared)),
         devices=tuple(
             DeviceFacts(start=each.name, devices=each.devices)
             for each in experiment.starts
@@ -162,7 +162,7 @@ def facts(
 _SIDE = 0.025
 
 
-def _sensitivity(compared: Sequence[StartResult]) -> Iterator[SensitivityFacts]:
+def sensitivity(compared: Sequence[StartResult]) -> Iterator[SensitivityFacts]:
     """How many answers one other word changed, by region and level; what varies by itself shows nothing."""
     altered = [one for each in compared for one in each.altered]
     varying = {level: _varying([each.start for each in compared], level) for level in AnswerLevel}

@@ -313,15 +313,19 @@ def unchanged(altered: Sequence[AlteredAnswer]) -> dict[str, dict[PromptRegion, 
 
 
 def _sensitivity_table(facts: Sequence[SensitivityFacts]) -> Table:
-    """The share of answers that one other word changes."""
-    rows = []
-    for region in dict.fromkeys(each.region for each in facts):
-        by_level = {each.level: share_in_words(each) for each in facts if each.region is region}
-        rows.append(row(REGIONS[region], by_level.get("words", "-"), by_level.get("numbers", "-")))
+    """The share of answers that one other word changes; in one column if their numbers tell no more."""
+    columns = {"words": "words changed", "numbers": "words or numbers changed"}
+    shares = {(each.region, each.level): share_in_words(each) for each in facts}
+    regions = tuple(dict.fromkeys(each.region for each in facts))
+    if all(shares.get((each, "words")) == shares.get((each, "numbers")) for each in regions):
+        columns = {"numbers": "answers changed"}
     return Table(
         title="What one other word changes",
-        columns=("words changed", "words or numbers changed"),
-        rows=tuple(rows),
+        columns=tuple(columns.values()),
+        rows=tuple(
+            row(REGIONS[region], *(shares.get((region, level), "-") for level in columns))
+            for region in regions
+        ),
         is_aside=True,
     )
 
