@@ -233,6 +233,12 @@ def experiment_options(function: Any) -> Any:
     invoke_without_command=True,
 )
 @experiment_options
+@option(
+    "--check-requests",
+    group=_REQUESTS,
+    is_flag=True,
+    help="Start the baseline alone, and measure how many answers one other word changes.",
+)
 @config_option
 @dry_run_option
 @run_output_options

@@ -97,6 +97,7 @@ def run_experiment(
     *,
     config_path: Path | None,
     dry_run: bool,
+    check_requests: bool,
     resume: str | None,
     only: tuple[str, ...],
     variables: tuple[str, ...],
@@ -109,10 +110,15 @@ def run_experiment(
     loaded = load_config(config_path, Path.cwd())
     settings = read_settings(loaded, os.environ, flags, parse_arm_variables(variables))
     codes, _ = read_exit_codes(loaded, os.environ)
+    if check_requests:
+        # The one start is the baseline's: an archived one has no server to ask.
+        candidate = settings.candidate or settings.baseline
+        settings = replace(settings, candidate=candidate, archive=None, control=True)
     session.policy = _policy(settings, codes)
     request = ExperimentRequest(
         settings=settings,
         config=loaded,
+        check_requests=check_requests,
         only=only,
         resume=resume is not None,
         argv=session.invocation.argv,

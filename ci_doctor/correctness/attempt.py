@@ -22,12 +22,13 @@ from ci_doctor.correctness.asking import (
 from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.results import StartResult, Tally
+from ci_doctor.correctness.sensitivity import measure
 from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
 from ci_doctor.environment.cache_table import TABLE, shared_downloads
 from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
-from ci_doctor.model.facts.correctness import ControlOutcome
+from ci_doctor.model.facts.correctness import AlteredAnswer, ControlOutcome
 from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
@@ -84,7 +85,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
 
     `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable.
     `control`: the start gets a request with a
-    changed prompt. `passes` are sent in place of the plan's, if there are any. `devices` is the
+    changed prompt. `copies`: so many requests with one other word, at most. `passes` are sent in place of the plan's, if there are any. `devices` is the
     start's CUDA_VISIBLE_DEVICES, if it has one of its own. `turn` is awaited before the first
     request, if other starts run at once.
     """
@@ -93,6 +94,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
     tell: Callable[[ExperimentProgress], None]
     caches: Mapping[str, str] = {}
     control: bool = False
+    copies: int = 0
     passes: tuple[PassPlan, ...] = ()
     devices: str = ""
     turn: Callable[[], Awaitable[None]] | None = None
@@ -102,6 +104,7 @@ class StartAttempt:
     """A start under way. It is `whole` once its end is its own, not the budget's or a signal's."""
 
     _control: ControlOutcome | None = None
+    _altered: tuple[AlteredAnswer, ...] = ()
 
     def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
@@ -173,6 +176,7 @@ class StartAttempt:
             cut_short=not self.whole,
             warm_up=warm_up,
             proof=self._proof.readings if self._proof else (),
+            altered=self._altered,
         )
 
     @property
@@ -267,6 +271,10 @@ class StartAttempt:
         # Last: it must not help to meet a proof, and a server that ends with it has answered all.
         if self.tools.control:
             self._control = await send_control(sender, self.plan.requests, tally, self.tools.keep)
+        if self.tools.copies:
+            self._altered = await measure(
+                sender, self.plan.requests, tally, self.tools.keep, self.tools.copies
+            )
         return None
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:

@@ -35,12 +35,13 @@ from ci_doctor.correctness.results import (
     Tally,
     unusable,
 )
+from ci_doctor.correctness.sensitivity import copies_within
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import EVERYTHING, SharedPlaces, SharedWatch, now_ns
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
-from ci_doctor.model.facts.correctness import SharedUse
+from ci_doctor.model.facts.correctness import PromptRegion, SharedUse
 from ci_doctor.render import formatting
 from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
@@ -274,6 +275,8 @@ class _ExperimentRun:
         # A command that cannot run at all decides nothing, however often it is started.
         if unusable(self.results, self.plan.arms):
             return ()
+        if self.plan.check_requests:
+            return () if self.results else (Arm.BASELINE,)
         return next_arms(self._compared, self.plan.ids, self.plan.rules, at_once(self.plan.places))
 
     @property
@@ -354,7 +357,12 @@ class _ExperimentRun:
     ) -> None:
         """One of the starts that run at once."""
         is_due_now = self.plan.control and is_due(attempt.tally.arm, self._compared)
-        attempt.tools = replace(attempt.tools, turn=lambda: wave.turn(place), control=is_due_now)
+        attempt.tools = replace(
+            attempt.tools,
+            turn=lambda: wave.turn(place),
+            control=is_due_now,
+            copies=self._copies(attempt.tally.arm),
+        )
         try:
             await attempt.run()
             await wave.settle()
@@ -370,6 +378,17 @@ class _ExperimentRun:
                 shutil.rmtree(self._caches / attempt.tally.name, ignore_errors=True)
             if place == 0 and len(made) == 1:
                 self._write(made.pop(0))
+
+    def _copies(self, arm: Arm) -> int:
+        """How many requests with one other word the next start of an arm gets, at most."""
+        is_measured = any(each.altered for each in self.results)
+        if not self.plan.control or arm is not Arm.BASELINE or is_measured:
+            return 0
+        if self.plan.check_requests:
+            return len(PromptRegion) * len(self.plan.requests)
+        rules = self.plan.rules
+        starts = rules.least_baselines + rules.least_candidates
+        return copies_within(len(self.plan.requests), self.plan.passes, starts)
 
     def _keep_in_order(self, made: dict[int, StartResult], held: tuple[str, ...]) -> None:
         """Keep the results in the order that was drawn, whichever ended first."""

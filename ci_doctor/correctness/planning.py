@@ -314,13 +314,14 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     """An experiment to make.
 
     `config` holds the services that the arms name. Relative paths in `settings` are relative to the
-    working directory. `only` restricts the requests to these ids. `resume` continues the run in the
+    working directory. `check_requests`: the requests are measured, and no candidate is started. `only` restricts the requests to these ids. `resume` continues the run in the
     report directory. `argv` are the words of a command line that does the same, for commands to
     paste; `began` is the monotonic time from which the budget counts, by default the call.
     """
 
     settings: CorrectnessSettings
     config: Config = Config(path=None, tables={})
+    check_requests: bool = False
     only: tuple[str, ...] = ()
     resume: bool = False
     argv: tuple[str, ...] = ("correctness",)
@@ -474,7 +475,7 @@ def prepare(
     if is_archived and rules.policy is Policy.CONTROL:
         rules = widened(rules, archived=True)
     rules = with_order(rules, settings.seed, directory if request.resume else None)
-    made = replace(made, rules=rules)
+    made = replace(made, rules=rules, check_requests=request.check_requests)
     # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
     # In a directory of its own: this run's report stays.

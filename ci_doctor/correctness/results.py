@@ -31,7 +31,7 @@ from ci_doctor.load.canonical import digest, encode
 from ci_doctor.load.looks import FEWEST_PROMPTS, AnswerLooks, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
-from ci_doctor.model.facts.correctness import ControlOutcome, ProofReading, SharedUse
+from ci_doctor.model.facts.correctness import AlteredAnswer, ControlOutcome, ProofReading, SharedUse
 from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
@@ -72,7 +72,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     `facts` are what was loaded
     and effective while it ran. A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
-    did with files that both arms reach.
+    did with files that both arms reach, `altered` what one other word in a prompt changed.
     """
 
     start: ArmStart
@@ -88,6 +88,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
     shared: SharedUse = SharedUse()
+    altered: tuple[AlteredAnswer, ...] = ()
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -318,8 +319,8 @@ def _shared(facts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 class Tally:
     """The samples of one start so far.
 
-    `errors` holds the first error of each request that had one. `tokens` holds the digests of words
-    and tokens, as `digests` does of all. `requests` are those that are sent, if they are known.
+    `errors` holds the first error of each request that had one. `words` and `tokens` hold the digests of
+    words, and of words and tokens, as `digests` does of all. `requests` are those that are sent, if they are known.
     """
 
     def __init__(
@@ -338,7 +339,7 @@ class Tally:
         self.errors: dict[str, str] = {}
         self.proof_missing: tuple[str, ...] = ()
         self.digests: PassDigests = {}
-        self._words: PassDigests = {}
+        self.words: PassDigests = {}
         self.tokens: PassDigests = {}
         self._ids = ids
         self._passes = passes
@@ -369,7 +370,7 @@ class Tally:
         # Interned: even where numbers differ, most starts have the same words, and one copy is kept.
         words = sys.intern(sample.words_digest or sample.digest)
         tokens = sys.intern(sample.tokens_digest or sample.digest)
-        self._words.setdefault(request, {})[number] = words
+        self.words.setdefault(request, {})[number] = words
         self.tokens.setdefault(request, {})[number] = tokens
         prompt = self._prompts.setdefault(request, {})
         add_prompt_facts(prompt, sample.prompt_facts)
@@ -399,7 +400,7 @@ class Tally:
             number=self.number,
             answers=self._outcomes(self.digests),
             levels={
-                AnswerLevel.WORDS: _interned(self._outcomes(self._words)),
+                AnswerLevel.WORDS: _interned(self._outcomes(self.words)),
                 AnswerLevel.TOKENS: _interned(self._outcomes(self.tokens)),
             },
             failed=failed,

@@ -173,6 +173,15 @@ CONTROL = Rule(
     "answer. Check what stands between ci-doctor and the model: a proxy, a cache, a mock.",
 )
 
+INSENSITIVE = Rule(
+    id="correctness/insensitive-requests",
+    severity=Severity.WARNING,
+    meaning="The gate is green, and most copies of the requests with one other word in the prompt got the same "
+    "answer. So a fault that puts a wrong word into the context would mostly not be noticed.",
+    remedy="Ask for log-probabilities (`logprobs`), for longer answers (`max_tokens`), or ask what "
+    "depends on the whole prompt. `ci-doctor correctness --check-requests` measures each request.",
+)
+
 # --- the plan ---
 
 BUDGET_SPENT = Rule(
@@ -257,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     CUT_ANSWERS,
     NUMBERS_ALONE,
     CONTROL,
+    INSENSITIVE,
     KILLED,
     NOT_GREEDY,
 )

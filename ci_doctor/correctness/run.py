@@ -6,7 +6,7 @@ outcome = run(ExperimentRequest(settings=settings), directory=Path("report"))
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import (
+    REGIONS,
     all_left,
     arm_findings,
     device_findings,
@@ -37,6 +38,7 @@ from ci_doctor.correctness.report.findings import (
     failure_findings,
     failure_to_mend,
     findings,
+    sensitivity_findings,
     shared_flaw,
     unended_flaw,
     with_cause,
@@ -50,14 +52,17 @@ from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, w
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
+    CorrectnessFacts,
     IdentityFacts,
+    PromptRegion,
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.findings import leak_table
 from ci_doctor.services.spec import LONGEST_RESERVE_S
 from ci_doctor.system.processes.interruption import Interruption
@@ -85,7 +90,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         risk = false_alarm_risk(replace(decision.test, alpha=total))
         decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
-        return decision
+        return _with_sensitivity(decision, experiment)
     # Further starts of a command that cannot run, or that its own log calls broken, decide nothing.
     is_broken = unusable(experiment.results, prepared.plan.arms) is not None
     if decision.is_final or is_broken or failure_to_mend(decision, experiment) is not None:
@@ -95,6 +100,17 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     cost, command = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
     step = ShellCommand(f"# {cost}\n{command}")
     return _let_through(prepared, replace(decision, settle=f"{cost}: {command}", step=step))
+
+
+def _with_sensitivity(decision: Decision, experiment: Experiment) -> Decision:
+    """A green decision, whose risk is one of faults that change an answer: how many a wrong word changes."""
+    level = experiment.comparison.level
+    rows = [each for each in figures.sensitivity(experiment.compared) if each.level == level.value]
+    if not rows or decision.risk is None or not is_green(decision.verdict):
+        return decision
+    changed, answers = sum(each.changed for each in rows), sum(each.answers for each in rows)
+    words = f"one other word in a prompt changed {changed} of {amount(answers, 'answer')}"
+    return replace(decision, risk=f"{decision.risk}; {words}")
 
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
@@ -196,6 +212,7 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *level_findings(levels),
+            *_sensitivity_findings(experiment, decision, facts),
             *prepared.findings,
             *drift_findings(facts.archived),
             *device_findings(
@@ -205,6 +222,15 @@ def conclude(
         ),
         cases=figures.cases(decision, plan.ids, _errors(experiment)),
     )
+
+
+def _sensitivity_findings(
+    experiment: Experiment, decision: Decision, facts: CorrectnessFacts
+) -> Iterator[Finding]:
+    """Whether a green verdict rests on requests that show little."""
+    # Within a limit, equal means near: exact copies say nothing of that.
+    if is_green(decision.verdict) and experiment.comparison.is_exact:
+        yield from sensitivity_findings(facts.sensitivity, experiment.comparison.level)
 
 
 def _errors(experiment: Experiment) -> Mapping[str, str]:
@@ -299,6 +325,8 @@ def run_prepared(
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress, interruption)
+    if prepared.plan.check_requests:
+        return checked_requests(prepared, experiment)
     prepared = prepared.until(experiment.deadline)
     decision = judge(prepared, experiment)
     is_judged = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
@@ -311,6 +339,37 @@ def run_prepared(
         return outcome
     argv, run_words = prepared.request.argv, prepared.context.run
     return with_localisation(outcome, localisation, argv, run_words, prepared.plan.directory)
+
+
+def checked_requests(prepared: PreparedExperiment, experiment: Experiment) -> Outcome:
+    """What one other word in each prompt changed. `void` if no answer shows it."""
+    altered = [one for each in experiment.results for one in each.altered]
+    decision = Decision(verdict=Verdict.VOID, reason="no answer shows what one other word changes")
+    if altered:
+        words, numbers = (
+            sum(getattr(one, level) for one in altered) for level in ("words", "numbers")
+        )
+        decision = Decision(
+            verdict=Verdict.PASS,
+            reason=f"one other word in the prompt changed the words of {words} of "
+            f"{amount(len(altered), 'answer')}, and words or numbers of {numbers}",
+        )
+    outcome = conclude(prepared, experiment, decision)
+    if outcome.verdict is None or not isinstance(outcome.facts, CorrectnessFacts):
+        return outcome
+    shows_little = [
+        row(request, *(cells.get(region, "-") for region in PromptRegion))
+        for request, cells in picture.unchanged(altered).items()
+    ]
+    columns = tuple(REGIONS[region] for region in PromptRegion)
+    return replace(
+        outcome,
+        tables=(
+            *picture.start_tables(outcome.facts, control=prepared.plan.control),
+            Table(title="Requests that show the least", columns=columns, rows=tuple(shows_little)),
+        ),
+        cases=(),
+    )
 
 
 def _archived(

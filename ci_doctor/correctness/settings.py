@@ -345,7 +345,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
     `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
     arms may share. `places` are values of CUDA_VISIBLE_DEVICES: each start has one, drawn with the
-    order, and with several two starts run at once.
+    order, and with several two starts run at once. `check_requests`: one start of the baseline is made, and
+    each of its requests is sent again with one other word, for each region of its prompt.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -367,6 +368,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     restored: tuple[CopiedCache, ...] = ()
     shared: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    check_requests: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:

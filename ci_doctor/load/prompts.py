@@ -164,6 +164,13 @@ def _replaced(_text: str) -> str:
     return _OTHER_PROMPT
 
 
+def other_letter(letter: str) -> str:
+    """Another letter of the Latin alphabet, or another digit; any other character as it is."""
+    if letter in "0123456789":
+        return str((int(letter) + 1) % 10)
+    return letter.translate(_NEXT_LETTER)
+
+
 def _inside(text: str) -> str:
     """Other letters in the middle third; in all but the ends if it has no letters."""
     for part in (len(text) // 3, 1, 0):

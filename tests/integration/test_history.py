@@ -49,7 +49,10 @@ def test_evidence_goes_in_once_and_a_flaky_test_comes_out(tmp_path: Path, eviden
     again = history("ingest", "evidence/*.xml", "--json", cwd=tmp_path)
     flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
 
-    assert (first.code, first.err) == (0, "")
+    assert first.code == 0
+    # On a busy machine it tells how far it is.
+    said = [line for line in first.err.splitlines() if not line.startswith("read ")]
+    assert not any(said)
     assert first.out.startswith("wrote 3 attempts of 2 new files to ci-doctor-history.sqlite")
     facts = json.loads(again.out)["facts"]
     assert (facts["files"], facts["known_files"]) == (0, 2)

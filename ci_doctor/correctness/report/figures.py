@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from ci_doctor.correctness.report.differences import ALIGNED, counted_results, positions_of
 from ci_doctor.correctness.report.findings import archive_use
 from ci_doctor.correctness.results import Experiment, StartResult, relative
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.compare import answering, clusters, explain
 from ci_doctor.correctness.verdict.mix_test import MISSING, pattern
-from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm
 from ci_doctor.correctness.verdict.validity import Decision
+from ci_doctor.model.binomial import lower_limit, upper_limit
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AnswerFacts,
@@ -31,7 +32,9 @@ from ci_doctor.model.facts.correctness import (
     FactDifference,
     Hardness,
     IdentityFacts,
+    PromptRegion,
     RequestRow,
+    SensitivityFacts,
     StartColumn,
 )
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
@@ -146,12 +149,49 @@ def facts(
         control=tuple(
             replace(each.control, start=each.name) for each in experiment.starts if each.control
         ),
+        sensitivity=tuple(sensitivity(compared)),
         devices=tuple(
             DeviceFacts(start=each.name, devices=each.devices)
             for each in experiment.starts
             if each.devices
         ),
     )
+
+
+# The error on each side of a 95 % interval.
+_SIDE = 0.025
+
+
+def sensitivity(compared: Sequence[StartResult]) -> Iterator[SensitivityFacts]:
+    """How many answers one other word changed, by region and level; what varies by itself shows nothing."""
+    altered = [one for each in compared for one in each.altered]
+    varying = {level: _varying([each.start for each in compared], level) for level in AnswerLevel}
+    for region in PromptRegion:
+        for level in AnswerLevel:
+            given = [
+                getattr(one, level.value)
+                for one in altered
+                if one.region is region and one.request not in varying[level]
+            ]
+            if given:
+                yield SensitivityFacts(
+                    region=region,
+                    level=level.value,
+                    answers=len(given),
+                    changed=sum(given),
+                    low=lower_limit(sum(given), len(given), _SIDE),
+                    high=upper_limit(sum(given), len(given), _SIDE),
+                )
+
+
+def _varying(starts: Sequence[ArmStart], level: AnswerLevel) -> set[str]:
+    """The requests to which two starts of one arm gave different answers."""
+    outcomes: dict[tuple[Arm, str], set[Answer]] = {}
+    for start in starts:
+        for request, answer in start.levels.get(level, {}).items():
+            if answer is not None:
+                outcomes.setdefault((start.arm, request), set()).add(answer)
+    return {request for (_, request), given in outcomes.items() if len(given) > 1}
 
 
 def answer_facts(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import TELLING, divergence_lines
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
-from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
+from ci_doctor.correctness.settings import AnswerLevel, Arm, ArmPlan, Rules
 from ci_doctor.correctness.verdict.compare import drift_of, explain
 from ci_doctor.correctness.verdict.mix_test import Labels, mix_test, patterns, traits
 from ci_doctor.correctness.verdict.schedule import together
@@ -25,6 +25,7 @@ from ci_doctor.correctness.verdict.starts import (
 from ci_doctor.correctness.verdict.validity import Decision, models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
+from ci_doctor.model.binomial import upper_limit
 from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
@@ -32,6 +33,8 @@ from ci_doctor.model.facts.correctness import (
     ControlResult,
     Hardness,
     IdentityFacts,
+    PromptRegion,
+    SensitivityFacts,
 )
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
@@ -512,6 +515,33 @@ def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
             yield rules.CONTROL.finding(
                 f"{start.arm} {start.name}: {control.in_words()}", remedy=rules.CONTROL.remedy
             )
+
+
+# --- how much the requests can show ---
+
+REGIONS = {
+    PromptRegion.SHARED: "shared beginning",
+    PromptRegion.OWN: "elsewhere",
+}
+# One side: the share is below a half, with this error at most.
+_LITTLE, _LITTLE_ERROR = 0.5, 0.05
+
+
+def sensitivity_findings(
+    facts: Sequence[SensitivityFacts], level: AnswerLevel
+) -> Iterator[Finding]:
+    """A warning if fewer than half of the answers change with one word, in a region or in all."""
+    at_level = [each for each in facts if each.level == level.value]
+    for part in (at_level, *([each] for each in at_level)):
+        answers, changed = sum(each.answers for each in part), sum(each.changed for each in part)
+        if answers and upper_limit(changed, answers, _LITTLE_ERROR) < _LITTLE:
+            where = f" ({REGIONS[part[0].region]})" if len(part) == 1 else ""
+            yield rules.INSENSITIVE.finding(
+                f"one other word in the prompt{where} changed {changed} of {amount(answers, 'answer')}, compared "
+                f"by {level.value}",
+                remedy=rules.INSENSITIVE.remedy,
+            )
+            return
 
 
 # --- on which devices the starts ran, and whether their answers follow the device ---

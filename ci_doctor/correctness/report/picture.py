@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads answers whose numbers differ: the verdict at each level. And the picture of an experiment for people, from its facts."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,12 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import counted_results, look_up
-from ci_doctor.correctness.report.findings import Context, replay_command, telling_differences
+from ci_doctor.correctness.report.findings import (
+    REGIONS,
+    Context,
+    replay_command,
+    telling_differences,
+)
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import counted
@@ -21,10 +27,13 @@ from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
+    AlteredAnswer,
     AnswerFacts,
     CorrectnessFacts,
     Hardness,
     LevelFacts,
+    PromptRegion,
+    SensitivityFacts,
     SharedUse,
     StartColumn,
 )
@@ -284,6 +293,47 @@ def start_tables(facts: CorrectnessFacts, *, control: bool) -> Iterator[Table]:
     elif facts.control:
         rows = tuple(row(each.start, each.in_words()) for each in facts.control)
         yield Table(title="Control", columns=("what it showed",), rows=rows)
+    if facts.sensitivity:
+        yield _sensitivity_table(facts.sensitivity)
+
+
+# So many requests are named.
+_LEAST = 30
+
+
+def unchanged(altered: Sequence[AlteredAnswer]) -> dict[str, dict[PromptRegion, str]]:
+    """What changed for each request, by region; those that show the least come first."""
+    cells: dict[str, dict[PromptRegion, str]] = {}
+    weight: Counter[str] = Counter()
+    for one in altered:
+        level = "words" if one.words else "numbers" if one.tokens or one.numbers else "nothing"
+        cells.setdefault(one.request, {})[one.region] = level
+        weight[one.request] += 2 * one.words + one.numbers
+    return {name: cells[name] for name in sorted(cells, key=weight.__getitem__)[:_LEAST]}
+
+
+def _sensitivity_table(facts: Sequence[SensitivityFacts]) -> Table:
+    """The share of answers that one other word changes; in one column if their numbers tell no more."""
+    columns = {"words": "words changed", "numbers": "words or numbers changed"}
+    shares = {(each.region, each.level): share_in_words(each) for each in facts}
+    regions = tuple(dict.fromkeys(each.region for each in facts))
+    if all(shares.get((each, "words")) == shares.get((each, "numbers")) for each in regions):
+        columns = {"numbers": "answers changed"}
+    return Table(
+        title="What one other word changes",
+        columns=tuple(columns.values()),
+        rows=tuple(
+            row(REGIONS[region], *(shares.get((region, level), "-") for level in columns))
+            for region in regions
+        ),
+        is_aside=True,
+    )
+
+
+def share_in_words(facts: SensitivityFacts) -> str:
+    """`2 of 8 (3 to 66 %)`: the share, and its 95 % limits."""
+    low, high = math.floor(facts.low * 100), math.ceil(facts.high * 100)
+    return f"{facts.changed} of {facts.answers} ({low} to {high} %)"
 
 
 def _shared_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:

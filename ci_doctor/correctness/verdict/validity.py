@@ -156,12 +156,12 @@ def remaining_risk(bounds: Sequence[RequestBound]) -> str:
     bound = whole_percent_up(worst.bound)
     if worst.differed:
         return (
-            f"{worst.request} differed in {worst.differed} of {starts}: a fault on it that shows in "
+            f"{worst.request} differed in {worst.differed} of {starts}: a fault that changes it in "
             f"less than {bound}% of starts can hide {_CONFIDENCE}; "
             "so can any fault whose answers the baseline gave too"
         )
     return (
-        f"a fault that shows in less than {bound}% of starts can hide behind {starts} "
+        f"a fault that changes an answer in less than {bound}% of starts can hide behind {starts} "
         f"{_CONFIDENCE}; so can any fault whose answers the baseline gave too"
     )
 

@@ -541,6 +541,41 @@ class ControlOutcome(Struct, frozen=True, kw_only=True):
                 return "no request has a prompt that can be changed, so no control was sent"
 
 
+class PromptRegion(StrEnum):
+    """A part of a prompt: what other prompts begin with too, and what follows it."""
+
+    SHARED = "shared"
+    OWN = "own"
+
+
+class AlteredAnswer(Struct, frozen=True, kw_only=True):
+    """Whether one other word in a region of the prompt of `request` changed its words, tokens, numbers.
+
+    Each level holds those before it: tokens differ if words do.
+    """
+
+    request: str
+    region: PromptRegion
+    words: bool
+    tokens: bool
+    numbers: bool
+
+
+class SensitivityFacts(Struct, frozen=True, kw_only=True):
+    """Of `answers` to prompts with one other word in a region, how many changed at a level.
+
+    `low` and `high` are the 95 % limits of the share, from 0 to 1 (Clopper & Pearson, 1934). Requests
+    whose answer varied at that level between starts of one arm are left out.
+    """
+
+    region: PromptRegion
+    level: str
+    answers: int
+    changed: int
+    low: float
+    high: float
+
+
 class DeviceFacts(Struct, frozen=True, kw_only=True):
     """The value of CUDA_VISIBLE_DEVICES that was drawn for a start (`A1`)."""
 
@@ -554,7 +589,7 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     `rare_bug_bound` is the rate of a fault on
     one request that is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it
     by request, the hundred largest first. `archive` are sentences, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
-    `devices` too, if they were drawn. `localisation` is None if there was nothing to localise.
+    `devices` too, if they were drawn. `sensitivity` is what one other word in a prompt changed. `localisation` is None if there was nothing to localise.
     `repository` and what follows are None, or empty, if the run ended before they were known.
     """
 
@@ -571,5 +606,6 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     proof: tuple[ProofReading, ...] = ()
     shared: tuple[SharedUse, ...] = ()
     control: tuple[ControlOutcome, ...] = ()
+    sensitivity: tuple[SensitivityFacts, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     localisation: LocalisationFacts | None = None

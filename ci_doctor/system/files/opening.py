@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: opens them so that nothing waits for ever, without a name, or in place of closed streams."""
 
+import errno
 import os
 import stat
 import tempfile
@@ -17,7 +18,25 @@ def open_at_once(path: Path | str, *, follow: bool = True, dir_fd: int | None = 
     follow: whether a symbolic link is opened as what it leads to, or is an error. dir_fd: as of `os.open`.
     """
     kind = os.O_CLOEXEC if follow else os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
+    except BlockingIOError:
+        return _open_leased(path, kind, dir_fd)
+
+
+def _open_leased(path: Path | str, kind: int, dir_fd: int | None) -> int:
+    """A descriptor that reads a file on which a program holds a lease (F_SETLEASE of fcntl(2)).
+
+    The kernel asks for the lease, and takes it away after `/proc/sys/fs/lease-break-time`.
+    """
+    # This opens no content: neither a lease nor a pipe holds it up.
+    place = os.open(path, os.O_PATH | kind, dir_fd=dir_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
 
 
 def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = True) -> bytes:

@@ -301,7 +301,7 @@ def test_within_what_the_baseline_has_shown_there_is_no_regression(
 def test_a_pass_says_how_rare_a_bug_it_cannot_see() -> None:
     decision = decide(starts("xy", "xy"), ["r0", "r1"], RULES, complete=False)
     assert decision.risk == (
-        "a fault that shows in less than 98% of starts can hide behind 1 candidate start "
+        "a fault that changes an answer in less than 98% of starts can hide behind 1 candidate start "
         "(at 95% confidence); so can any fault whose answers the baseline gave too"
     )
     assert "71%" in (decide(starts("xy", "3*xy"), ["r0", "r1"], RULES, complete=False).risk or "")

@@ -70,7 +70,7 @@ def test_the_sentences_name_the_figures() -> None:
     assert "less than 71% of starts can hide behind 3 candidate starts" in remaining_risk(
         [bound(0, 3)]
     )
-    assert "q12 differed in 1 of 3 candidate starts: a fault on it that shows in less than 94%" in (
+    assert "q12 differed in 1 of 3 candidate starts: a fault that changes it in less than 94%" in (
         remaining_risk([bound(1, 3)])
     )
     assert "a fault on q12 in any share of starts can hide" in remaining_risk([bound(1, 1)])

@@ -18,6 +18,29 @@ def test_a_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path) -> None
         read_regular(tmp_path / "pipe")
 
 
+HOLDER = """
+import fcntl, os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+signal.sigwait({signal.SIGIO})
+os.close(descriptor)
+"""
+
+
+def test_a_file_on_which_another_program_holds_a_lease_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    words = [sys.executable, "-c", HOLDER, str(tmp_path / "file")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "leased\n"
+
+        assert read_regular(tmp_path / "file") == b"content"
+
+    assert holder.returncode == 0
+
+
 PROGRAM = (
     "import os, sys\n"
     "from ci_doctor.system.files.opening import open_closed_streams\n"
