@@ -390,7 +390,7 @@ def test_any_holds_as_soon_as_one_holds_while_another_hangs() -> None:
             await asyncio.start_server(serve, "127.0.0.1", 0) as good,
         ):
             ports = [each.sockets[0].getsockname()[1] for each in (silent, good)]
-            parts = [
+            parts: list[str | ReadySpec] = [
                 ReadySpec(http=f"http://127.0.0.1:{port}/", attempt_timeout=LIMIT_S)
                 for port in ports
             ]
