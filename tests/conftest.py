@@ -97,6 +97,7 @@ def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iter
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+        patch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
         patch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         # A build takes a second; the tests of proofs ask for it.

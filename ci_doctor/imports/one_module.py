@@ -254,7 +254,7 @@ def _users(
     `again` does not count.
     """
     files = {
-        ask.site.file for (_, asked), asks in history.asks.items() if asked == name for ask in asks
+        ask.site.file for number in history.events for ask in history.asks.get((number, name), ())
     }
     for thread in history.process.threads.values():
         if thread.number == again.n or not _may_live(history, again, thread):

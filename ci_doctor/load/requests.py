@@ -38,6 +38,7 @@ _ELSEWHERE = {
     "json": "body",
 }
 _OF_BODY = {"prompt", "messages", "input", "inputs", "text", "model", "max_tokens", "temperature"}
+_BEGIN = re.compile(r"\S")
 _MOST_NAMES = 1000
 _FILES_SHOWN = 5
 # What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
@@ -199,11 +200,9 @@ def _is_of_objects(value: Any) -> bool:
 def _values(text: str) -> list[Any]:
     """The JSON values of a text, one after another; none if it is anything else."""
     decoder, values, at = json.JSONDecoder(), [], 0
-    end = len(text.rstrip())
     try:
-        while at < end:
-            at += len(text[at:end]) - len(text[at:end].lstrip())
-            value, at = decoder.raw_decode(text, at)
+        while (begin := _BEGIN.search(text, at)) is not None:
+            value, at = decoder.raw_decode(text, begin.start())
             values.append(value)
     except (ValueError, RecursionError):
         return []

@@ -246,8 +246,11 @@ def find_sites(named: Interpreters, environ: Mapping[str, str]) -> list[Path]:
     with contextlib.suppress(CiDoctorError):  # $VIRTUAL_ENV may be gone
         found = find_interpreters(Interpreters(projects=named.projects), environ)
         pythons += [each for each in found if isinstance(each, Path)]
+    # Not resolve(): before Python 3.13 it raises for a link that leads to itself.
     prefixes = [
-        each.parent.parent for python in pythons for each in (python.absolute(), python.resolve())
+        Path(each).parent.parent
+        for python in pythons
+        for each in (python.absolute(), os.path.realpath(python))
     ]
     # Not pathlib's glob: it raises for a folder that vanishes meanwhile.
     for folder, inner, files in os.walk(Path.cwd()):
@@ -256,7 +259,7 @@ def find_sites(named: Interpreters, environ: Mapping[str, str]) -> list[Path]:
         if "pyvenv.cfg" in files or len(Path(folder).relative_to(Path.cwd()).parts) >= _DEPTH:
             inner.clear()
     sites = [site for prefix in prefixes for pattern in _SITES for site in prefix.glob(pattern)]
-    with contextlib.suppress(OSError, TypeError):
+    with contextlib.suppress(OSError):
         written = _record_of_sites(environ).read_bytes().split(b"\0")
         sites += [Path(os.fsdecode(each)) for each in written if each]
     return sorted({Path(os.path.realpath(site)) for site in sites})
@@ -264,24 +267,31 @@ def find_sites(named: Interpreters, environ: Mapping[str, str]) -> list[Path]:
 
 def remember_site(site_dir: Path, environ: Mapping[str, str]) -> None:
     """Let `find_sites` find it from anywhere. Without a home that can be written nothing is kept."""
-    with contextlib.suppress(OSError, TypeError):
+    with contextlib.suppress(OSError):
         record = _record_of_sites(environ)
         make_directory(record.parent)
-        with record.open("ab") as file:
-            file.write(os.fsencode(os.path.realpath(site_dir)) + b"\0")
+        site = os.fsencode(os.path.realpath(site_dir))
+        with record.open("a+b") as file:
+            file.seek(0)
+            # A job may install its shim at each start.
+            if site not in file.read().split(b"\0"):
+                file.write(site + b"\0")
 
 
 def forget_sites(environ: Mapping[str, str]) -> None:
     """Undo `remember_site`."""
-    with contextlib.suppress(OSError, TypeError):
+    with contextlib.suppress(OSError):
         _record_of_sites(environ).unlink()
         _record_of_sites(environ).parent.rmdir()
 
 
 def _record_of_sites(environ: Mapping[str, str]) -> Path:
-    """Raises TypeError without a home."""
-    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME"), ".local", "state")  # type: ignore[arg-type]
-    return Path(state, "ci-doctor", "preload-sites")
+    """Raises FileNotFoundError without a home; a relative one would be of the working directory."""
+    home = environ.get("HOME")
+    state = Path(environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else ""))
+    if not state.is_absolute():
+        raise FileNotFoundError
+    return state / "ci-doctor" / "preload-sites"
 
 
 def target_of_site(site_dir: Path) -> Target:

@@ -82,6 +82,7 @@ def _of_clone(directory: Path, commit: str | None) -> ToolOrigin:
     here = f"was installed from {directory}"
     top = ask_git(directory, "rev-parse", "--show-toplevel")
     tracked = ask_git(directory, "ls-files", "--", "pyproject.toml")
+    is_open = commit is None
     if commit is None:
         commit = ask_git(directory, "rev-parse", "HEAD")
     # A bare repository has no top.
@@ -89,6 +90,9 @@ def _of_clone(directory: Path, commit: str | None) -> ToolOrigin:
     remotes = list(_remotes(directory)) if is_whole else []
     if commit is None or not remotes:
         return ToolOrigin(missing=f"{here}, and no remote of that clone has an address")
+    # Of a clone, what runs here is its files; of a commit, what it holds.
+    if is_open and ask_git(directory, "status", "--porcelain", "-uno", "--", "ci_doctor"):
+        return ToolOrigin(missing=f"{here}, with changes that no commit has: commit and push them")
     listed = ask_git(directory, "branch", "--remotes", "--contains", commit) or ""
     branches = [line.split()[0] for line in listed.splitlines() if line.strip()]
     subdirectory = ask_git(directory, "rev-parse", "--show-prefix") or ""

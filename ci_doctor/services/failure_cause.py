@@ -141,12 +141,23 @@ def not_ready(subject: Subject, answer: str) -> ServiceFailure:
 
 def answered_by_another(subject: Subject, owner: PortOwner) -> ServiceFailure:
     """The probe was answered, but by a process that was there before the service."""
+    return _outside(
+        subject, f"another process answers in place of {subject.name}: {owner.describe()}"
+    )
+
+
+def liveness_unknown(subject: Subject, why: str) -> ServiceFailure:
+    """Nobody can tell any more whether the service hangs: its liveness probe cannot be made."""
+    return _outside(subject, f"{subject.name} is watched no more, its liveness probe failed: {why}")
+
+
+def _outside(subject: Subject, message: str) -> ServiceFailure:
     return ServiceFailure(
         kind=FailureKind.OUTSIDE,
         service=subject.name,
         at=subject.at,
         pid=subject.pid,
-        message=f"another process answers in place of {subject.name}: {owner.describe()}",
+        message=message,
         log=None if subject.log is None else str(subject.log),
         duration_s=subject.duration_s,
     )

@@ -14,7 +14,13 @@ from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.check import candidates, is_executable
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.launch_report import NOT_EXECUTABLE, NOT_FOUND
-from ci_doctor.services.spec import ServiceSpec, check_placeholders, fill, start_order
+from ci_doctor.services.spec import (
+    ServiceSpec,
+    check_placeholders,
+    fill,
+    placeholders_in,
+    start_order,
+)
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"
 
@@ -158,8 +164,6 @@ def _unknown(option: str, name: str, names: Iterable[str], advice: str | None = 
     return UsageError(f"{option}: no service is named `{name}`", hint=hint)
 
 
-# `{kv.port}`; a template of the command's own, `{{server.port}}`, stays as it is.
-_PORT = re.compile(r"(?<!\{)\{([A-Za-z0-9][A-Za-z0-9_.-]*)\.port\}(?!\})", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Z0-9]", re.ASCII)
 
 
@@ -174,11 +178,12 @@ def check_words(
     known = (*names, *further_ports)
     check_placeholders("the command", words, [f"{name}.port" for name in known])
     for word in words:
-        for match in _PORT.finditer(word):
-            if match[1] not in known:
+        for match in placeholders_in(word):
+            name, dot, end = match[1].rpartition(".")
+            if dot and end == "port" and name not in known:
                 raise UsageError(
-                    f"{match[0]} in the command: no service is named `{match[1]}`",
-                    hint=did_you_mean(match[1], known),
+                    f"{match[0]} in the command: no service is named `{name}`",
+                    hint=did_you_mean(name, known),
                 )
     prefixes: dict[str, str] = {}
     for name in names:

@@ -123,7 +123,9 @@ async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port:
                 answer=f"{liveness.probe.describe()}: {answer}",
                 failures=failed,
                 length_s=clock.now() - began,
-                is_traffic_known=now.served is not None,
+                # What goes over a unix socket is nowhere counted.
+                is_traffic_known=now.served is not None
+                and all(part.socket is None for part in liveness.probe.leaves()),
                 processes=await aside(partial(describe_processes, pids, context.environment)),
             )
 

@@ -201,12 +201,26 @@ class _GroupProber(_Prober):
                     if answer is not None:
                         return answer
                 return None
-            asking = [_ask_part(part, prober, limit_s) for part, prober in self._parts]
-            answers = await asyncio.gather(*asking)
+            return await self._first(limit_s)
         finally:
             # Not of one alone: a command may cost as much as the start of the service.
             self.pause_s = max(prober.pause_s for _, prober in self._parts)
-        return _of_any(answers)
+
+    async def _first(self, limit_s: float) -> ProbeAnswer | None:
+        """None as soon as one part holds, whatever the others still wait for; else what is wrong."""
+        asking = [
+            asyncio.create_task(_ask_part(part, prober, limit_s)) for part, prober in self._parts
+        ]
+        try:
+            for asked in asyncio.as_completed(asking):
+                if await asked is None:
+                    return None
+            return _of_all([each.result() for each in asking])
+        finally:
+            for each in asking:
+                each.cancel()
+            # Each ends its connection or its command.
+            await asyncio.gather(*asking, return_exceptions=True)
 
     def close(self) -> None:
         for _, prober in self._parts:
@@ -220,15 +234,13 @@ async def _ask_part(part: ReadinessProbe, prober: _Prober, limit_s: float) -> Pr
     return structs.replace(answer, text=f"{part.describe()}: {answer.text}")
 
 
-def _of_any(answers: Sequence[ProbeAnswer | None]) -> ProbeAnswer | None:
-    """None if one of them is; else all of them, as telling as the best."""
-    bad = [answer for answer in answers if answer is not None]
-    if len(bad) < len(answers):
-        return None
+def _of_all(bad: Sequence[ProbeAnswer | None]) -> ProbeAnswer:
+    """All that is wrong, as telling as the best of it."""
+    answers = [answer for answer in bad if answer is not None]
     return ProbeAnswer(
-        text="; ".join(answer.text for answer in bad),
-        telling=max(answer.telling for answer in bad),
-        cut=all(answer.cut for answer in bad),
+        text="; ".join(answer.text for answer in answers),
+        telling=max(answer.telling for answer in answers),
+        cut=all(answer.cut for answer in answers),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ci_doctor.errors import InfraError
+from ci_doctor.errors import CiDoctorError, InfraError
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.services import failure_cause
@@ -135,9 +135,14 @@ class RunningGroup:
 
         context = structs.replace(self.probe_context(instance), pids=pids)
         service = instance.service
-        hang = await until_hung(liveness, context, service.log, service.port)
+        try:
+            hang = await until_hung(liveness, context, service.log, service.port)
+            failure = failure_cause.hung(instance.subject(clock.now()), hang)
+        # Its command was removed meanwhile, or no descriptor is left: a hang would go unnoticed.
+        except (CiDoctorError, OSError) as error:
+            failure = failure_cause.liveness_unknown(instance.subject(clock.now()), str(error))
         if not instance.ended and not instance.stop_wanted:
-            self.fail(failure_cause.hung(instance.subject(clock.now()), hang))
+            self.fail(failure)
 
     async def still_ready(self, name: str, limit_s: float) -> str | None:
         """None once the service answers its probe again; after `limit_s`, what was wrong last."""

@@ -5,7 +5,7 @@ import functools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,7 +57,8 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port
     reserved for this service, `{NAME.port}` that of another service of the group, `{NAME.MORE.port}`
     the further port MORE of service NAME, and each further placeholder of the launch (`{arm}`,
-    `{start}`) its value. Only these exact words are replaced, so JSON in an argument stays as it is.
+    `{start}`) its value. Only these exact words are replaced, so JSON in an argument stays as it is, and so does
+    `{{port}}`.
     """
 
     command: str | list[str]
@@ -192,15 +193,20 @@ class FilledSpec(Struct, frozen=True, kw_only=True):
         return {"ready": self.probe, "liveness": self.liveness.probe}
 
 
-def fill(text: str, placeholders: Mapping[str, str]) -> str:
-    """`text` with `{name}` replaced for each placeholder; other braces stay."""
-    for name, value in placeholders.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
-
-
 # `${port}`, `%{http_code}` and `{{server.port}}` are other programs' own.
-_PLACEHOLDER = re.compile(r"(?<![{$%\\])\{([A-Za-z_][\w.-]*)\}(?!\})", re.ASCII)
+_PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}|(?<![$%\\])\{([A-Za-z0-9_][\w.-]*)\}", re.ASCII)
+
+
+def placeholders_in(text: str) -> Iterator[re.Match[str]]:
+    """What may be a placeholder of ours in `text`; group 1 is its name."""
+    return (match for match in _PLACEHOLDER.finditer(text) if match[1])
+
+
+def fill(text: str, placeholders: Mapping[str, str]) -> str:
+    """`text` with `{name}` replaced for each placeholder; other braces stay, also `{{name}}`."""
+    return _PLACEHOLDER.sub(lambda match: placeholders.get(match[1], match[0]), text)
+
+
 _OF_A_PROGRAM = re.compile(r"[\s()'\";]")
 
 
@@ -210,7 +216,7 @@ def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str
     Other braces stay as they are, and so does a text that may be a program.
     """
     for text in texts:
-        for match in _PLACEHOLDER.finditer("" if _OF_A_PROGRAM.search(text) else text):
+        for match in placeholders_in("" if _OF_A_PROGRAM.search(text) else text):
             # A bare `{port}` may be the client's own template; one in an address would not work.
             end = f".{match[1]}" if text[: match.start()].endswith(":") else "\0"
             near = [name for name in known if _is_slip(match[1], name) or name.endswith(end)]

@@ -692,3 +692,22 @@ def test_a_service_that_hangs_under_its_client_has_died_with_evidence(site: Site
     shown = [each["excerpt"] for each in finding["evidence"]]
     assert any("stopped (SIGSTOP)" in text for text in shown), shown
     assert any("GET / HTTP/1.1" in text for text in shown), shown
+
+
+def test_a_liveness_probe_that_can_be_made_no_more_lets_nothing_pass(site: Site) -> None:
+    asked = site.directory / "asked"
+    asked.write_text("#!/bin/sh\n")
+    asked.chmod(0o755)
+    site.configure(
+        s={
+            "command": site.service("answers", "{port}"),
+            "liveness": f"exec:{asked}",
+            "liveness_period": "100ms",
+        }
+    )
+    ran = site.launch(
+        "--", *BARE, "-c", f"import os, signal; os.unlink({str(asked)!r}); signal.pause()"
+    )
+    (finding,) = check(site, ran, "infra", 75)["findings"]
+    assert "s is watched no more" in finding["summary"]
+    assert f"cannot run {asked}" in finding["summary"]

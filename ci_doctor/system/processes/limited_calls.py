@@ -62,12 +62,10 @@ class BegunCall(Generic[T]):
 
     def result(self, limit_s: float | None = None) -> T:
         """What the function returns. Raises what it raises, and TimedOut after `limit_s` seconds."""
-        try:
-            return self._future.result(limit_s)
-        except TimeoutError:
-            if self._future.done():  # the function itself
-                raise
-            raise TimedOut(f"no answer within {limit_s or 0:g} s") from None
+        # Not the time-out of result(): the function may raise the same, or end just then.
+        if not concurrent.futures.wait([self._future], limit_s).done:
+            raise TimedOut(f"no answer within {limit_s or 0:g} s")
+        return self._future.result()
 
     def _call(self) -> None:
         try:

@@ -13,6 +13,9 @@ from ci_doctor.preload.interpreter import (
     Refused,
     choose_site_dir,
     find_interpreters,
+    find_sites,
+    forget_sites,
+    remember_site,
     worst,
 )
 
@@ -63,6 +66,37 @@ def test_without_names_the_jobs_own_environment_counts(tmp_path: Path) -> None:
     python = python_in(tmp_path / "project" / ".venv")
     named = Interpreters(projects=(str(tmp_path / "project"),))
     assert find_interpreters(named, {"PATH": str(tmp_path)}) == [python]
+
+
+def test_a_link_that_leads_to_itself_is_no_place_of_a_shim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "python3").symlink_to("python3")
+    site = tmp_path / "v" / "lib" / "python3.12" / "site-packages"
+    site.mkdir(parents=True)
+    named = Interpreters(venvs=(str(tmp_path / "v"),))
+    assert find_sites(named, {"PATH": str(tmp_path)}) == [site.resolve()]
+
+
+def test_a_site_is_remembered_once(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
+    for name in ("a", "b", "a"):
+        remember_site(tmp_path / name, environ)
+    (record,) = tmp_path.rglob("preload-sites")
+    assert record.read_bytes().count(b"\0") == 2
+    forget_sites(environ)
+    assert not list(tmp_path.rglob("*ci-doctor*"))
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"XDG_STATE_HOME": "state"}])
+def test_without_a_home_nothing_is_remembered_in_the_working_directory(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    remember_site(tmp_path / "a", environ)
+    forget_sites(environ)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_interpreter_at_all_is_an_error(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_what_is_missing_is_said(values: dict[str, Any], missing: str) -> None:
 
 def test_a_clone_is_known_by_the_remote_that_has_its_commit(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    make_repository(clone, {"pyproject.toml": "", "tool/pyproject.toml": ""})
+    make_repository(clone, {"pyproject.toml": "", "tool/pyproject.toml": "", "ci_doctor/a.py": ""})
     commit = git(clone, "rev-parse", "HEAD").strip()
     place = {"url": clone.as_uri(), "dir_info": {"editable": True}}
     assert "no remote of that clone has an address" in origin_of(Origin(place)).missing
@@ -102,6 +102,8 @@ def test_a_clone_is_known_by_the_remote_that_has_its_commit(tmp_path: Path) -> N
         git(clone, "update-ref", f"refs/remotes/{name}/main", "HEAD")
     expected = f"git+ssh://git@h.org/me/ci-doctor.git@{commit}"
     assert origin_of(Origin(place)).requirement == expected
+    (clone / "ci_doctor" / "a.py").write_text("changed = True\n")
+    assert "changes that no commit has" in origin_of(Origin(place)).missing
     # Of a repository on this machine that itself came from elsewhere, and of a folder in one.
     assert origin_of(Origin(vcs(clone.as_uri(), commit))).requirement == expected
     below = origin_of(Origin({**place, "url": (clone / "tool").as_uri()}))

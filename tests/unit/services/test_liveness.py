@@ -67,6 +67,20 @@ def test_only_failures_in_a_row_without_progress_count(monkeypatch: pytest.Monke
     assert next(answers, "none is left") == "none is left"
 
 
+@pytest.mark.parametrize(("probe", "is_known"), [("/", True), ("unix:s", False)])
+def test_what_goes_over_a_unix_socket_is_not_known(
+    probe: str, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def attempt(*_: object) -> str:
+        return "no answer"
+
+    monkeypatch.setattr(liveness, "attempt", attempt)
+    monkeypatch.setattr(liveness, "take_sample", lambda *_: BEFORE)
+    wanted = Liveness(probe=parse_ready(probe, 1, directory=Path()), period_s=0.001, failures=1)
+    hang = asyncio.run(until_hung(wanted, ProbeContext(), Path("log"), 1))
+    assert hang.is_traffic_known is is_known
+
+
 def test_a_hang_is_described_by_what_each_process_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

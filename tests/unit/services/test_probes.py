@@ -370,6 +370,39 @@ def test_all_of_several_probes_hold_or_any(table: str, told: str | None, tmp_pat
     assert seen is None if told is None else told in str(seen)
 
 
+def test_any_holds_as_soon_as_one_holds_while_another_hangs() -> None:
+    async def run() -> str | None:
+        asked = asyncio.Event()
+
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await reader.read()
+            writer.close()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await asked.wait()
+            writer.write(OK)
+            await reader.read()
+            writer.close()
+
+        async with (
+            await asyncio.start_server(hang, "127.0.0.1", 0) as silent,
+            await asyncio.start_server(serve, "127.0.0.1", 0) as good,
+        ):
+            ports = [each.sockets[0].getsockname()[1] for each in (silent, good)]
+            parts: list[str | ReadySpec] = [
+                ReadySpec(http=f"http://127.0.0.1:{port}/", attempt_timeout=LIMIT_S)
+                for port in ports
+            ]
+            probe = parse_ready(ReadySpec(any=parts), 1, directory=Path())
+            began = clock.now()
+            seen = await wait_until_ready(probe, LIMIT_S)
+            assert clock.now() - began < LIMIT_S, "the attempt of the other one was awaited"
+            return seen
+
+    assert asyncio.run(run()) is None
+
+
 # --- a busy machine ---
 
 

@@ -55,6 +55,22 @@ def test_braces_that_are_no_placeholder_survive() -> None:
     assert fill(text, {"port": "8000"}) == '{"kv_port": 8000, "role": "{role}", "empty": {}}'
 
 
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        # Templates of other programs: Go's and Jinja's, a shell's, an escaped brace.
+        ("{{s.port}} {{ s.port }} {{{s.port}}}", "{{s.port}} {{ s.port }} {{{s.port}}}"),
+        (r"${s.port} \{s.port}", r"${s.port} \{s.port}"),
+        # Of JSON the brace beside it is another one.
+        ('{"a":{"port":{s.port}}}', '{"a":{"port":81}}'),
+        ("{s.port}{s.port}:{t.port}", "8181:{s.port}"),
+        ("{{s.port}", "{81"),
+    ],
+)
+def test_a_double_brace_is_of_another_program(text: str, filled: str) -> None:
+    assert fill(text, {"s.port": "81", "t.port": "{s.port}"}) == filled
+
+
 def test_every_placeholder_is_replaced_everywhere() -> None:
     spec = ServiceSpec(
         command=["serve", "--port={port}", "--kv", "127.0.0.1:{kv.port}", "{arm}-{start}"],

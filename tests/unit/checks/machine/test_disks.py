@@ -226,6 +226,20 @@ def test_a_service_may_name_directories_of_its_own(tmp_path: Path) -> None:
     assert Path("/tmp/{arm}") not in paths
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_docker_s_directory_counts_only_if_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    docker = tmp_path / "docker"
+    if is_there:
+        docker.mkdir()
+    monkeypatch.setattr("ci_doctor.checks.disks._DOCKER", str(docker))
+    disks = read_disks(check_context(tmp_path, environ={}))
+
+    roles = {each.directory.path: each.directory.role for each in disks.directories}
+    assert roles.get(docker) is (DirectoryRole.SYSTEM if is_there else None)
+
+
 def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_look_at() -> None:
     full = placed(total=100 * GIB, free=1 * GIB)
 

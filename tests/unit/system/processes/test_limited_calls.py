@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work in this process that ends in time, also while it waits."""
 
+import concurrent.futures
 import os
 import signal
 import sys
@@ -54,6 +55,18 @@ def test_the_functions_error_is_raised() -> None:
 
     with pytest.raises(KeyError):
         bounded(fail, 60.0)
+
+
+def test_a_result_that_comes_as_the_time_ends_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(concurrent.futures.Future[int]):
+        def result(self, timeout: float | None = None) -> int:
+            value = super().result()
+            if timeout is not None:
+                raise TimeoutError
+            return value
+
+    monkeypatch.setattr(concurrent.futures, "Future", Late)
+    assert BegunCall(lambda: 7).result(60.0) == 7
 
 
 def test_a_function_that_hangs_is_left_behind() -> None:
