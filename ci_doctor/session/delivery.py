@@ -23,6 +23,7 @@ from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
+from ci_doctor.system.files.opening import read_regular
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version
 
@@ -325,13 +326,13 @@ def read_reports(
     reports: list[tuple[Path, Report]] = []
     # By its real place: two names of one folder are one.
     files = {
-        each.resolve(): each
+        os.path.realpath(each): each
         for top in directories
         for each in ([top] if top.name == REPORT_FILE and top.is_file() else top.rglob(REPORT_FILE))
     }
     for path in sorted(files.values()):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path).decode()
             # Once more: an older version, or somebody else, may have written it.
             report = redactor.report(json.parse(text))
         except (UsageError, OSError, UnicodeDecodeError) as error:

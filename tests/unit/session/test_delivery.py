@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Attachment, Outcome, Report
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
-from ci_doctor.session.delivery import LIMIT_BYTES, Addition, append_summary, undelivered
+from ci_doctor.session.delivery import (
+    LIMIT_BYTES,
+    Addition,
+    append_summary,
+    read_reports,
+    undelivered,
+)
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
@@ -298,3 +305,10 @@ def test_a_command_appends_its_own_report_without_secrets(
     assert "**✗ FAILED** `launch`" in text
     assert "hf_0123456789abcdefghij" not in text
     assert "refused" in capsys.readouterr().err
+
+
+def test_a_pipe_in_the_place_of_a_report_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "report.json")
+
+    with pytest.raises(UsageError, match=r"report\.json: .*no regular file"):
+        read_reports([tmp_path])
