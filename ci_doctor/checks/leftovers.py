@@ -29,7 +29,7 @@ from ci_doctor.checks.settings import SERVING
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.host import content_of
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
-from ci_doctor.render.formatting import amount, duration, size
+from ci_doctor.render.formatting import amount, duration, listed, size
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import abandoned_directories, remove_abandoned
@@ -396,7 +396,7 @@ def shared_memory(context: CheckContext) -> Findings:
         STALE_SHARED_MEMORY,
         summary,
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left)])),
+        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left[:_FILES_SHOWN])])),
         severity=Severity.WARNING if is_much else Severity.NOTE,
     )
     return CheckResult(summary=summary, figures={"files": len(left), "bytes": total})
@@ -450,23 +450,30 @@ def temporary_directories(context: CheckContext) -> Findings:
     # What a killed run has started may work in its directory still.
     used = in_use([str(path) for path in left])
     left = [path for path in left if str(path) not in used]
-    for path in left:
-        words = f"{path}, {_size(path)}"
-        yield problem(
-            OWN_DIRECTORIES,
-            f"a killed ci-doctor has left {words}",
-            remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
-        ).with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
     if not left:
         return f"nothing of an earlier ci-doctor in {folder}"
-    return f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
+    summary = f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
+    lines = [f"{path}, {_size(path)}" for path in left[:_FILES_SHOWN]]
+    if len(left) > _FILES_SHOWN:
+        lines.append(f"and {len(left) - _FILES_SHOWN} more")
+    words = f"remove {lines[0] if len(left) == 1 else amount(len(left), 'folder')}"
+    yield problem(
+        OWN_DIRECTORIES,
+        summary,
+        evidence=(Evidence(excerpt="\n".join(lines)),),
+        remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
+    ).with_fix(Fix(words=words, apply=partial(_remove, left)))
+    return summary
 
 
-def _remove(path: Path) -> None:
-    """Look again, then remove. Raises UsageError if it is in use by now."""
-    if in_use([str(path)]):
-        raise UsageError(f"{path} is in use")
-    remove_abandoned(path)
+def _remove(paths: Sequence[Path]) -> None:
+    """Look again, then remove all others. Raises UsageError if one is in use by now."""
+    used = in_use([str(path) for path in paths])
+    for path in paths:
+        if str(path) not in used:
+            remove_abandoned(path)
+    if used:
+        raise UsageError(f"{listed(sorted(used))} in use")
 
 
 def _size(path: Path) -> str:

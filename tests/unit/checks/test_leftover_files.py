@@ -97,6 +97,21 @@ def test_one_that_was_left_is_a_note_and_its_fix_removes_it(tmp_path: Path, left
     assert temporary_directories.run(context).problems == ()
 
 
+def test_many_are_one_note(tmp_path: Path) -> None:
+    for number in range(30):
+        path = tmp_path / f"ci-doctor-tmp.verify.abcd_{number:03}"
+        path.mkdir()
+        os.utime(path, (0, 0))
+    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+
+    (found,) = temporary_directories.run(context).problems
+
+    assert "30 folders" in found.finding.summary
+    assert found.fix is not None
+    found.fix.apply()
+    assert list(tmp_path.glob("ci-doctor-tmp.*")) == []
+
+
 def test_one_in_which_a_process_works_is_not_left_and_one_that_comes_into_use_stays(
     tmp_path: Path, left: Path
 ) -> None:
