@@ -261,10 +261,10 @@ def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
     is_path = Path(word).exists() or re.search(r"[./]", word)
     if is_path and not elsewhere and not near_names(word, names):
         takers = [f"{each.opts[0]} {word}" for each in group.get_params(ctx) if _takes_file(each)]
-        hint = f"write {' or '.join(takers)}" if takers else f"see `{ctx.command_path} --help`"
+        advice = f"write {' or '.join(takers)}" if takers else f"see `{ctx.command_path} --help`"
         if not Path(word).exists():
-            hint = near_path(Path(word)) or hint
-        return UsageError(f"{ctx.command_path}: `{word}` is a path and no command", hint=hint)
+            advice = near_path(Path(word)) or advice
+        return UsageError(f"{ctx.command_path}: `{word}` is a path and no command", hint=advice)
     if not elsewhere and ctx.parent is None:
         # All of them at once: `repro` is less like `report` than like `correctness replay`.
         below = {name for each in BELOW.values() for name in each}

@@ -119,7 +119,7 @@ class TestPlaces:
             correctness(own("[correctness]\nbaseline = { command = 'x', envi = {} }\n"))
         with pytest.raises(
             ConfigError,
-            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected `str`",
+            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected a text",
         ):
             correctness(own("[correctness.baseline]\ncommand = 'x'\nenv = { PORT = 80 }\n"))
 
@@ -202,7 +202,7 @@ class TestPrecedence:
     def test_a_list_in_the_environment_is_json(self) -> None:
         with pytest.raises(ConfigError) as caught:
             setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_PRELOAD": "a=b"})
-        assert caught.value.hint == 'write a JSON array, such as ["a", "b"]'
+        assert caught.value.hint == 'set it to a JSON array, such as ["a", "b"], or unset it'
 
     def test_without_a_file_the_defaults_hold(self, tmp_path: Path) -> None:
         (tmp_path / ".git").mkdir()
