@@ -37,8 +37,8 @@ def option_hint(name: str, context: click.Context | None, session: Session) -> s
     roots = [("ci-doctor", context.find_root().command)]
     roots += [(f"ci-doctor {each}", _command(each)) for each in COMMANDS]
     owners = [f"`{line}`" for line, each in _with_those_below(roots) if name in _names(each)]
-    if len(owners) > _MANY:
-        line = f"{context.command_path} {'COMMAND ' if context.parent is None else ''}{name}"
+    if len(owners) > _MANY and isinstance(context.command, click.Group):
+        line = f"{context.command_path} COMMAND {name}"
         hints = [f"{name} stands behind the command: `{line}`"]
     elif owners:
         hints.append(f"{name} is an option of {', '.join(owners)}")
