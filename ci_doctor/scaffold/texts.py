@@ -514,7 +514,8 @@ def hook_place(text: str) -> HookPlace:
     read = compose(text)
     root = read.documents[0] if read.documents else None
     lines = text.rstrip().split("\n")
-    if root is None or (isinstance(root, ScalarNode) and root.value in _NO_LIST):
+    is_empty = root is None or (isinstance(root, ScalarNode) and root.value in _NO_LIST)
+    if read.problem is None and is_empty:
         return HookPlace(words="at its end", has_list=False)
     if read.problem is not None or len(read.documents) > 1 or not isinstance(root, MappingNode):
         return HookPlace(words="which is no YAML that pre-commit reads: mend it", indent=None)
