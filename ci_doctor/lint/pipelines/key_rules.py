@@ -247,7 +247,8 @@ def plugin_option(pipeline: PipelineFile, _context: PipelineContext) -> Iterator
     """The configurations of the plugin, each once; a value that is filled in later is left alone."""
     visited: set[int] = set()
     for step in pipeline.commands:
-        for each in items_of(step.node.get("plugins")) or [step.node.get("plugins")]:
+        plugins = step.node.get("plugins")
+        for each in plugins.items if isinstance(plugins, SequenceNode) else [plugins]:
             for field in each.fields.values() if isinstance(each, MappingNode) else ():
                 if not is_our_plugin(field.key.value) or id(field.value) in visited:
                     continue
@@ -268,7 +269,7 @@ def _wrong_options(pipeline: PipelineFile, configuration: Node) -> Iterator[Viol
             PLUGIN_OPTION,
             option.key,
             f"{problem.message}: the job ends with 2 before its command",
-            remedy=f"{problem.hint[0].upper()}{problem.hint[1:]}." if problem.hint else None,
+            remedy=problem.hint and problem.hint[0].upper() + problem.hint[1:],
         )
 
 
