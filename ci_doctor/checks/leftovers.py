@@ -29,7 +29,7 @@ from ci_doctor.checks.settings import SERVING
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.host import content_of
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
-from ci_doctor.render.formatting import amount, duration, listed, size
+from ci_doctor.render.formatting import amount, duration, size
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import abandoned_directories, remove_abandoned
@@ -396,6 +396,7 @@ def shared_memory(context: CheckContext) -> Findings:
         STALE_SHARED_MEMORY,
         summary,
         evidence=(Evidence(excerpt="\n".join(lines)),),
+        # The largest ones, which are named; the next run names further ones.
         remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left[:_FILES_SHOWN])])),
         severity=Severity.WARNING if is_much else Severity.NOTE,
     )
@@ -452,28 +453,28 @@ def temporary_directories(context: CheckContext) -> Findings:
     left = [path for path in left if str(path) not in used]
     if not left:
         return f"nothing of an earlier ci-doctor in {folder}"
+    each = [f"{path}, {_size(path)}" for path in left]
     summary = f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
-    lines = [f"{path}, {_size(path)}" for path in left[:_FILES_SHOWN]]
-    if len(left) > _FILES_SHOWN:
-        lines.append(f"and {len(left) - _FILES_SHOWN} more")
-    words = f"remove {lines[0] if len(left) == 1 else amount(len(left), 'folder')}"
+    shown = each[:_FILES_SHOWN]
+    if len(each) > _FILES_SHOWN:
+        shown.append(f"and {len(each) - _FILES_SHOWN} more")
     yield problem(
         OWN_DIRECTORIES,
-        summary,
-        evidence=(Evidence(excerpt="\n".join(lines)),),
+        f"a killed ci-doctor has left {each[0]}" if len(each) == 1 else summary,
+        evidence=() if len(each) == 1 else (Evidence(excerpt="\n".join(shown)),),
         remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
-    ).with_fix(Fix(words=words, apply=partial(_remove, left)))
+    ).with_fix(Fix(words=f"remove {'; '.join(each)}", apply=partial(_remove, left)))
     return summary
 
 
 def _remove(paths: Sequence[Path]) -> None:
-    """Look again, then remove all others. Raises UsageError if one is in use by now."""
+    """Look again, then remove each. Raises UsageError, after all others, if some are in use by now."""
     used = in_use([str(path) for path in paths])
     for path in paths:
         if str(path) not in used:
             remove_abandoned(path)
     if used:
-        raise UsageError(f"{listed(sorted(used))} in use")
+        raise UsageError(f"in use: {', '.join(sorted(used))}")
 
 
 def _size(path: Path) -> str:
