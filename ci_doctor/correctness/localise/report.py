@@ -159,6 +159,8 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     elif localisation.smallest is not None:
         yield "no condition that ci-doctor knows fits all of this"
         yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
+    if conclusion.by_rate:
+        yield f"what the rates show: {conclusion.by_rate}"
     if conclusion.shorts:
         few = formatting.amount(conclusion.shorts, "equal answer")
         yield f"{few} ended before the difference shows in most others, and told nothing"
@@ -211,9 +213,11 @@ def _summary(localisation: Localisation) -> str:
     if conclusion.cause is None:
         smaller = [words(each) for each in conclusion.vanished]
         equal = f" (equal: {'; '.join(smaller)})" if smaller else ""
-        return f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}{noise}"
+        tried = f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}"
+        return f"{conclusion.by_rate}{'; ' * bool(conclusion.by_rate)}{tried}{noise}"
     others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
-    return f"where it differs: {conclusion.cause}{others}{noise}"
+    rates = f"; what the rates show: {conclusion.by_rate}" if conclusion.by_rate else ""
+    return f"where it differs: {conclusion.cause}{others}{rates}{noise}"
 
 
 def localisation_facts(
@@ -228,6 +232,7 @@ def localisation_facts(
         differing_pairs=subject.differing_pairs,
         cause=conclusion.cause,
         rivals=conclusion.rivals,
+        by_rate=conclusion.by_rate or None,
         conditions=tuple(map(_condition, localisation.results)),
         smallest=words(smallest) if smallest else None,
         without=tuple(map(words, conclusion.vanished)),

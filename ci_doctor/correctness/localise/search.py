@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_copies, text_copies
+from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, said
 from ci_doctor.correctness.localise.trials import (
@@ -572,6 +573,7 @@ class LocalisationSearch(SentSoFar):
             return LocalisedCause(
                 shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
                 copies=self._varied(), shorts=self._shorts(),
+                by_rate=self._by_rate(),
             )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
@@ -588,8 +590,11 @@ class LocalisationSearch(SentSoFar):
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=copies, shorts=self._shorts(),
+            copies=copies, shorts=self._shorts(), by_rate=self._by_rate() if found.cause.target.family.startswith("some") else "",
         )  # fmt: skip
+
+    def _by_rate(self) -> str:
+        return by_rate(self._all_lanes(), self.subject, self.requests)
 
     def _noise(self) -> str:
         """In how many starts something differed that did not in all; empty if there is no such thing."""

@@ -267,6 +267,7 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
     `copies` lack just what requests must hold, and were equal; without such a thing they are changed copies
     that were equal where the request differed. `shorts` equal answers were too short to tell. `noise` is a sentence if some starts do not show it.
+    `by_rate` is what the rates show where there is no cause, or one that names requests; empty if chance is not excluded.
     """
 
     cause: str | None = None
@@ -276,6 +277,7 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     copies: tuple[str, ...] = ()
     noise: str = ""
     shorts: int = 0
+    by_rate: str = ""
 
 
 class Localisation(Struct, frozen=True, kw_only=True):

@@ -4,12 +4,14 @@
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import contexts
 from ci_doctor.correctness.localise.copies import changed_copies
+from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
 from ci_doctor.load.requests import Request
@@ -476,3 +478,70 @@ def test_parameters_are_tried_in_the_order_in_which_they_were_sent() -> None:
     parts = targets(SendTable([lane], requests, requests, {}), [])
     seeds = [part.words.split()[-1] for part in parts if part.family.startswith("seed=")]
     assert seeds == ["5", "3", "6", "1", "4", "2"]
+
+
+LOADED: tuple[dict[str, Any], ...] = tuple(
+    {"prompt": f"Tell me of the number {place}.", "max_tokens": 20} for place in range(32)
+)
+
+
+def every_fourth(**more: Any) -> list[dict[str, Any]]:
+    return [{**each, **(more if place % 4 == 1 else {})} for place, each in enumerate(LOADED)]
+
+
+def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_of_groups() -> None:
+    """Which requests are under way at an arrival differs from what the client sends."""
+    bodies, sizes = every_fourth(logprobs=1), []
+    differing = [f"r{place}" for place in range(1, 32, 4)]
+    for seed in range(3):
+        chance = random.Random(seed)
+
+        def fault(_b: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
+            return len(beside) >= 7 and "logprobs" in body and chance.random() < 0.3  # noqa: B023
+
+        of = subject(differing, bodies, concurrency=16)
+        conclusion = searched(of, fault).conclusion()
+        assert "`logprobs`" not in (conclusion.cause or ""), conclusion
+        said = r"requests differed only (.*) \((?:(\d+): equal; )?one at a time: equal\)(.*)"
+        parts = re.fullmatch(said, conclusion.by_rate)
+        assert parts, conclusion
+        assert parts[3] == ", and only requests with `logprobs`"
+        if parts[2]:
+            sizes.append((int(parts[2]), int(parts[1].split()[1])))
+        else:
+            assert parts[1] == "at once with others"
+    assert sizes
+    assert all(equal < 8 <= least for equal, least in sizes)
+
+
+def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
+    plain = {"name": "r0", "at_once": 1, "wrong": False}
+    alone = TrialSend(block=0, **plain)
+    at_once = [TrialSend(block=0, **{**plain, "at_once": 4, "wrong": n < 4}) for n in range(8)]
+    of = subject()
+    requests = {each.id: each for each in of.requests}
+    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests)
+    assert many == "requests differed only at once with others (one at a time: equal)"
+    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests)
+    # Of the run some starts do not show it: so may the two have been.
+    some = replace(of, differing_pairs=10)
+    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests)
+
+
+def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_requests_hold() -> None:
+    bodies = every_fourth(stream=True, stream_options={"include_usage": True})
+    streams = [f"r{place}" for place in range(1, 32, 4)]
+    for seed in range(3):
+        chance = random.Random(seed)
+
+        def fault(_b: Sequence[Body], body: Body, _w: Sequence[Body]) -> bool:
+            return "stream" in body and chance.random() < 0.25  # noqa: B023
+
+        of = subject(streams, bodies, differing_pairs=12)
+        conclusion = searched(of, fault).conclusion()
+        assert conclusion.cause is None, conclusion
+        assert re.fullmatch(
+            r"r1 differs in \d+ of \d+ sends of the same request: at random, or by what no request "
+            r"shows, and only requests with `stream`",
+            conclusion.by_rate,
+        ), conclusion
