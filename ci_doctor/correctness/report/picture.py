@@ -25,6 +25,7 @@ from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import ulp_distance
+from ci_doctor.load.prompts import parameters_of
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
     AlteredAnswer,
@@ -73,7 +74,7 @@ def tables(
         *sources,
         *_start_rows(facts),
         *_request_rows(facts),
-        *_difference_rows(facts, differences, is_exact=is_exact),
+        *_difference_rows(facts, differences, context, is_exact=is_exact),
     ]
     after = [*_certainty(facts), *_next(decision, differences, context)]
     table = Table(title="Evidence", rows=(*before, *after))
@@ -173,12 +174,19 @@ def _kind_counts(facts: AnswerFacts) -> Iterator[str]:
 
 
 def _difference_rows(
-    facts: AnswerFacts, differences: Sequence[AlignedAnswers], *, is_exact: bool
+    facts: AnswerFacts, differences: Sequence[AlignedAnswers], context: Context, *, is_exact: bool
 ) -> Iterator[Row]:
     if differences:
+        names = {each.request for each in differences}
+        # Whoever asked for them has a server that gave none.
+        have_asked = any(
+            parameters_of(each).get("logprobs") not in {None, False}
+            for each in context.requests
+            if each.id in names
+        )
         counts = {kind: facts.differences_by[kind] for kind in Hardness}
         text = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-        if counts[Hardness.UNKNOWN] == len(differences):
+        if counts[Hardness.UNKNOWN] == len(differences) and not have_asked:
             text = f"{text}: with `logprobs` a request tells rounding from a fault"
         yield row("kind", text)
     if facts.divergence:

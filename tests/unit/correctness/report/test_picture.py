@@ -11,6 +11,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.canonical import digest
+from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import (
     ControlOutcome,
     ControlResult,
@@ -112,6 +113,16 @@ def test_the_evidence_answers_a_persons_questions_in_their_order() -> None:
         "first at   character 0",
         "next       `ci-doctor correctness replay --run ci-doctor-report --request r0 --starts A1,A2`",
     )
+
+
+def test_requests_that_ask_for_log_probabilities_are_not_told_to_ask_for_them() -> None:
+    made = experiment(result("A1", "one"), result("B1", "two"))
+    decision = replace(decided(made), test=None)
+    asked = Request(id="r0", path="/v1/completions", body={"prompt": "x", "logprobs": 1}, line=1)
+    found = differences(made, decision, ["r0"])
+    about = replace(context(1), requests=(asked,))
+    table = next(iter(tables(facts(made, decision, found), decision, found, about)))
+    assert "kind       1 unknown" in lines_of(table)
 
 
 def test_starts_that_answered_less_are_told_one_by_one() -> None:
