@@ -30,10 +30,7 @@ def by_rate(
     """A sentence on the sends of all starts, empty if chance may have made what they show."""
     sends = [each for lane in lanes for each in lane if each.wrong is not None]
     least = min((each.at_once for each in sends if each.wrong), default=0)
-    if least > 1:
-        said = _at_once(lanes, subject, least)
-    else:
-        said = _at_random(lanes, requests)
+    said = _at_once(lanes, subject, least) if least > 1 else _at_random(lanes, requests)
     if not said:
         return ""
     alike = [e for e in sends if (e.at_once >= least if least > 1 else e.at_once == 1)]

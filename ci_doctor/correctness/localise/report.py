@@ -159,8 +159,6 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     elif localisation.smallest is not None:
         yield "no condition that ci-doctor knows fits all of this"
         yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
-    if conclusion.by_rate:
-        yield f"what the rates show: {conclusion.by_rate}"
     if conclusion.shorts:
         few = formatting.amount(conclusion.shorts, "equal answer")
         yield f"{few} ended before the difference shows in most others, and told nothing"
@@ -171,7 +169,9 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
 
 
 def _chance(subject: LocalisedDifference, conclusion: LocalisedCause) -> Iterator[str]:
-    """How often it shows, if not in each start."""
+    """What the rates show, and how often it does, if not in each start."""
+    if conclusion.by_rate:
+        yield f"what the rates show: {conclusion.by_rate}"
     if conclusion.noise:
         yield f"not in every start: {conclusion.noise}"
     if not subject.always_differs:

@@ -584,8 +584,11 @@ class LocalisationSearch(SentSoFar):
             cause += f", from about token {self._place()} of its answer on"
         copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
         # Names alone say little: what must be there is what equal copies lack.
-        if copies and found.cause.family in {("some", "any"), ("some bodies", "any")}:
-            cause += f" (equal: {'; '.join(copies[:_MOST_COPIES])})"
+        sent = (each.name for lane in self._lanes() for each in lane)
+        inside = {name for at, name in enumerate(sent) if found.cause.context.mask >> at & 1}
+        equal = [each for each in copies if each in inside]
+        if equal and found.cause.target.family in {"some", "some bodies"}:
+            cause += f" (equal: {'; '.join(equal[:_MOST_COPIES])})"
         return LocalisedCause(
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),

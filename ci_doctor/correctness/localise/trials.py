@@ -69,9 +69,9 @@ def together(names: Sequence[str], at_once: int, times: int = 1) -> Trial:
 
 
 class SentAnswer(Struct, frozen=True, kw_only=True):
-    """How a start took one request: what is compared (None: no answer), its text, tokens, why it ended, and when.
+    """How a start took one request: what is compared (None: no answer), the text of its first choice, tokens, why it ended, and when.
 
-    Tokens are 0 where the server does not tell them.
+    Tokens are 0 where the server does not tell them; those of the answer are of all its `choices`.
     """
 
     answer: str | None
@@ -80,6 +80,7 @@ class SentAnswer(Struct, frozen=True, kw_only=True):
     answer_tokens: int = 0
     finish: str = ""
     at_s: float = 0.0
+    choices: int = 1
 
 
 # For each block that a start ended, its answers by name.
@@ -196,7 +197,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             expected = left[name]
             is_known = expected.answer is not None
             given, size = right[name].text, len(expected.text)
-            length = expected.answer_tokens or size / _CHARACTERS_A_TOKEN
+            length = expected.answer_tokens / expected.choices or size / _CHARACTERS_A_TOKEN
             shared = common(given, expected.text)
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
             shared = shared if shared < size else 0
