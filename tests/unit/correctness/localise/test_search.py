@@ -508,9 +508,8 @@ def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_
 
 
 def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
-    plain = {"name": "r0", "at_once": 1, "wrong": False}
-    alone = TrialSend(block=0, **plain)
-    at_once = [TrialSend(block=0, **{**plain, "at_once": 4, "wrong": n < 4}) for n in range(8)]
+    alone = TrialSend(block=0, name="r0", at_once=1, wrong=False)
+    at_once = [TrialSend(block=0, name="r0", at_once=4, wrong=place < 4) for place in range(8)]
     of = subject()
     requests = {each.id: each for each in of.requests}
     many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests)
