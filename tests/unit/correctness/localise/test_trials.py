@@ -83,3 +83,18 @@ def test_what_is_undecided_is_localised_where_the_baseline_never_varied(tmp_path
     assert decision.verdict is Verdict.INCONCLUSIVE
     assert subject is not None
     assert subject.request.id == "r1"
+
+
+@pytest.mark.parametrize(("baseline", "localised"), [("one one u u", False), ("one one u v", True)])
+def test_of_a_flake_that_each_start_repeats_no_request_is_the_condition(
+    tmp_path: Path, baseline: str, localised: bool
+) -> None:
+    made = experiment(
+        result("A1", baseline, passes=2),
+        result("A2", "one one v v", passes=2),
+        result("B1", "one one v v", passes=2),
+        result("B2", baseline, passes=2),
+    )
+    subject, decision = found(tmp_path, made)
+    assert decision.verdict is Verdict.FLAKY
+    assert (subject is not None) is localised
