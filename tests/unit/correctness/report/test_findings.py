@@ -333,8 +333,8 @@ def test_a_mix_that_changed_is_no_answer_that_is_never_given() -> None:
 def test_connections_that_break_under_many_requests_ask_for_fewer_at_once(
     error: str, answers: str, at_once: int, advice: str | None
 ) -> None:
-    lost = replace(result("A1", f"{answers} y y", passes=2), errors={"r0": error})
-    made = experiment(lost, result("B1", f"{answers} y y", passes=2))
+    both = [result(name, f"{answers} y y", passes=2) for name in ("A1", "B1")]
+    made = experiment(*(replace(each, errors={"r0": error}) for each in both))
     decision = decided(made)
     assert decision.verdict is Verdict.VOID
     told = list(findings(made, decision, (), replace(context(), at_once=at_once)))

@@ -119,9 +119,9 @@ def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> No
 
 
 def test_broken_connections_are_no_sign_of_what_the_starts_have_loaded() -> None:
-    one = result("A1", "x x - - y y", passes=2, facts={"driver": "550"})
-    other = result("B1", "x x x x y y", passes=2, facts={"driver": "560"})
-    lost = replace(one, errors={"r1": "ReadError"})
+    one = result("A1", "x x y y - -", passes=2, facts={"driver": "550"})
+    other = result("B1", "x x y y z z", passes=2, facts={"driver": "560"})
+    lost = replace(one, errors={"r2": "ReadError"})
     assert told(lost, other) == ()
     # Any other missing answer may follow what the start has loaded, and is no choice of kernels.
     assert told(one, other) == ("driver lines up with the clusters: 550 in A1, 560 in B1",)
