@@ -509,7 +509,7 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
         ({"kill": "wroker"}, "did you mean `worker`?"),
         ({"load": "true"}, "`verify` is missing"),
         ({"load": "", "verify": "true"}, "load: the command is empty"),
-        ({"requests": "nothing.jsonl"}, "cannot be read"),
+        ({"requests": "nothing.jsonl"}, "nothing.jsonl: no such file"),
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],
 )

@@ -50,7 +50,8 @@ def test_threads_that_decode_into_a_new_type_at_once_do_not_end_the_process() ->
 @pytest.mark.nightly
 def test_msgspec_itself_still_needs_that() -> None:
     """If this fails, the door may go."""
-    assert _ended("kind") == -signal.SIGSEGV
+    # Whether two threads meet is chance: a busy machine gives them turns.
+    assert any(_ended("kind") == -signal.SIGSEGV for _ in range(30))
 
 
 def _types_of_decoders(tree: ast.Module) -> list[ast.expr]:
