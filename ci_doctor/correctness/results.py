@@ -201,8 +201,8 @@ def crowd_advice(results: Sequence[StartResult], at_once: int) -> str | None:
         return None
     fewer = _FITS_EACH_QUEUE if at_once > _FITS_EACH_QUEUE else 1
     return (
-        f"Try `--concurrency {fewer}`: connections broke with {at_once} requests at once, and the same "
-        "requests were answered at another time. Or let the server queue more connections."
+        f"Send fewer requests at once (`--concurrency {fewer}`): connections broke with {at_once} at once, "
+        "and the same requests were answered at another time. Or let the server queue more connections."
     )
 
 

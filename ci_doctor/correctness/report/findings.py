@@ -314,11 +314,14 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
             # A server may answer with a page of HTML, and a file may hold it in any length.
             excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
             evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
+        is_crowd = any(map(is_broken, dict(errors).values()))
         yield rules.UNANSWERED.finding(
             f"{len(errors)} of {context.total} requests were not answered in {', '.join(names)}",
             evidence=tuple(evidence),
-            remedy=crowd if crowd and any(map(is_broken, dict(errors).values())) else None,
+            remedy=crowd if is_crowd else None,
         )
+        # Said once.
+        crowd = None if is_crowd else crowd
 
 
 def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:

@@ -360,7 +360,7 @@ def test_a_look_is_never_judged_again_by_a_higher_level() -> None:
     for index, arm in enumerate(sequence(longest, archived=False)):
         # Both arms have both answers, so each look is made and none decides.
         made.append(start(arm, "xy"[index // 2 % 2], len(made)))
-    levels = {}
+    levels: dict[int, float] = {}
     for rules in (ended, longer, longest):
         result = look(made[: rules.max_starts], ["r0"], rules, complete=True)
         assert result.test is not None
