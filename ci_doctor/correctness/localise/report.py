@@ -109,7 +109,10 @@ def localisation_table(localisation: Localisation) -> Table:
     rows += [row(words(each), "equal", "the last") for each in _single(conclusion.vanished)]
     rows += [_row(each) for each in localisation.results]
     subject = localisation.subject
+    # Others may differ too: as noise, or in another way than the request that is localised.
     count = f"{len(subject.differing)} of {len(subject.requests)}"
+    if len(subject.differing) < len(subject.requests):
+        count += " in the same way"
     passes = "" if subject.passes == 1 else f", {subject.passes} passes"
     run = f"the run: {len(subject.requests)} requests, {subject.concurrency} at once{passes}"
     rows.append(row(run, "differs", f"{count}, in {formatting.amount(subject.pairs, 'pair')}"))

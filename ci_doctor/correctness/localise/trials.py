@@ -321,14 +321,14 @@ _PAUSE_S = (1.0, 10.0)
 def subject_of(
     plan: ExperimentPlan, experiment: Experiment, decision: Decision
 ) -> LocalisedDifference | None:
-    """The difference to localise; None if no start of either arm has answers to compare. Pure."""
+    """The difference to localise; None if there is none that a condition of the requests may explain. Pure."""
     if decision.verdict not in LOCALISED:
         return None
     starts = _comparable(experiment)
     names = differing_requests(plan.ids, starts, decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
         names = [name for name in names if decision.kinds[name] in _STEADY]
-    if not names:
+    if not names or (decision.verdict is Verdict.FLAKY and _is_of_starts(experiment, names)):
         return None
     first = names[0]
     request = next(each for each in plan.requests if each.id == first)
@@ -347,6 +347,13 @@ def subject_of(
             max(_PAUSE_S[0], *(each.duration_s for each in experiment.results)), _PAUSE_S[1]
         ),
     )
+
+
+def _is_of_starts(experiment: Experiment, names: Sequence[str]) -> bool:
+    """Whether each start repeats its own answers to these requests in several passes."""
+    passes = [result.digests.get(name, {}) for result in experiment.results for name in names]
+    digests = [list(each.values()) for each in passes if each]
+    return all(len(each) > 1 and len(set(each)) == 1 for each in digests)
 
 
 def _alike(first: str, names: Sequence[str], decision: Decision) -> tuple[str, ...]:

@@ -96,3 +96,18 @@ def test_the_length_of_an_answer_is_that_of_one_of_its_choices() -> None:
     given = [{"r0": SentAnswer(answer="a", text="one two", answer_tokens=60, choices=3)}]
     (send,) = observed(one_by_one(["r0"]), given, given).sends
     assert (send.length, send.answer_tokens) == (20, 60)
+
+
+@pytest.mark.parametrize(("baseline", "localised"), [("one one u u", False), ("one one u v", True)])
+def test_of_a_flake_that_each_start_repeats_no_request_is_the_condition(
+    tmp_path: Path, baseline: str, localised: bool
+) -> None:
+    made = experiment(
+        result("A1", baseline, passes=2),
+        result("A2", "one one v v", passes=2),
+        result("B1", "one one v v", passes=2),
+        result("B2", baseline, passes=2),
+    )
+    subject, decision = found(tmp_path, made)
+    assert decision.verdict is Verdict.FLAKY
+    assert (subject is not None) is localised
