@@ -179,7 +179,7 @@ def request(
 
 
 def test_what_cannot_work_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no service is named `db`"):
+    with pytest.raises(UsageError, match=r"unknown placeholder \{db\.port\}"):
         make_plan(request(tmp_path, "pytest", "{db.port}"))
     assert not (tmp_path / "logs").exists()
 
