@@ -126,6 +126,45 @@ def _with_probe(error: str, remedy: str) -> str:
     return remedy.replace("Y:X", f"{sign.module}:{sign.name}")
 
 
+_TOO_MANY = (
+    "If the server lives and answers other requests, too many came at once for its queue: try `--concurrency 4`, "
+    "or let it queue more connections (`request_queue_size`, `--backlog`). If one request always ends so, look at "
+    "the server's log: it fails at that request."
+)
+
+# The names of httpx for what became of a connection.
+_CONNECTIONS = {
+    "ReadError": Meaning("the server reset the connection before its answer was whole.", _TOO_MANY),
+    "WriteError": Meaning(
+        "the server reset the connection before the request was sent.", _TOO_MANY
+    ),
+    "RemoteProtocolError": Meaning(
+        "the server closed the connection without a whole answer, or sent what is no HTTP.",
+        _TOO_MANY,
+    ),
+    "ConnectError": Meaning(
+        "no connection to the server could be made: nobody listens at the address, or its queue is full.",
+        f"Look whether the server still runs and which port it has. {_TOO_MANY}",
+    ),
+    "ConnectTimeout": Meaning(
+        "no connection to the server could be made in time.",
+        f"Look whether the server still runs and which address it has. {_TOO_MANY}",
+    ),
+    "ReadTimeout": Meaning(
+        "the server sent nothing for too long.",
+        "Look at the server's log whether it hangs, or give it more time or fewer requests at once.",
+    ),
+    "PoolTimeout": Meaning(
+        "the client had too many requests under way, and no connection of its pool became free in time.",
+        "Send fewer requests at once, or raise the client's limit of connections (`httpx.Limits`). The server "
+        "has never had this request.",
+    ),
+}
+
+# As a report has it: `chat-05: ReadError`, `ReadError (2 tries)`.
+_CONNECTION = re.compile(rf"(?:[^\s:]+: )?({'|'.join(_CONNECTIONS)})(?:: .*| \(\d+ tries\))?")
+
+
 def _meaning(word: str) -> Meaning | None:
     words = _verdicts_and_codes()
     if word in words:
@@ -134,6 +173,9 @@ def _meaning(word: str) -> Meaning | None:
     rule = rules.get(word)
     if rule is not None:
         return Meaning(rule.meaning, rule.remedy or _NOTHING)
+    connection = _CONNECTION.fullmatch(word)
+    if connection is not None:
+        return _CONNECTIONS[connection[1]]
     if is_import_race(word):
         return Meaning(imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy))
     return _of_family(word, list(rules))

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ci_doctor.model.words import nearest
+
 if TYPE_CHECKING:
     from git.cmd import Git
 
@@ -136,6 +138,31 @@ def ask_git(directory: Path, *arguments: str, timeout_s: float | None = 60) -> s
     """The standard output of a git command; None if it fails or takes longer than `timeout_s`."""
     ran = run_git(directory, arguments, timeout_s=timeout_s)
     return None if ran.returncode else ran.stdout.rstrip("\n")
+
+
+def missing_commit_hint(directory: Path, reference: str) -> str:
+    """What to do about a `reference` that names no commit here."""
+    listed = ask_git(
+        directory,
+        "for-each-ref",
+        "--format=%(refname:short)",
+        "refs/heads",
+        "refs/tags",
+        "refs/remotes",
+    )
+    names = set((listed or "").split())
+    remotes = set((ask_git(directory, "remote") or "").split())
+    # The short name of `refs/remotes/origin/HEAD` is `origin`.
+    names |= {"HEAD", *(f"{remote}/HEAD" for remote in remotes & names)}
+    near = nearest(reference, names - remotes)
+    asked = f"did you mean `{near}`? Or " if near is not None else ""
+    remote, slash, branch = reference.partition("/")
+    if slash and remote in remotes:
+        refspec = f"{branch}:refs/remotes/{reference}"
+        return f"{asked}a clone may lack it: git fetch {remote} {refspec}"
+    if near is not None:
+        return f"did you mean `{near}`?"
+    return f"a clone may lack it: git fetch {min(remotes, default='origin')} {reference}"
 
 
 def listed_files(root: Path, paths: Sequence[str] = (".",)) -> list[str] | None:

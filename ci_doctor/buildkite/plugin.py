@@ -43,6 +43,11 @@ def plugin_name(location: str) -> str:
     return name.replace("-buildkite-plugin-git", "").replace("-buildkite-plugin", "")
 
 
+def is_our_plugin(location: str) -> bool:
+    """Whether a plugin of a step is that of ci-doctor, by its source."""
+    return _OURS.search(location) is not None
+
+
 def plugin_prepares(environ: Mapping[str, str]) -> bool:
     """Whether a ci-doctor plugin of this step runs `setup-env` before its command."""
     for configuration in our_configurations(environ):
@@ -138,6 +143,15 @@ def options_and_problem(environ: Mapping[str, str]) -> tuple[PluginOptions, Usag
     problems: list[UsageError] = []
     values = _decoded(PluginOptions, _raw_options(environ, problems), problems)
     return PluginOptions(**values), _all_of(problems)
+
+
+def configuration_problem(configuration: object) -> UsageError | None:
+    """What a job with this configuration of the plugin ends with before its command."""
+    location = "./ci-doctor"
+    environ = {"BUILDKITE_PLUGINS": json.dumps([{location: configuration}])}
+    if not _holds_null(configuration):
+        environ["BUILDKITE_PLUGIN_CONFIGURATION"] = json.dumps(configuration)
+    return options_and_problem(environ)[1]
 
 
 def cache_option(value: object, problems: list[UsageError]) -> CacheOption | None:

@@ -396,7 +396,8 @@ def shared_memory(context: CheckContext) -> Findings:
         STALE_SHARED_MEMORY,
         summary,
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left)])),
+        # The largest ones, which are named; the next run names further ones.
+        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left[:_FILES_SHOWN])])),
         severity=Severity.WARNING if is_much else Severity.NOTE,
     )
     return CheckResult(summary=summary, figures={"files": len(left), "bytes": total})
@@ -450,23 +451,30 @@ def temporary_directories(context: CheckContext) -> Findings:
     # What a killed run has started may work in its directory still.
     used = in_use([str(path) for path in left])
     left = [path for path in left if str(path) not in used]
-    for path in left:
-        words = f"{path}, {_size(path)}"
-        yield problem(
-            OWN_DIRECTORIES,
-            f"a killed ci-doctor has left {words}",
-            remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
-        ).with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
     if not left:
         return f"nothing of an earlier ci-doctor in {folder}"
-    return f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
+    each = [f"{path}, {_size(path)}" for path in left]
+    summary = f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
+    shown = each[:_FILES_SHOWN]
+    if len(each) > _FILES_SHOWN:
+        shown.append(f"and {len(each) - _FILES_SHOWN} more")
+    yield problem(
+        OWN_DIRECTORIES,
+        f"a killed ci-doctor has left {each[0]}" if len(each) == 1 else summary,
+        evidence=() if len(each) == 1 else (Evidence(excerpt="\n".join(shown)),),
+        remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
+    ).with_fix(Fix(words=f"remove {'; '.join(each)}", apply=partial(_remove, left)))
+    return summary
 
 
-def _remove(path: Path) -> None:
-    """Look again, then remove. Raises UsageError if it is in use by now."""
-    if in_use([str(path)]):
-        raise UsageError(f"{path} is in use")
-    remove_abandoned(path)
+def _remove(paths: Sequence[Path]) -> None:
+    """Look again, then remove each. Raises UsageError, after all others, if some are in use by now."""
+    used = in_use([str(path) for path in paths])
+    for path in paths:
+        if str(path) not in used:
+            remove_abandoned(path)
+    if used:
+        raise UsageError(f"in use: {', '.join(sorted(used))}")
 
 
 def _size(path: Path) -> str:

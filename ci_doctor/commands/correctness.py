@@ -57,7 +57,7 @@ _OPTIONS = (
         "--max-starts",
         group=_STARTS,
         type=click.IntRange(min=1),
-        help="Starts of both arms after which the run ends undecided; 10 at least. [default: 16]",
+        help="Starts of both arms after which the run ends undecided; 9 at least. [default: 16]",
     ),
     option(
         "--min-candidate-starts",

@@ -128,7 +128,7 @@ _CHECKED = "What is checked"
         0: "every check is ok, or warns",
         1: "an error of the repository: every agent would fail",
         75: "an error of the environment: another agent may be fit",
-        86: "--strict, and a check that --for needs is unknown; or nothing is known at all",
+        86: "--strict, and a check that --for needs is unknown; nothing is known at all; --gpu, and no GPU is there",
     },
 )
 @click.argument(

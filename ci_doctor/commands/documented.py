@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, groups and options that carry their documentation: `--help` and the reference are made of it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import augment_usage_errors
 
 from ci_doctor.commands.listing import BELOW, commands_named
 from ci_doctor.errors import UsageError
-from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, near_names, nearest
+from ci_doctor.system.files.opening import near_path
 
 # A term that is longer gets a line of its own, and pushes nothing to the right.
 _TERM: Final = 22
@@ -146,6 +150,12 @@ class Documented:
         self.section = section
         self.below = dict(below or {})
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's; an option without its value is an error of this command, too."""
+        with augment_usage_errors(ctx):
+            remaining: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return remaining
+
     def get_help(self: Any, ctx: click.Context) -> str:
         """The help text, in our layout."""
         layout = HelpLayout(width=ctx.terminal_width, max_width=ctx.max_content_width)
@@ -238,16 +248,34 @@ def first_sentence(shown: click.Command) -> str:
     return f"{sentence}." if stop else text
 
 
+def _takes_file(parameter: click.Parameter) -> bool:
+    """Whether it is what a command mainly reads: a required file, or one of its own kind."""
+    is_file = isinstance(parameter.type, click.Path) and parameter.metavar == "FILE"
+    return is_file and parameter.opts[0] != "--config"
+
+
 def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
     """The error about a word that is no command here, with the commands of that name elsewhere."""
     names = group.list_commands(ctx)
     elsewhere = commands_named(word)
+    is_path = Path(word).exists() or re.search(r"[./]", word)
+    if is_path and not elsewhere and not near_names(word, names):
+        takers = [f"{each.opts[0]} {word}" for each in group.get_params(ctx) if _takes_file(each)]
+        advice = f"write {' or '.join(takers)}" if takers else f"see `{ctx.command_path} --help`"
+        if not Path(word).exists():
+            advice = near_path(Path(word)) or advice
+        return UsageError(f"{ctx.command_path}: `{word}` is a path and no command", hint=advice)
     if not elsewhere and ctx.parent is None:
         # All of them at once: `repro` is less like `report` than like `correctness replay`.
         below = {name for each in BELOW.values() for name in each}
         near = nearest(word, {*names, *below})
         elsewhere = commands_named(near) if near is not None and near not in names else []
     hint = did_you_mean(word, names)
-    if elsewhere:
+    flags = {name for each in group.get_params(ctx) for name in each.opts}
+    if f"--{word}" in flags:
+        hint = f"did you mean `{ctx.command_path} --{word}`?"
+    elif elsewhere:
+        # `test` is a part of `pytest`, too.
+        elsewhere = [f"ci-doctor {each}" for each in names if each.endswith(word)] + elsewhere
         hint = f"did you mean {' or '.join(f'`{line}`' for line in elsewhere)}?"
     return UsageError(f"{ctx.command_path}: no such command `{word}`", hint=hint)

@@ -5,6 +5,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -16,8 +17,15 @@ from ci_doctor.model.words import near_names, nearest
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
+from ci_doctor.system.files.opening import near_path
 
 _NOT_ONE_OF = re.compile(r"'(?P<value>[^']*)' is not one of")
+# click's words for a number, which say how it checks it.
+_INTEGER = re.compile(r"is not a valid integer(?: range)?")
+_FLOAT = re.compile(r"is not a valid float(?: range)?")
+_RANGE = re.compile(r"(is not in the range) .*")
+_NO_PATH = re.compile(r"'(?P<path>[^']*)' does not exist$")
+_MANY = 6  # commands
 
 
 def option_hint(name: str, context: click.Context | None, session: Session) -> str | None:
@@ -29,7 +37,10 @@ def option_hint(name: str, context: click.Context | None, session: Session) -> s
     roots = [("ci-doctor", context.find_root().command)]
     roots += [(f"ci-doctor {each}", _command(each)) for each in COMMANDS]
     owners = [f"`{line}`" for line, each in _with_those_below(roots) if name in _names(each)]
-    if owners:
+    if len(owners) > _MANY and isinstance(context.command, click.Group):
+        line = f"{context.command_path} COMMAND {name}"
+        hints = [f"{name} stands behind the command: `{line}`"]
+    elif owners:
         hints.append(f"{name} is an option of {', '.join(owners)}")
     if hints:
         return " ".join(hints)
@@ -48,7 +59,23 @@ def value_hint(error: click.ClickException) -> str | None:
     if unknown is not None and parameter is not None and isinstance(parameter.type, click.Choice):
         near = nearest(unknown["value"], map(str, parameter.type.choices))
         return f"did you mean `{near}`?" if near is not None else None
+    missing = _NO_PATH.search(error.format_message().rstrip("."))
+    if missing is not None:
+        return near_path(Path(missing["path"]))
+    kind = getattr(parameter, "type", None)
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        number = "a number" if isinstance(kind, click.FloatRange) else "a whole number"
+        return f"write {number}{_limits(kind)}"
     return None
+
+
+def _limits(kind: click.IntRange | click.FloatRange) -> str:
+    if kind.min is None:
+        return "" if kind.max is None else f", at most {kind.max}"
+    least = f"above {kind.min}" if kind.min_open else f"from {kind.min}"
+    if kind.max is None:
+        return f" {least}" if kind.min_open else f" {least} on"
+    return f" {least} {'and below' if kind.max_open else 'to'} {kind.max}"
 
 
 def _with_those_below(
@@ -104,7 +131,9 @@ def _ours(error: BaseException, session: Session) -> BaseException:
             return UsageError(f"no such option {error.option_name}", hint=hint)
         case click.ClickException():
             # Click's sentences begin with a capital and end with a full stop; ours do neither.
-            message = error.format_message().rstrip(".")
+            message = _INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
+            message = _FLOAT.sub("is not a number", message)
+            message = _RANGE.sub("is out of range", message)
             first = message[:1].lower()
             hint = value_hint(error) or _help(error)
             return UsageError(first + message[1:], hint=hint)

@@ -102,17 +102,32 @@ def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     say("Servers of this repository:\n")
     for at, server in enumerate(offered, start=1):
         say(f"  {at}. {command_line(server, _width() - 6)}\n     {server.origin}\n")
-    numbers = click.IntRange(1, len(offered))
     usual = [
         1 + offered.index(each)
         for each in ((proposed.baseline, proposed.candidate) if proposed is not None else ())
         if each in offered
     ]
     first, second = usual if len(usual) == 2 else (1, 1)
-    one: int = click.prompt("Baseline", type=numbers, default=first, err=True)
+    one = _asked("Baseline", len(offered), first)
     second = second if one == first else one
-    other: int = click.prompt("Candidate (the same one: against itself)", type=numbers, default=second, err=True)  # fmt: skip
+    other = _asked("Candidate (the same one: against itself)", len(offered), second)
     return chosen_arms(facts.servers, offered[one - 1], offered[other - 1])
+
+
+def _asked(question: str, most: int, default: int) -> int:
+    """The number that is typed, from 1 to `most`."""
+
+    def number(text: str) -> int:
+        if not text.strip().isdecimal() or not 1 <= int(text) <= most:
+            raise click.UsageError(f"write a number from 1 to {most}, or Ctrl-C to leave")
+        return int(text)
+
+    try:
+        answer: int = click.prompt(question, value_proc=number, default=default, err=True)
+    except click.Abort:
+        say("\n")  # the cursor stands behind the question
+        raise
+    return answer
 
 
 def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:

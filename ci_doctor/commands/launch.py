@@ -23,8 +23,9 @@ from ci_doctor.commands.run_record import Watch, perform, record_environment
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.environment.preparation import missing_preparation
+from ci_doctor.errors import UsageError
 from ci_doctor.services.launch import client_problem, make_plan, run
-from ci_doctor.services.launch_plan import choose, with_leaks
+from ci_doctor.services.launch_plan import choose, filled_words, with_leaks
 from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.printing import open_last_group
@@ -136,6 +137,11 @@ def launch(
     # First of all: a file opened later takes the number of a closed stream, and the client gets it.
     open_closed_streams()
     check_separator(session.invocation, client)
+    if not client and "--" in session.invocation.argv:
+        raise UsageError(
+            "there is no command behind `--`",
+            hint="leave `--` out to run the services until Ctrl-C; a variable may be unset",
+        )
     if not dry_run:
         session.claim(DEFAULT_DIRECTORY)
     loaded = load_configuration(session, config_path)
@@ -199,7 +205,8 @@ def _launched(plan: LaunchPlan, session: Session, watch: Watch, *, follow: bool)
 
 def _tell_ready(request: LaunchRequest, group: "RunningGroup", tell: Teller) -> None:
     if request.client:
-        tell.hand_over(f"running {shlex.join(request.client)}")
+        words = filled_words(request.client, group.services.values(), group.ports)
+        tell.hand_over(f"running {shlex.join(words)}")
         return
     widest = max(map(len, group.services))
     # Of a log or a file nobody knows an address to connect to.

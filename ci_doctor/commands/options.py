@@ -218,6 +218,14 @@ def stands_behind(invocation: Invocation, words: Sequence[str]) -> bool:
     return tuple(words) == invocation.argv[len(invocation.own_argv) + 1 :]
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a text is one command, without anything that only a shell does."""
+    try:
+        return bool(shlex.split(text)) and not set(text) & set("|&;<>()$`*?~\n")
+    except ValueError:
+        return False
+
+
 def check_separator(invocation: Invocation, words: Sequence[str]) -> None:
     """Raises UsageError if the command `words` does not stand behind `--`.
 
@@ -232,5 +240,15 @@ def check_separator(invocation: Invocation, words: Sequence[str]) -> None:
             f"`{words[0]}` belongs to no option", hint="quote a value of several words"
         )
     ours = invocation.argv[: -len(words)]
+    if any("{port}" in word for word in words):
+        text = words[0] if len(words) == 1 else shlex.join(words)
+        line = shlex.join(["ci-doctor", *ours, "--service", f"server={text}"])
+        raise UsageError(
+            "a server is started by --service, and a command under it stands behind `--`",
+            hint=f"write: {line}",
+        )
+    if len(words) == 1 and " " in words[0]:
+        # One word of a shell: quotes that belong to an option, or to nothing.
+        words = shlex.split(words[0]) if _is_plain(words[0]) else ["bash", "-c", words[0]]
     line = shlex.join(["ci-doctor", *ours, "--", *words])
     raise UsageError("`--` is missing before the command", hint=f"write: {line}")

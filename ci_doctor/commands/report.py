@@ -22,6 +22,7 @@ from ci_doctor.render.safe_text import printable
 from ci_doctor.session.printing import say
 from ci_doctor.session.report_directory import ROOT_VARIABLE
 from ci_doctor.session.session import Session
+from ci_doctor.system.files.opening import near_path
 
 
 @command(
@@ -80,8 +81,12 @@ def report(
             )
         _publish(directories)
         return ExitCode.PASS
+    is_newest = not directories
     directories = directories or (_newest(Path(os.environ.get(ROOT_VARIABLE) or ".")),)
     reports = read_reports(directories)
+    if is_newest:
+        # A report may lie in a folder of another one.
+        reports = [each for each in reports if each[0] == directories[0]] or reports
     if session.as_json:
         form = "json"
     chosen = renderer("html" if opens else form)
@@ -114,9 +119,11 @@ def _check(
 ) -> None:
     if not reports:
         names = ", ".join(map(str, directories))
+        missing = (near_path(each) for each in directories if not each.exists())
+        near = next(missing, None)
         raise UsageError(
             f"no report.json below {names}",
-            hint="name the directory that a command prints behind `report:`",
+            hint=near or "name the directory that a command prints behind `report:`",
         )
     if form.single and len(reports) > 1:
         raise UsageError(
@@ -126,18 +133,31 @@ def _check(
 
 
 def _newest(root: Path) -> Path:
-    """The directory of the newest report below `root`, in a folder that a command took by itself.
+    """The directory of the newest report in `root`, or one or two levels below it.
 
     Raises UsageError if there is none.
     """
-    pattern = "*" if os.environ.get(ROOT_VARIABLE) else "ci-doctor-*"
-    found = sorted(root.glob(f"{pattern}/{REPORT_FILE}"), key=lambda each: each.stat().st_mtime_ns)
+    found = [
+        path
+        for depth in ("", "*/", "*/*/")
+        for path in root.glob(f"{depth}{REPORT_FILE}")
+        if _is_own(path)
+    ]
     if not found:
         raise UsageError(
-            f"no report lies here: there is no {root / pattern / REPORT_FILE}",
+            f"no report lies here: there is no {REPORT_FILE} in {root}, nor two levels below it",
             hint="name the directory that a command printed behind `report:`",
         )
-    return found[-1].parent
+    return max(found, key=lambda each: each.stat().st_mtime_ns).parent
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is a report of ours: other programs call theirs `report.json`, too."""
+    try:
+        with path.open("rb") as file:
+            return b'"ci-doctor/report/' in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def _page(directory: Path, report: Report) -> Path:
@@ -150,6 +170,8 @@ def _page(directory: Path, report: Report) -> Path:
     return page
 
 
+# A report begins with its schema.
+_HEAD_BYTES = 200
 # Programs that show a page where a desktop is; the first one decides by the user's choice.
 _BROWSERS = ("xdg-open", "wslview", "sensible-browser", "firefox", "chromium", "google-chrome")
 # So long a program may take to say that it cannot; one that shows the page may stay.

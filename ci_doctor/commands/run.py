@@ -207,9 +207,9 @@ def _check_supervision(session: Session, *, diagnose: bool, by_class: bool, dry_
     """Raises UsageError if the options do not fit together."""
     if by_class and not diagnose:
         raise UsageError("--exit-code-by-class needs --diagnose", hint="add --diagnose")
-    if diagnose and session.as_json and not dry_run:
+    if session.as_json and not dry_run:
         raise UsageError(
-            "with --diagnose stdout is the command's own, and has no room for --json",
+            "stdout is the command's own, and has no room for --json",
             hint="use --report-dir, and read report.json there",
         )
 

@@ -2,13 +2,13 @@
 """Reads one section into a struct: defaults < file < environment < flags, each with its origin."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, inspect
 from msgspec.structs import asdict
 
 from ci_doctor.config.loading import Config, Keys
@@ -17,13 +17,22 @@ from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
-from ci_doctor.model.words import did_you_mean
+from ci_doctor.model.words import did_you_mean, letters_apart, near_names, nearest
 
 DEFAULT = "default"
 _FLAG = "flag --"
 _ENVIRONMENT = "environment "
 _DURATION_HINT = 'write it as "90s", "25m" or "1h30m"'
-_ARRAY_HINT = 'write a JSON array, such as ["a", "b"]'
+# They begin as the variables of a section do, and set none of its keys.
+_NO_KEYS = {
+    "CI_DOCTOR_CACHE_DIR",
+    "CI_DOCTOR_CACHE_KEY_TEXT",
+    "CI_DOCTOR_CACHE_SECONDS",
+    "CI_DOCTOR_CACHE_STORE",
+    "CI_DOCTOR_PYTEST_PLAN",
+    "CI_DOCTOR_PYTEST_RECORD",
+}
+_MISTYPED = 2  # letters
 S = TypeVar("S", bound=msgspec.Struct)
 Environ = Mapping[str, str]
 Origins = dict[str, str]  # by the name of a key
@@ -46,6 +55,7 @@ def decode_section(
     came from the file.
     """
     kinds = _types_of(into)
+    _check_variables(section, kinds, environ)
     table = config.tables.get(section, {})
     values: dict[str, Any] = dict(table)
     origins = {name: config.where(section, name) for name in values}
@@ -68,6 +78,27 @@ def decode_section(
     # In the order of the struct, which `config show` prints.
     ordered = {name: origins.get(name, DEFAULT) for name in kinds}
     return settings, ordered
+
+
+def _check_variables(section: str, names: Iterable[str], environ: Environ) -> None:
+    """Raises ConfigError for a variable that is nearly one of a key of this section.
+
+    One that is like none of them may be somebody else's.
+    """
+    known = {variable_name(section, name): name for name in names}
+    prefix = variable_name(section, "")
+    for variable in environ:
+        if not variable.startswith("CI_DOCTOR_") or variable in known or variable in _NO_KEYS:
+            continue
+        near = [each for each in known if letters_apart(variable, each) <= _MISTYPED]
+        if variable.startswith(prefix):
+            meant = near_names(variable.removeprefix(prefix), known.values())
+            near += [variable_name(section, each) for each in meant]
+        if near and environ[variable]:
+            raise ConfigError(
+                f"{_ENVIRONMENT}{variable}: no key of [{section}] has this variable",
+                hint=did_you_mean(variable, near) or f"did you mean `{near[0]}`?",
+            )
 
 
 def variable_name(section: str, name: str) -> str:
@@ -138,12 +169,10 @@ def _from_environment(variable: str, text: str, kind: Any) -> Any:
         # Not strict: "1" and "true" become the number or boolean that the key asks for.
         value = msgspec.convert(text, decodable(kind), strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        message = str(error)
-        hint = f"correct or unset {variable}"
-        # msgspec's word for a list or a tuple that got a text.
-        if "`array`" in message:
-            hint = _ARRAY_HINT
-        sentence = f"{_ENVIRONMENT}{variable}: {_lower_first(message)}"
+        sentence = f"{_ENVIRONMENT}{variable}: {_in_words(str(error))}"
+        allowed = _allowed(inspect.type_info(kind), "a JSON array", "a JSON object")
+        near = _near_choice(str(error), kind)
+        hint = f"{near}set it to {allowed}, or unset it"
         raise ConfigError(sentence, hint=hint) from error
     # Back to builtins, because `convert` checks all the values of a section at once.
     return msgspec.to_builtins(value)
@@ -165,11 +194,108 @@ def _readable(error: msgspec.ValidationError, into: StructType, where: PlaceOf) 
     if "[...]" in path:  # a value of a mapping, whose key msgspec does not name
         shown += " (one of its values)"
     place = where(keys)
-    sentence = _lower_first(message)
+    kind = inspect.type_info(into)
+    for key in keys:
+        kind = _type_at(kind, key) or inspect.AnyType()
+    if "[...]" in path:
+        kind = _type_at(kind, "") or inspect.AnyType()
     return ConfigError(
-        f"{place}: {shown}: {sentence}",
-        hint="`ci-doctor config show` shows every key with a value of its type",
+        f"{place}: {shown}: {_in_words(message)}",
+        hint=f"{_near_choice(message, kind)}write {_allowed(kind)}",
     )
+
+
+def _type_at(kind: inspect.Type, key: str | int) -> inspect.Type | None:
+    """The type of what stands at `key` of a value; None if it can have nothing there."""
+    for each in _alternatives(kind):
+        match each:
+            case inspect.StructType(fields=fields):
+                named = (field.type for field in fields if field.encode_name == key)
+                if (inner := next(named, None)) is not None:
+                    return inner
+            case inspect.DictType(value_type=inner):
+                return inner
+            case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
+                return inner
+            case inspect.SetType(item_type=inner) | inspect.FrozenSetType(item_type=inner):
+                return inner
+            case _:
+                continue
+    return None
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    """The types of a union that a file can hold: TOML has no null."""
+    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    bare = [each.type if isinstance(each, inspect.Metadata) else each for each in kinds]
+    return [each for each in bare if not isinstance(each, inspect.NoneType)]
+
+
+def _choices(kind: inspect.Type) -> list[str]:
+    """The words that are allowed; none if any text is, or none."""
+    words: list[str] = []
+    for each in _alternatives(kind):
+        match each:
+            case inspect.LiteralType(values=values):
+                words += map(str, values)
+            case inspect.EnumType(cls=cls):
+                words += [str(member.value) for member in cls]
+            case _:
+                continue
+    return words
+
+
+def _near_choice(message: str, kind: Any) -> str:
+    """A question that names the word which a mistyped one is like; empty without one."""
+    if not isinstance(kind, inspect.Type):
+        kind = inspect.type_info(kind)
+    mistyped = re.search(r"enum value '([^']*)'", message)
+    near = nearest(mistyped[1], _choices(kind)) if mistyped else None
+    return f"did you mean `{near}`? Or " if near is not None else ""
+
+
+def _allowed(kind: inspect.Type, array: str = "an array", table: str = "a table") -> str:
+    """What a value may be, in words."""
+    words = [f'"{word}"' for word in _choices(kind)]
+    for each in _alternatives(kind):
+        match each:
+            case inspect.BoolType():
+                words.append("true or false")
+            case inspect.IntType(ge=ge, gt=gt):
+                least = ge if ge is not None else None if gt is None else gt + 1
+                words.append("a whole number" + ("" if least is None else f" from {least} on"))
+            case inspect.FloatType():
+                words.append("a number")
+            case inspect.StrType():
+                words.append("a text in quotes")
+            case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
+                words.append(f'{array}, such as ["a", "b"]')
+            case inspect.StructType() | inspect.DictType():
+                words.append(table)
+            case _:
+                continue
+    return (
+        " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words) or "another value"
+    )
+
+
+# msgspec's words for types, and those of TOML.
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false",
+    "array": "an array", "object": "a table", "null": "nothing",
+}  # fmt: skip
+
+
+def _in_words(message: str) -> str:
+    """A sentence of msgspec as the end of one of ours."""
+    if choice := re.fullmatch(r"Invalid enum value (.*)", message):
+        return f"{choice[1]} is not one of its values"
+    if kinds := re.fullmatch(r"Expected `([^`]*)`(.*?)(?:, got `([^`]*)`)?", message):
+        named = [_KINDS.get(each.strip(), each) for each in kinds[1].split("|")]
+        wanted = " or ".join(each for each in named if each != "nothing")
+        got = f", got {_KINDS.get(kinds[3], kinds[3])}" if kinds[3] else ""
+        return f"expected {wanted}{kinds[2]}{got}"
+    return message[:1].lower() + message[1:]
 
 
 def _keys_of(path: str) -> Keys:
@@ -202,11 +328,6 @@ def _struct_at(into: StructType, name: str) -> StructType | None:
 def _types_of(into: StructType) -> dict[str, Any]:
     """The declared types of a struct's fields, by name and in its order."""
     return {field.name: field.type for field in msgspec.structs.fields(into)}
-
-
-def _lower_first(message: str) -> str:
-    """A sentence of msgspec as the end of one of ours."""
-    return message[:1].lower() + message[1:]
 
 
 # What a pipeline does with these two would be wrong for a verdict that must stop it.

@@ -190,9 +190,12 @@ def load_config(explicit: Path | None, cwd: Path) -> Config:
             where = f"{path}:{line[1]}"
         raise ConfigError(f"{where}: not valid TOML: {error}", hint="mend that line") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read: {error}", hint="name an existing TOML file with --config"
-        ) from error
+        from ci_doctor.system.files.opening import near_path
+
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        near = near_path(path) if isinstance(error, FileNotFoundError) else None
+        hint = near or "name an existing TOML file with --config"
+        raise ConfigError(f"{path}: cannot be read: {why}", hint=hint) from error
     return _our_tables(path.absolute(), document, text)
 
 

@@ -486,7 +486,7 @@ def prepare(
         plan=made,
         identity=identify(made, {"commit": repository.commit if repository else None}),
         identities=identities,
-        context=run_context(requests, str(file), one_request, str(directory)),
+        context=run_context(requests, str(file), one_request, str(directory), settings.concurrency),
         pace=Pace(rules=rules, archived=is_archived, began=made.started, deadline=made.deadline),
         findings=(
             *sampling_findings(made.requests, file),

@@ -172,6 +172,40 @@ class Experiment(Struct, frozen=True, kw_only=True):
         return tuple(result.start for result in self.compared)
 
 
+# By these names httpx says that a connection broke: in sending, reading or being made.
+BROKEN_CONNECTIONS = ("ConnectError", "ReadError", "RemoteProtocolError", "WriteError")
+
+
+def is_broken(error: str) -> bool:
+    """Whether the error of a request says that its connection broke."""
+    return error.startswith(BROKEN_CONNECTIONS)
+
+
+# The shortest queue of connections in common use is of 5 (`request_queue_size` of Python's socketserver).
+_FITS_EACH_QUEUE = 4
+
+
+def crowd_advice(results: Sequence[StartResult], at_once: int) -> str | None:
+    """What to do about connections of a living server that broke with so many requests at once.
+
+    None if none broke, or only those of requests that no start has ever answered: these may be at fault.
+    """
+    answered = {request for result in results for request, by in result.digests.items() if by}
+    broke = any(
+        is_broken(error) and request in answered
+        for result in results
+        if result.failure is None
+        for request, error in result.errors.items()
+    )
+    if not broke or at_once < 2:
+        return None
+    fewer = _FITS_EACH_QUEUE if at_once > _FITS_EACH_QUEUE else 1
+    return (
+        f"Send fewer requests at once (`--concurrency {fewer}`): connections broke with {at_once} at once, "
+        "and the same requests were answered at another time. Or let the server queue more connections."
+    )
+
+
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
     wrong = _wrong_command(results, arms)

@@ -38,6 +38,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
+from ci_doctor.system.files.opening import near_path
 
 _MOST_LINES = 2000
 # What stands before a message where its program prints it.
@@ -227,7 +228,7 @@ def check_outcome(path: Path) -> Outcome:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        raise ConfigError(f"{path}: cannot be read: {error}", hint=near_path(path)) from error
     name = str(path)
     count, rules, problems = _checked(text)
     mistakes = sum(each.is_mistake for each in problems)

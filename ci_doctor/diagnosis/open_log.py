@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.model.distribution import install_extra
+from ci_doctor.system.files.opening import near_path
 
 # `server.log`, `server.log.1`, `build-2026-11-22.log.gz`, `0_build.txt`, `stderr`, `consoleText`.
 _LOG_NAME: Final = re.compile(
@@ -386,7 +387,8 @@ def expand(names: Sequence[str]) -> LogNames:
         elif glob.has_magic(name):
             logs.add_all(name, _matches(name), "no file matches")
         else:
-            logs.unreadable[name] = "No such file or directory"
+            near = near_path(path)
+            logs.unreadable[name] = "No such file or directory" + (f"; {near}" if near else "")
     return LogNames(names=tuple(logs.names), unreadable=logs.unreadable, limited=logs.limited)
 
 

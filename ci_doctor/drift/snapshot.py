@@ -17,7 +17,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.about import About
-from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.opening import near_path, read_regular
 from ci_doctor.system.files.writing import write_atomically
 
 SCHEMA_NAME = "ci-doctor/snapshot/"
@@ -148,7 +148,9 @@ def read_snapshot(path: Path) -> Snapshot:
     try:
         content = read_regular(file)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint=near_path(path) or _HINT
+        ) from error
     return _decoded(content, file)
 
 

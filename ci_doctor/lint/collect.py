@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.git import ask_git, listed_files
+from ci_doctor.git import ask_git, listed_files, missing_commit_hint
 from ci_doctor.lint.source_files import (
     WHOLE,
     ChangedLines,
@@ -24,7 +24,7 @@ from ci_doctor.lint.source_files import (
     kind_by_name,
     may_be_program,
 )
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.opening import near_path, open_at_once
 
 # The lines that differ between a base and the files as they lie in the directory.
 
@@ -79,7 +79,7 @@ def _merge_base(root: Path, reference: str) -> str:
     )
     if not commit:
         raise UsageError(
-            f"git knows no commit {reference}", hint=f"fetch it: git fetch origin {reference}"
+            f"git knows no commit {reference}", hint=missing_commit_hint(root, reference)
         )
     base = ask_git(root, "merge-base", commit, "HEAD")
     if not base:
@@ -130,7 +130,9 @@ def lint_scope(names: Sequence[str], cwd: Path) -> LintScope:
 def _existing(path: Path, name: str) -> Path:
     """`path` without `..` and without links above its last name. Raises UsageError."""
     if not os.path.lexists(path):
-        raise UsageError(f"{name} does not exist", hint="name a file or a directory")
+        raise UsageError(
+            f"{name} does not exist", hint=near_path(Path(name)) or "name a file or a directory"
+        )
     if path.name in {"", ".."}:
         return path.resolve()
     return path.parent.resolve() / path.name

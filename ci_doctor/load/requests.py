@@ -19,7 +19,8 @@ from ci_doctor.load.canonical import Canonical, Protocol, parse_value
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
 from ci_doctor.load.schema import parse_json
-from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean
+from ci_doctor.system.files.opening import near_path
 
 DEFAULT_PATH = "/v1/completions"
 KEYS = ("id", "path", "body", "protocol", "method")
@@ -115,15 +116,11 @@ def require_file(path: Path, origin: str) -> None:
 
 def near_file(path: Path) -> str | None:
     """A hint for a path without a file: one of nearly its name, else the JSON lines beside it."""
-    # A path in a configuration starts from its directory, and people type it from where they are.
+    near = near_path(path)
+    if near is not None:
+        return near
     for directory in (path.parent, Path()):
         names = _names(directory)
-        near = nearest(path.name, names)
-        if near is None:
-            # `prompts` and `prompts.jsonl`, in whatever length.
-            near = next((each for each in names if Path(each).stem == path.stem), None)
-        if near is not None:
-            return f"did you mean `{directory / near}`?"
         if of_lines := [str(directory / each) for each in names if each.endswith(".jsonl")]:
             return f"JSON lines are in {', '.join(of_lines[:_FILES_SHOWN])}"
     return None
@@ -264,9 +261,10 @@ def _protocol(value: Any, path: str, where: str) -> str | None:
         if of_path(path) is not None:
             return None
         usual = did_you_mean(path, USUAL_PATHS) or f"answers are read from {', '.join(USUAL_PATHS)}"
+        usual += "" if usual.endswith(("?", ".")) else "."
         raise ConfigError(
             f"{where}: no protocol is known for the path `{path}`",
-            hint=f'{usual}; for a path of its own, name its protocol: "protocol": "chat", or "json" for any JSON',
+            hint=f'{usual} For a path of its own, name its protocol: "protocol": "chat", or "json" for any JSON',
         )
     if not isinstance(value, str) or value not in BY_NAME:
         near = did_you_mean(str(value), tuple(BY_NAME))

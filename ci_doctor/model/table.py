@@ -36,6 +36,7 @@ class Table(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `columns` name the cells; the label's own column has no name. Empty `columns` make a list of
     labelled values, which needs no header. `is_aside`: it is less urgent than the findings, and
     stands below them. `is_detail`: of a pass, a terminal leaves it to the report's files.
+    `is_verbatim`: the rows are lines to copy, and stand as they are.
     """
 
     title: str
@@ -43,6 +44,7 @@ class Table(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: tuple[Row, ...] = ()
     is_aside: bool = False
     is_detail: bool = False
+    is_verbatim: bool = False
 
 
 def seconds(value: float | None) -> Cell:

@@ -57,6 +57,7 @@ python interpreter
 memory mem ram vram
 throughput rate qps
 cwd workdir chdir
+since days
 patience grace
 follow tail watch
 venv virtualenv

@@ -84,10 +84,12 @@ def split_texts(texts: Iterable[str]) -> tuple[tuple[PreloadRule, ...], tuple[st
         elif name in PRESETS:
             names[name] = None
         else:
+            presets = did_you_mean(name, PRESETS) or ""
+            presets += "" if presets.endswith("?") else "."
             raise UsageError(
                 f"preload rule {text!r}: there is no preset of that name, "
                 "and it has no `=` between trigger and module",
-                hint=f"{did_you_mean(name, PRESETS)} A rule is written {FORM}, for example {EXAMPLE}",
+                hint=f"{presets} A rule is written {FORM}, for example {EXAMPLE}",
             )
     return merge((), explicit), tuple(names)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.git import run_git
+from ci_doctor.git import missing_commit_hint, run_git
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
@@ -95,7 +95,7 @@ def base_commit(directory: Path, reference: str) -> BaseCommit:
     if commit.returncode:
         raise UsageError(
             f"--baseline {reference}: git knows no such commit",
-            hint=f"a shallow clone may lack it: git fetch origin {reference}",
+            hint=missing_commit_hint(directory, reference),
         )
     name = commit.stdout.strip()
     fork = run_git(directory, ["merge-base", "HEAD", name])

@@ -151,6 +151,8 @@ def table_lines(table: Table, width: int, *, breakable: bool = False) -> list[st
     text goes on below itself, in its own column; the widest columns are made narrower if the last
     one had no room. A row without cells is a paragraph.
     """
+    if table.is_verbatim:
+        return [row.label for row in table.rows]
     has_names = bool(table.columns)
     grid = [_TableLine(row, aligned=has_names) for row in table.rows]
     if has_names:

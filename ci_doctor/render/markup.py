@@ -239,7 +239,7 @@ def table_texts(table: Table) -> Iterator[tuple[str, str]]:
     """
     columns = max(len(table.columns), *(len(row.cells) for row in table.rows), 0)
     # Lines that hold columns of their own, which only a fixed width keeps.
-    if not columns and any("  " in row.label.strip() for row in table.rows):
+    if not columns and (table.is_verbatim or any("  " in row.label.strip() for row in table.rows)):
         yield _heading(table, 0) + block("\n".join(row.label for row in table.rows)), "table"
         return
     for index, row in enumerate(table.rows):

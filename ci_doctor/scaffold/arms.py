@@ -251,16 +251,29 @@ def _at_own_port(store: ServerCandidate) -> ServerCandidate:
 # What `init` knows of a repository, as one value.
 
 
+class HookPlace(Struct, frozen=True, kw_only=True):
+    """Where a file of pre-commit takes a hook of ours.
+
+    words: the place. indent: what stands before the dash of an item of `repos`; None if no block fits, and
+    `words` say why. has_list: whether `repos:` stands there.
+    """
+
+    words: str = "after the last item of `repos`"
+    indent: str | None = "  "
+    has_list: bool = True
+
+
 class ExistingFiles(Struct, frozen=True, kw_only=True):
     """What is there already, relative to the top of the repository, and is never changed.
 
     config: the configuration that ci-doctor reads. plugin: the folder of a vendored plugin.
-    has_hook: whether the file of pre-commit has our hook. ignores_reports: whether git does.
+    has_hook: whether the file of pre-commit has our hook. hook_place: where it takes it. ignores_reports: whether git does.
     """
 
     config: str | None = None
     pre_commit: bool = False
     has_hook: bool = False
+    hook_place: HookPlace = HookPlace()
     ignores_reports: bool = False
     plugin: str | None = None
     has_buildkite: bool = False

@@ -35,7 +35,7 @@ from ci_doctor.scaffold.servers import (
     place_of_file,
     text_kind,
 )
-from ci_doctor.scaffold.texts import HOOK, PRE_COMMIT
+from ci_doctor.scaffold.texts import HOOK, PRE_COMMIT, hook_place
 from ci_doctor.scaffold.words import without_marks
 from ci_doctor.system.files.opening import read_regular
 
@@ -265,18 +265,19 @@ def _existing(files: ListedFiles) -> ExistingFiles:
         if config is not None
         else None,
         pre_commit=hooks.exists(),
-        has_hook=_has(hooks, HOOK),
-        ignores_reports=_has(files.root / ".gitignore", "ci-doctor-report"),
+        has_hook=HOOK in (of_hooks := _text(hooks)),
+        hook_place=hook_place(of_hooks),
+        ignores_reports="ci-doctor-report" in _text(files.root / ".gitignore"),
         plugin=plugin.removesuffix("/plugin.yml") if plugin else None,
         has_buildkite=(files.root / ".buildkite").is_dir(),
         has_workflows=(files.root / ".github" / "workflows").is_dir(),
     )
 
 
-def _has(path: Path, words: str) -> bool:
-    """Whether a small file that can be read holds `words`."""
+def _text(path: Path) -> str:
+    """The text of a small file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return words.encode() in file.read(_MOST_BYTES)
+            return file.read(_MOST_BYTES).decode("utf-8-sig", "replace")
     except OSError:
-        return False
+        return ""

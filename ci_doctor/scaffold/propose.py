@@ -241,9 +241,15 @@ def _command(facts: ScaffoldFacts) -> str:
 
 def _to_paste(request: ProposalRequest) -> dict[str, str]:
     existing, requirement = request.facts.existing, request.origin.requirement
-    if not existing.pre_commit or existing.has_hook or requirement is None:
+    if not _misses_hook(request) or existing.hook_place.indent is None or requirement is None:
         return {}
-    return {PRE_COMMIT: pre_commit_entry(requirement)}
+    return {PRE_COMMIT: pre_commit_entry(requirement, existing.hook_place)}
+
+
+def _misses_hook(request: ProposalRequest) -> bool:
+    existing = request.facts.existing
+    is_known = request.origin.requirement is not None
+    return existing.pre_commit and not existing.has_hook and is_known
 
 
 def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
@@ -258,8 +264,11 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
             "for a step and a hook that others have, too: install ci-doctor by "
             "`pip install 'git+ADDRESS@COMMIT'`, and run `ci-doctor init` again"
         )
-    if PRE_COMMIT in _to_paste(request):
-        yield f"paste the block below into {PRE_COMMIT}"
+    place = facts.existing.hook_place
+    if _misses_hook(request) and place.indent is None:
+        yield f"for the hook, see {PRE_COMMIT}, {place.words}, and run `ci-doctor init` again"
+    elif _misses_hook(request):
+        yield f"paste the block below into {PRE_COMMIT}, {place.words}"
     if written and not facts.existing.ignores_reports:
         yield "keep reports out of git: echo 'ci-doctor-report*/' >> .gitignore"
 
@@ -369,8 +378,10 @@ def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
     if proposal.steps and not why_not:
         numbered = [f"{at}. {step}" for at, step in enumerate(proposal.steps, start=1)]
         yield text_table("Next", tuple(numbered))
+    place = proposal.request.facts.existing.hook_place.words
     for name, block in proposal.to_paste.items():
-        yield text_table(f"To paste into {name}, under `repos:`", tuple(block.rstrip().split("\n")))
+        rows = text_table("", tuple(block.rstrip().split("\n"))).rows
+        yield Table(title=f"To paste into {name}, {place}", rows=rows, is_verbatim=True)
 
 
 def _read(request: ProposalRequest) -> Iterator[Row]:

@@ -208,6 +208,7 @@ KINDS: Final = (
         name="vllm",
         starts=(
             ("vllm", "serve"),
+            ("lmcache_vllm", "serve"),
             ("-m", "vllm.entrypoints.openai.api_server"),
             ("-m", "vllm.entrypoints.cli.main", "serve"),
         ),

@@ -4,6 +4,7 @@
 import json
 import re
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,10 +12,19 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.scaffold.agents import PipelineStep
-from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, ScaffoldFacts
+from ci_doctor.scaffold.arms import ArmsKind, HookPlace, ProposedArms, ScaffoldFacts
 from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.servers import Api
 from ci_doctor.scaffold.words import LIVE, unknown_variables
+from ci_doctor.syntax.yaml import (
+    Field,
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    compose,
+    walk,
+    with_plain_breaks,
+)
 
 # Starter requests for the APIs that many servers have.
 #
@@ -486,11 +496,54 @@ OWN_PRE_COMMIT: Final = f"{OWN_FOLDER}/pre-commit.yaml"
 OWN_IGNORE_TEXT: Final = "# What lies here is of this machine alone.\n*\n"
 
 
-def pre_commit_entry(requirement: str) -> str:
-    """The item of the list `repos` that installs ci-doctor. A terminal breaks no word, so it can be pasted."""
-    return _hook(
+def pre_commit_entry(requirement: str, place: HookPlace) -> str:
+    """The item of the list `repos` that installs ci-doctor, indented as those that are there."""
+    entry = _hook(
         "ci-doctor lint", f'python\n        additional_dependencies:\n          ["{requirement}"]'
     )
+    entry = textwrap.indent(textwrap.dedent(entry), place.indent or "")
+    return entry if place.has_list else f"repos:\n{entry}"
+
+
+_NO_LIST: Final = ("", "~", "null", "Null", "NULL")
+
+
+def hook_place(text: str) -> HookPlace:
+    """Where the file of pre-commit with this text takes a further item of `repos`."""
+    text = with_plain_breaks(text)
+    read = compose(text)
+    root = read.documents[0] if read.documents else None
+    lines = text.rstrip().split("\n")
+    is_empty = root is None or (isinstance(root, ScalarNode) and root.value in _NO_LIST)
+    if read.problem is None and is_empty:
+        return HookPlace(words="at its end", has_list=False)
+    if read.problem is not None or len(read.documents) > 1 or not isinstance(root, MappingNode):
+        return HookPlace(words="which is no YAML that pre-commit reads: mend it", indent=None)
+    field = root.fields.get("repos")
+    if field is not None:
+        below = [each.key.line for each in root.fields.values() if each.key.line > field.key.line]
+        return _place_in(field, lines[: min(below, default=len(lines) + 1) - 1])
+    if any(line.startswith(("{", "...")) for line in lines):
+        return HookPlace(words="which has no list `repos:` in lines: write one", indent=None)
+    return HookPlace(words="at its end", has_list=False)
+
+
+def _place_in(repos: Field, lines: list[str]) -> HookPlace:
+    """`lines` end before the next key."""
+    key, value = repos.key, repos.value
+    items = value.items if isinstance(value, SequenceNode) else []
+    is_empty = isinstance(value, ScalarNode) and value.value in _NO_LIST
+    if is_empty or (isinstance(value, SequenceNode) and not items and value.end_line == key.line):
+        return HookPlace(words=f"in place of line {key.line}", has_list=False)
+    dash = re.match(r"( *)- ", lines[items[0].line - 1]) if items else None
+    if dash is None:
+        return HookPlace(words="whose `repos` is in brackets: write it in lines", indent=None)
+    # Comments before the next key belong to that one.
+    least = max(each.end_line for each in walk(value) if isinstance(each, ScalarNode))
+    last = len(lines)
+    while last > least and re.match(r"\s*(#|$|---|\.\.\.)", lines[last - 1]):
+        last -= 1
+    return HookPlace(words=f"after line {last}, the last of `repos`", indent=dash[1])
 
 
 def own_pre_commit_text(program: Sequence[str]) -> str:
@@ -513,4 +566,4 @@ def _hook(entry: str, language: str) -> str:
 
 def pre_commit_text(requirement: str) -> str:
     """The whole file."""
-    return f"repos:\n{pre_commit_entry(requirement)}"
+    return pre_commit_entry(requirement, HookPlace(has_list=False))

@@ -3,6 +3,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -69,6 +70,9 @@ def _commands(services: Sequence[str]) -> dict[str, str | None]:
             raise UsageError(
                 f"--service {text}: the name is missing", hint="write --service NAME='CMD … {port}'"
             )
+        if any(map(str.isspace, name)):
+            written = shlex.quote(f"server={text}")
+            raise UsageError("--service: NAME= is missing", hint=f"write --service {written}")
         if equals and not command.strip():
             raise UsageError(
                 f'--service: the command of "{name}" is empty', hint="name what to run"

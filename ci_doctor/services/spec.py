@@ -211,7 +211,7 @@ _OF_A_PROGRAM = re.compile(r"[\s()'\";]")
 
 
 def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str]) -> None:
-    """Raises UsageError if a text holds what is near a placeholder in `known`, and is none.
+    """Raises UsageError if a text holds the port of an unknown service, or what is near a placeholder in `known`.
 
     Other braces stay as they are, and so does a text that may be a program.
     """
@@ -220,11 +220,14 @@ def check_placeholders(subject: str, texts: Iterable[str], known: Collection[str
             # A bare `{port}` may be the client's own template; one in an address would not work.
             end = f".{match[1]}" if text[: match.start()].endswith(":") else "\0"
             near = [name for name in known if _is_slip(match[1], name) or name.endswith(end)]
-            if near and match[1] not in known:
-                names = " or ".join(f"`{{{name}}}`" for name in near)
-                raise UsageError(
-                    f"{subject}: unknown placeholder {match[0]}", hint=f"did you mean {names}?"
-                )
+            if match[1] in known or not (near or match[1].endswith(".port")):
+                continue
+            names = " or ".join(f"`{{{name}}}`" for name in near)
+            every = ", ".join(f"`{{{name}}}`" for name in sorted(known))
+            raise UsageError(
+                f"{subject}: unknown placeholder {match[0]}",
+                hint=f"did you mean {names}?" if near else f"known: {every}",
+            )
 
 
 def _is_slip(word: str, name: str) -> bool:

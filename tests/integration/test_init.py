@@ -214,7 +214,7 @@ def test_from_a_path_the_hook_stays_on_this_machine_and_runs(engine: Path, tmp_p
 def test_what_exists_is_kept_and_what_to_paste_is_printed(engine: Path) -> None:
     own = {
         ".buildkite/ci-doctor.yml": "steps: []\n",
-        ".pre-commit-config.yaml": "repos: []\n",
+        ".pre-commit-config.yaml": "repos:\n- repo: meta\n  hooks: [{id: identity}]\n",
         "ci-doctor-requests.jsonl": '{"id": "mine", "body": {}}\n',
     }
     for name, text in own.items():
@@ -223,8 +223,9 @@ def test_what_exists_is_kept_and_what_to_paste_is_printed(engine: Path) -> None:
     assert ran.code == 0, ran
     assert {name: (engine / name).read_text() for name in own} == own
     # As a person copies it from a terminal.
-    pasted = yaml.safe_load("repos:\n" + ran.out.partition("under `repos:`\n")[2])
-    (hook,) = pasted["repos"][0]["hooks"]
+    place = "after line 3, the last of `repos`\n"
+    pasted = own[".pre-commit-config.yaml"] + ran.out.rpartition(place)[2]
+    (hook,) = yaml.safe_load(pasted)["repos"][1]["hooks"]
     assert hook["additional_dependencies"] == [f"git+{ADDRESS}@{COMMIT}"]
     for name in (".buildkite/ci-doctor.yml", "ci-doctor-requests.jsonl"):
         assert f"{name} exists and is not changed" in ran.out

@@ -29,11 +29,33 @@ pytestmark = pytest.mark.integration
         ("launch --service s=sleep\\ {prot} -- true", "did you mean `{port}`?"),
         ("launch --service s=sleep\\ {port} -- curl :{s.prot}/x", "did you mean `{s.port}`?"),
         ("launch --service s=sleep\\ {port} -- curl :{port}/x", "did you mean `{s.port}`?"),
+        ("correctness --retries three", "write a whole number from 1 on"),
+        ("diagnose --status q x.log", "write a whole number from -64 to 255"),
+        ("correctness --retries", "see `ci-doctor correctness --help`"),
+        ("history flaky --days", "see `ci-doctor history flaky --help`"),
+        ("correctness kept.jsonl", "write --requests kept.jsonl"),
+        ("correctness kpt.jsonl", "did you mean `kept.jsonl`?"),
+        ("diagnose rules --check kep.jsonl", "did you mean `kept.jsonl`?"),
+        ("lint kpt.jsonl", "did you mean `kept.jsonl`?"),
+        ("config show --config kep.jsonl", "did you mean `kept.jsonl`?"),
+        ("env diff kep.jsonl x", "did you mean `kept.jsonl`?"),
+        ("--junit verdict lint", "stands behind the command: `ci-doctor COMMAND --junit`"),
+        ("version", "did you mean `ci-doctor --version`?"),
+        ("help", "did you mean `ci-doctor --help`?"),
+        ("test", "did you mean `ci-doctor pytest` or `ci-doctor history test`?"),
+        ("history flaky --since x", "did you mean --days?"),
+        ("launch --service s=true --", "leave `--` out"),
+        ("launch 'python s.py {port}'", "launch --service 'server=python s.py {port}'"),
+        ("launch 'python s.py'", "write: ci-doctor launch -- python s.py"),
+        ("launch --service 'python s.py {port}' -- true", "write --service 'server=python s.py {port}'"),
+        ("setup-env --preload xyzzy", "known names: vllm. A rule is written"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.gate(4)
 def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Path) -> None:
-    ran = doctor(*shlex.split(line), cwd=tmp_path)
+    (tmp_path / "kept.jsonl").touch()
+
+    ran = doctor(*shlex.split(line), cwd=tmp_path, env={"COLUMNS": "200"})
 
     assert ran.code == 2, ran
     assert hint in ran.err, ran

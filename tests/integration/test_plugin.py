@@ -5,8 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.support.plugin_workplace import Workplace, phases
+from tests.support.plugin_workplace import REPOSITORY, Workplace, phases
 
 pytestmark = pytest.mark.integration
 
@@ -119,14 +120,64 @@ def test_an_executable_that_cannot_run_is_not_replaced_by_another(workplace: Wor
     assert workplace.calls() == []
 
 
-def test_no_ci_doctor_anywhere_is_said_once_with_code_2(workplace: Workplace) -> None:
+@pytest.mark.parametrize(
+    ("configuration", "files", "environment"),
+    [
+        ({"determinism": "default"}, {}, {}),
+        ({"preload": ["a=b"], "diagnose": "x.log"}, {}, {}),
+        ({"setup-env": True}, {}, {}),
+        ({"cache": {"strict": True}}, {}, {}),
+        ({"determinsm": "strict"}, {}, {}),
+        ({"determinism": None}, {}, {}),
+        ({"diagnose": "x.log"}, {"ci-doctor.toml": "[setup-env]\n"}, {}),
+        ({"diagnose": "x.log"}, {"pyproject.toml": "[tool.ci-doctor.setup-env]\n"}, {}),
+        ({}, {}, {"CI_DOCTOR_SETUP_ENV_DETERMINISM": "strict"}),
+    ],
+)
+def test_no_ci_doctor_anywhere_fails_a_step_that_needs_it_first_and_is_said_once(
+    configuration: object,
+    files: dict[str, str],
+    environment: dict[str, str],
+    workplace: Workplace,
+) -> None:
     (workplace.bin / "python3").unlink()  # which may have ci-doctor installed
-    job = workplace.job()
+    for name, text in files.items():
+        (workplace.checkout / name).write_text(text)
+    job = workplace.job(configuration=configuration, **environment)
 
-    assert job.run() == 2
+    assert job.run() == 2, job.log
     assert phases(job) == ["pre-command", "pre-exit"]
     assert job.log.count("ci-doctor: not found") == 1
     assert "name it by the plugin's option `executable`" in job.log
+
+
+def first_step_of_the_readme() -> dict[str, object]:
+    page = (REPOSITORY / "README.md").read_text()
+    (step,) = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])["steps"]
+    return next(iter(step["plugins"][0].values()))
+
+
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        first_step_of_the_readme(),
+        None,
+        {"setup-env": False, "annotate": False, "report-dir": "r", "diagnose": ["a", "b"]},
+        {"cache": {"store": "s3://x", "strict": False}},
+    ],
+)
+def test_without_a_ci_doctor_the_command_runs_if_nothing_is_needed_before_it(
+    configuration: object, status: int, workplace: Workplace
+) -> None:
+    (workplace.bin / "python3").unlink()
+    (workplace.checkout / "pyproject.toml").write_text("[project]\nname = 'setup-env'\n")
+    job = workplace.job(f"echo RAN; exit {status}", configuration=configuration)
+
+    assert job.run() == status, job.log
+    assert "RAN" in job.log
+    assert job.log.count("ci-doctor: not found") == 1
+    assert "the command runs all the same" in job.log
 
 
 def vendored(workplace: Workplace, dependency: str) -> None:
@@ -162,7 +213,7 @@ def test_a_vendored_ci_doctor_whose_dependencies_are_not_installed_is_not_taken(
     workplace: Workplace,
 ) -> None:
     vendored(workplace, "no-such-distribution>=1,<2")
-    job = workplace.job()
+    job = workplace.job(configuration={"determinism": "default"})
 
     assert job.run() == 2
     assert job.log.count("ci-doctor: not found") == 1

@@ -66,7 +66,7 @@ def test_a_clone_of_the_plugin_alone_does_not_take_a_package_beside_it(
     workplace: Workplace,
 ) -> None:
     # Three folders above the hooks of a cloned plugin lies what is not ours.
-    job = workplace.job()
+    job = workplace.job(configuration={"determinism": "default"})
     job.location = URL
     job.plugin = workplace.plugin.rename(workplace.folder / "cloned")
     (workplace.folder.parent / "ci_doctor").mkdir(exist_ok=True)

@@ -73,6 +73,17 @@ def test_the_newest_report_here_is_shown_where_a_browser_is(tmp_path: Path) -> N
     assert shown.out.endswith("\nreport: ci-doctor-report/report.html\n"), shown
 
 
+def test_the_newest_of_several_below_a_folder_is_shown(tmp_path: Path) -> None:
+    for folder in ("a", "kept/one", "kept/two"):
+        doctor("explain", "75", "--report-dir", folder, cwd=tmp_path)
+    (tmp_path / "z").mkdir()
+    (tmp_path / "z" / "report.json").write_text("{}")
+
+    ran = doctor("report", "--open", cwd=tmp_path, env={"BROWSER": "true"})
+
+    assert (ran.code, ran.out) == (0, "opened kept/two/report.html\n"), ran
+
+
 @pytest.mark.parametrize(
     ("env", "why"),
     [

@@ -107,3 +107,28 @@ def test_a_word_that_is_a_verdict_too_has_both_meanings() -> None:
 
     assert outcome.summary.startswith("pass: Everything was answered")
     assert [table.title for table in outcome.tables] == ["What to do", "In an experiment"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ReadError",
+        "WriteError",
+        "ConnectError",
+        "RemoteProtocolError",
+        "chat-05: ReadError",
+        "ReadError (2 tries)",
+        "ConnectError: All connection attempts failed",
+    ],
+)
+def test_the_name_of_a_broken_connection_is_explained_with_what_to_try(error: str) -> None:
+    facts = explain(error).facts
+    assert isinstance(facts, ExplainFacts)
+    assert "connection" in facts.meaning
+    assert "--concurrency" in facts.remedy
+
+
+def test_a_pool_without_a_free_connection_never_blames_the_server() -> None:
+    facts = explain("PoolTimeout").facts
+    assert isinstance(facts, ExplainFacts)
+    assert "The server has never had this request" in facts.remedy

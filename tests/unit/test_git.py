@@ -11,7 +11,16 @@ import psutil
 import pytest
 from git import Repo
 
-from ci_doctor.git import Checkout, GitObjects, GitRun, checkout, head, origin, run_git
+from ci_doctor.git import (
+    Checkout,
+    GitObjects,
+    GitRun,
+    checkout,
+    head,
+    missing_commit_hint,
+    origin,
+    run_git,
+)
 
 
 def git(directory: Path, *words: str) -> str:
@@ -27,6 +36,25 @@ def repository(directory: Path) -> Path:
     git(directory, "add", "file")
     git(directory, "commit", "-qm", "one")
     return directory
+
+
+@pytest.mark.parametrize(
+    ("reference", "hint"),
+    [
+        ("orign/HEAD", "did you mean `origin/HEAD`?"),
+        ("mian", "did you mean `main`?"),
+        ("origin/release", "a clone may lack it: git fetch origin release:refs/remotes/origin/release"),
+        ("0123abcd", "a clone may lack it: git fetch origin 0123abcd"),
+    ],
+)  # fmt: skip
+def test_the_hint_about_a_missing_commit_can_be_followed(
+    reference: str, hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "one").mkdir()
+    repository(tmp_path / "one")
+    git(tmp_path, "clone", "-q", "one", "two")
+
+    assert missing_commit_hint(tmp_path / "two", reference) == hint
 
 
 def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None:

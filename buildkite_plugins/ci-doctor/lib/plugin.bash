@@ -44,6 +44,38 @@ ci_doctor_find() {
   return 2
 }
 
+# Whether the step asks for nothing before its command, so that a missing ci-doctor need not fail the job. Any other option,
+# a misspelt one too, counts as asked for; so does `setup-env` in a configuration file, or in a variable.
+ci_doctor_may_be_missing() {
+  local prefix="BUILDKITE_PLUGIN_${BUILDKITE_PLUGIN_NAME:-CI_DOCTOR}_" name folder="$PWD" file text
+  local dropped='ci[-_]doctor[^"]*"[[:space:]]*:[[:space:]]*[{][^}]*null'
+  # The agent hands over nothing of a configuration with a null in it.
+  [[ -n "${BUILDKITE_PLUGIN_CONFIGURATION+x}" || ! "${BUILDKITE_PLUGINS:-}" =~ $dropped ]] || return 1
+  while read -r name; do
+    [[ "$name" == "$prefix"* || "$name" == CI_DOCTOR_SETUP_ENV_* ]] || continue
+    case "${name#"$prefix"}" in
+      CACHE_STRICT | SETUP_ENV) ;;
+      DIAGNOSE | DIAGNOSE_[0-9]* | EXIT_CODES | ANNOTATE | REPORT_DIR | CACHE | CACHE_*) ;;
+      *) return 1 ;;
+    esac
+  done < <(compgen -e)
+  [[ "$(ci_doctor_option CACHE_STRICT)" =~ ^(false)?$ ]] || return 1
+  case "$(ci_doctor_option SETUP_ENV)" in
+    false) return ;;
+    "") ;;
+    *) return 1 ;;
+  esac
+  while [[ -n "$folder" ]]; do
+    for file in "$folder"/ci-doctor.toml "$folder"/pyproject.toml; do
+      [[ -e "$file" ]] || continue
+      text="$(<"$file")" 2>/dev/null || return 1
+      [[ "$text" != *setup-env* || ("$file" == */pyproject.toml && "$text" != *ci-doctor*) ]] || return 1
+    done
+    [[ ! -e "$folder/.git" ]] || return 0
+    folder="${folder%/*}"
+  done
+}
+
 # Saves the caches that the option `cache` names, and says whether the restored ones have paid. The agent hands a mapping
 # over as a variable for each of its keys.
 ci_doctor_save_caches() {

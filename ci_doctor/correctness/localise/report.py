@@ -109,7 +109,10 @@ def localisation_table(localisation: Localisation) -> Table:
     rows += [row(words(each), "equal", "the last") for each in _single(conclusion.vanished)]
     rows += [_row(each) for each in localisation.results]
     subject = localisation.subject
+    # Others may differ too: as noise, or in another way than the request that is localised.
     count = f"{len(subject.differing)} of {len(subject.requests)}"
+    if len(subject.differing) < len(subject.requests):
+        count += " in the same way"
     passes = "" if subject.passes == 1 else f", {subject.passes} passes"
     run = f"the run: {len(subject.requests)} requests, {subject.concurrency} at once{passes}"
     rows.append(row(run, "differs", f"{count}, in {formatting.amount(subject.pairs, 'pair')}"))
@@ -169,7 +172,9 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
 
 
 def _chance(subject: LocalisedDifference, conclusion: LocalisedCause) -> Iterator[str]:
-    """How often it shows, if not in each start."""
+    """What the rates show, and how often it does, if not in each start."""
+    if conclusion.by_rate:
+        yield f"what the rates show: {conclusion.by_rate}"
     if conclusion.noise:
         yield f"not in every start: {conclusion.noise}"
     if not subject.always_differs:
@@ -211,9 +216,11 @@ def _summary(localisation: Localisation) -> str:
     if conclusion.cause is None:
         smaller = [words(each) for each in conclusion.vanished]
         equal = f" (equal: {'; '.join(smaller)})" if smaller else ""
-        return f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}{noise}"
+        tried = f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}"
+        return f"{conclusion.by_rate}{'; ' * bool(conclusion.by_rate)}{tried}{noise}"
     others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
-    return f"where it differs: {conclusion.cause}{others}{noise}"
+    rates = f"; what the rates show: {conclusion.by_rate}" if conclusion.by_rate else ""
+    return f"where it differs: {conclusion.cause}{others}{rates}{noise}"
 
 
 def localisation_facts(
@@ -228,6 +235,7 @@ def localisation_facts(
         differing_pairs=subject.differing_pairs,
         cause=conclusion.cause,
         rivals=conclusion.rivals,
+        by_rate=conclusion.by_rate or None,
         conditions=tuple(map(_condition, localisation.results)),
         smallest=words(smallest) if smallest else None,
         without=tuple(map(words, conclusion.vanished)),

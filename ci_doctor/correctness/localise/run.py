@@ -221,6 +221,7 @@ def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
         prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens,
         finish=str(choices[0].get("finish_reason") or ""),
+        choices=len(choices),
     )
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_copies, text_copies
+from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, said
 from ci_doctor.correctness.localise.trials import (
@@ -572,6 +573,7 @@ class LocalisationSearch(SentSoFar):
             return LocalisedCause(
                 shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
                 copies=self._varied(), shorts=self._shorts(),
+                by_rate=self._by_rate(),
             )  # fmt: skip
         with_it = found.contrasts.with_it
         if with_it is not None and self._shown(with_it):
@@ -582,14 +584,20 @@ class LocalisationSearch(SentSoFar):
             cause += f", from about token {self._place()} of its answer on"
         copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
         # Names alone say little: what must be there is what equal copies lack.
-        if copies and found.cause.family in {("some", "any"), ("some bodies", "any")}:
-            cause += f" (equal: {'; '.join(copies[:_MOST_COPIES])})"
+        sent = (each.name for lane in self._lanes() for each in lane)
+        inside = {name for at, name in enumerate(sent) if found.cause.context.mask >> at & 1}
+        equal = [each for each in copies if each in inside]
+        if equal and found.cause.target.family in {"some", "some bodies"}:
+            cause += f" (equal: {'; '.join(equal[:_MOST_COPIES])})"
         return LocalisedCause(
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
             shown=shown, vanished=tuple(vanished), noise=noise,
-            copies=copies, shorts=self._shorts(),
+            copies=copies, shorts=self._shorts(), by_rate=self._by_rate() if found.cause.target.family.startswith("some") else "",
         )  # fmt: skip
+
+    def _by_rate(self) -> str:
+        return by_rate(self._all_lanes(), self.subject, self.requests)
 
     def _noise(self) -> str:
         """In how many starts something differed that did not in all; empty if there is no such thing."""

@@ -225,12 +225,15 @@ class SentSoFar:
                     names.setdefault(each.name, set()).add(each.wrong)
         parted = [one for base in dict.fromkeys(self._bases.values()) for one in self._parted(base)]
         some = [name for name in parted if names.get(name) == {False}]
+        # First those without a whole parameter.
+        some.sort(key=lambda name: len(self.requests[name].body))
         return tuple(some[:_MOST_FACTS])
 
     def _place(self) -> int:
         """About which token of an answer is the first that differed."""
-        places = [each.differs_at for result in self.told for each in result.differing]
-        return round(min(places, default=0.0)) + 1
+        wrong = [each for result in self.told for each in result.differing]
+        plain = [each for each in wrong if each.name in self.subject.ids]
+        return round(min((each.differs_at for each in plain or wrong), default=0.0)) + 1
 
     def _shorts(self) -> int:
         """How many equal answers were too short to tell anything."""

@@ -69,9 +69,9 @@ def together(names: Sequence[str], at_once: int, times: int = 1) -> Trial:
 
 
 class SentAnswer(Struct, frozen=True, kw_only=True):
-    """How a start took one request: what is compared (None: no answer), its text, tokens, why it ended, and when.
+    """How a start took one request: what is compared (None: no answer), the text of its first choice, tokens, why it ended, and when.
 
-    Tokens are 0 where the server does not tell them.
+    Tokens are 0 where the server does not tell them; those of the answer are of all its `choices`.
     """
 
     answer: str | None
@@ -80,6 +80,7 @@ class SentAnswer(Struct, frozen=True, kw_only=True):
     answer_tokens: int = 0
     finish: str = ""
     at_s: float = 0.0
+    choices: int = 1
 
 
 # For each block that a start ended, its answers by name.
@@ -196,7 +197,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             expected = left[name]
             is_known = expected.answer is not None
             given, size = right[name].text, len(expected.text)
-            length = expected.answer_tokens or size / _CHARACTERS_A_TOKEN
+            length = expected.answer_tokens / expected.choices or size / _CHARACTERS_A_TOKEN
             shared = common(given, expected.text)
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
             shared = shared if shared < size else 0
@@ -267,6 +268,7 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
     `copies` lack just what requests must hold, and were equal; without such a thing they are changed copies
     that were equal where the request differed. `shorts` equal answers were too short to tell. `noise` is a sentence if some starts do not show it.
+    `by_rate` is what the rates show where there is no cause, or one that names requests; empty if chance is not excluded.
     """
 
     cause: str | None = None
@@ -276,6 +278,7 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     copies: tuple[str, ...] = ()
     noise: str = ""
     shorts: int = 0
+    by_rate: str = ""
 
 
 class Localisation(Struct, frozen=True, kw_only=True):
@@ -318,14 +321,14 @@ _PAUSE_S = (1.0, 10.0)
 def subject_of(
     plan: ExperimentPlan, experiment: Experiment, decision: Decision
 ) -> LocalisedDifference | None:
-    """The difference to localise; None if no start of either arm has answers to compare. Pure."""
+    """The difference to localise; None if there is none that a condition of the requests may explain. Pure."""
     if decision.verdict not in LOCALISED:
         return None
     starts = _comparable(experiment)
     names = differing_requests(plan.ids, starts, decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
         names = [name for name in names if decision.kinds[name] in _STEADY]
-    if not names:
+    if not names or (decision.verdict is Verdict.FLAKY and _is_of_starts(experiment, names)):
         return None
     first = names[0]
     request = next(each for each in plan.requests if each.id == first)
@@ -344,6 +347,13 @@ def subject_of(
             max(_PAUSE_S[0], *(each.duration_s for each in experiment.results)), _PAUSE_S[1]
         ),
     )
+
+
+def _is_of_starts(experiment: Experiment, names: Sequence[str]) -> bool:
+    """Whether each start repeats its own answers to these requests in several passes."""
+    passes = [result.digests.get(name, {}) for result in experiment.results for name in names]
+    digests = [list(each.values()) for each in passes if each]
+    return all(len(each) > 1 and len(set(each)) == 1 for each in digests)
 
 
 def _alike(first: str, names: Sequence[str], decision: Decision) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import ALIGNED, counted_results, positions_of
 from ci_doctor.correctness.report.findings import archive_use
-from ci_doctor.correctness.results import Experiment, StartResult, relative
+from ci_doctor.correctness.results import Experiment, StartResult, is_broken, relative
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.compare import answering, clusters, explain
 from ci_doctor.correctness.verdict.mix_test import MISSING, pattern
@@ -356,11 +356,24 @@ def suspects(experiment: Experiment, differences: Sequence[AlignedAnswers]) -> t
     groups = groups_of(experiment)
     # Passes are compared byte for byte: for another gate they may all be the same.
     is_told_of_passes = experiment.comparison.is_exact or differences
+    if not _have_other_answers(results) and any(
+        is_broken(error) for result in results for error in result.errors.values()
+    ):
+        # What differs is which connections broke: that lines up with anything.
+        return ()
     return (
         *_swapped(results),
         *_facts(results, groups),
         *(_passes(results, groups) if is_told_of_passes else ()),
     )
+
+
+def _have_other_answers(results: Iterable[StartResult]) -> bool:
+    """Whether a request got two answers, and not only an answer or none."""
+    answers: dict[str, set[str]] = {}
+    for _, request, digest in _answers(results):
+        answers.setdefault(request, set()).add(digest)
+    return any(len(each) > 1 for each in answers.values())
 
 
 def _swapped(results: Sequence[StartResult]) -> Iterator[str]:
@@ -414,10 +427,14 @@ def _passes(results: Sequence[StartResult], groups: Groups) -> Iterator[str]:
             "what a start keeps from earlier requests"
         )
     # Starts of two arms may differ for the change itself.
-    elif several and any(
-        # `a1` is an archived start of arm A.
-        sum(any(name[0].upper() == arm.letter for name in group) for group in groups) > 1
-        for arm in Arm
+    elif (
+        several
+        and _have_other_answers(several)
+        and any(
+            # `a1` is an archived start of arm A.
+            sum(any(name[0].upper() == arm.letter for name in group) for group in groups) > 1
+            for arm in Arm
+        )
     ):
         yield (
             "each start repeats itself in all passes, starts differ: "

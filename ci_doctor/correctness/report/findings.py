@@ -9,7 +9,13 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import TELLING, divergence_lines
-from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.results import (
+    Experiment,
+    ExperimentEnding,
+    StartResult,
+    crowd_advice,
+    is_broken,
+)
 from ci_doctor.correctness.settings import AnswerLevel, Arm, ArmPlan, Rules
 from ci_doctor.correctness.verdict.compare import drift_of, explain
 from ci_doctor.correctness.verdict.mix_test import Labels, mix_test, patterns, traits
@@ -51,7 +57,7 @@ class Context(Struct, frozen=True, kw_only=True):
     `total` how many requests there are. `requests` are those that were sent, if that is known, and
     `prompts` counts different ones. `one_request` is the command line that runs one request alone, less
     its id; `run` the report directory as a person would type it, empty if answers were collected
-    without one. `to_do` is then what to do about a regression.
+    without one. `to_do` is then what to do about a regression. `at_once` requests were sent together.
     """
 
     places: Mapping[str, tuple[str, int | None]]
@@ -61,10 +67,15 @@ class Context(Struct, frozen=True, kw_only=True):
     one_request: str = ""
     run: str = ""
     to_do: str = ""
+    at_once: int = 1
 
 
 def run_context(
-    requests: Sequence[Request], file: str, one_request: str, run: str = "ci-doctor-report"
+    requests: Sequence[Request],
+    file: str,
+    one_request: str,
+    run: str = "ci-doctor-report",
+    concurrency: int = 1,
 ) -> Context:
     """The context of a run that sent the `requests` of a file."""
     return Context(
@@ -72,6 +83,7 @@ def run_context(
         total=len(requests),
         prompts=count_prompts(requests),
         requests=requests,
+        at_once=min(concurrency, len(requests)),
         one_request=one_request,
         run=run,
     )
@@ -293,6 +305,7 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
         if result.errors and not result.cut_short:
             errors = tuple(sorted(result.errors.items()))
             groups.setdefault(errors, []).append(result.start.name)
+    crowd = crowd_advice(experiment.results, context.at_once)
     for errors, names in groups.items():
         evidence = []
         # The first errors that differ, each at the line of its request.
@@ -301,10 +314,14 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
             # A server may answer with a page of HTML, and a file may hold it in any length.
             excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
             evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
+        is_crowd = any(map(is_broken, dict(errors).values()))
         yield rules.UNANSWERED.finding(
             f"{len(errors)} of {context.total} requests were not answered in {', '.join(names)}",
             evidence=tuple(evidence),
+            remedy=crowd if is_crowd else None,
         )
+        # Said once.
+        crowd = None if is_crowd else crowd
 
 
 def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
@@ -412,8 +429,13 @@ def _remedy(
     failure = None if shown else failure_to_mend(decision, experiment)
     if failure is not None and decision.verdict is not Verdict.INFRA:
         return remedy_of(failure)
+    is_lost = DifferenceKind.UNANSWERED in decision.kinds.values()
+    if decision.verdict is not Verdict.VOID:
+        is_lost = decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE} and not shown
     if decision.verdict is Verdict.REGRESSION:
         return _closer_look(experiment, shown, context)
+    if is_lost and (crowd := crowd_advice(experiment.results, context.at_once)):
+        return crowd
     if decision.settle:
         return decision.step or decision.settle
     if decision.is_final and not decision.mended:

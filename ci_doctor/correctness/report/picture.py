@@ -146,7 +146,10 @@ def _request_rows(facts: AnswerFacts) -> Iterator[Row]:
     words = [f"{arms} {_range(each)}" for arms, each in counts.items() if each]
     if words:
         yield row("differing", f"{'   '.join(words)}   of {facts.requests} requests")
-    if kinds := list(_kind_counts(facts)):
+    # A candidate that died at once has changed nothing that was compared.
+    if not counts["A/B"] and all(facts.starts.get(arm) for arm in Arm):
+        yield row("requests", "none was compared: an arm has answered nothing")
+    elif kinds := list(_kind_counts(facts)):
         yield row("requests", ", ".join(kinds))
 
 

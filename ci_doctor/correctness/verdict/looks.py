@@ -45,6 +45,15 @@ def spent_by(alpha: float, made: int, most: int) -> float:
     return alpha * math.log1p((math.e - 1) * share)
 
 
+def _limit_at(total: int, rules: Rules) -> int:
+    """The limit of the run under which a look after so many starts is made.
+
+    Each limit is a plan with an alpha of its own. A look stays in its plan when a run is resumed
+    with a larger limit, so nobody raises its level by asking for more starts.
+    """
+    return next((most for most in rules.limits if total <= most), rules.max_starts)
+
+
 # Between two looks there are so many starts at least: fewer show nothing new.
 _APART = 3
 
@@ -96,7 +105,7 @@ def _planned(
     plan = [end.beyond(before) for before, end in zip([_NOTHING, *ends], ends, strict=False)]
     looks = list(range(1, len(ends)))
     # The first block is there for `pass`. It is a look only if it can decide something.
-    if not looks or _p_at(ends[:1]) <= spent_by(alpha, first.size, limits[-1]):
+    if not looks or _p_at(ends[:1]) <= spent_by(alpha, first.size, limits[0]):
         looks = [0, *looks]
     return tuple(plan), tuple(looks)
 
@@ -314,7 +323,7 @@ def look(
     if rules.order is not StartOrder.DRAWN:
         return _one_look(starts, requests, rules) if complete else LookResult()
     made = _drawn_starts(starts, requests, rules)
-    spent = 0.0
+    most, spent = rules.limits[0], 0.0
     looks: list[InterimLook] = []
     last = LookResult()
     possible = looks_after(rules, archived=replaces_baseline(starts, rules))
@@ -324,7 +333,9 @@ def look(
         result = made.test_to(index)
         if result is None:
             continue
-        limit = spent_by(rules.alpha, total, rules.max_starts) - spent
+        if (at_most := _limit_at(total, rules)) != most:
+            most, spent = at_most, 0.0
+        limit = spent_by(rules.alpha, total, most) - spent
         spent += max((p for p in result.spendable if p <= limit), default=0.0)
         looks.append(InterimLook(starts=total, limit=limit, p=result.p))
         last = _judged(result, limit, rules, looks)
@@ -350,7 +361,7 @@ def no_look_can_reject(starts: Sequence[ArmStart], requests: Sequence[str], rule
         if index in reached:
             continue
         total = sum(block.size for block in plan[: index + 1])
-        limit = spent_by(rules.alpha, total, rules.max_starts)
+        limit = spent_by(rules.alpha, total, _limit_at(total, rules))
         if any(
             _best_p(made, plan[: index + 1], mask, arm) <= limit for mask in masks for arm in Arm
         ):

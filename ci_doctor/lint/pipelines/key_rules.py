@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ci_doctor.buildkite.plugin import configuration_problem, is_our_plugin
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.pipelines.pipeline_file import (
     BLOCK_KEYS,
@@ -28,12 +29,14 @@ from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,
+    Node,
     ScalarNode,
     SequenceNode,
     YamlProblem,
     items_of,
     mapping_of,
     scalars_of,
+    walk,
     whole_number,
 )
 
@@ -206,6 +209,82 @@ def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator
                     yield pipeline.violation(INVALID_VALUE, reason, said)
 
 
+# An option of ci-doctor's plugin for which the job ends before its command.
+
+PLUGIN_OPTION: Final = LintRule(
+    rule=Rule(
+        id="pipeline/plugin-option",
+        severity=Severity.ERROR,
+        meaning="The ci-doctor plugin does not know this option, or not with this value. The job ends with 2 before its command.",
+        remedy="Write the option as the plugin's README does.",
+    ),
+    bad=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{./buildkite_plugins/ci-doctor: {exit-code: true}}]\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - ./ci-doctor:\n          determinism: hard\n"
+        ),
+        buildkite("steps:\n  - command: make\n    plugins: {./ci-doctor: {cache: {famlies: a}}}\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [{./ci-doctor: {diagnose: }}]\n"),
+    ),
+    good=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{./ci-doctor: {exit-codes: true, diagnose: [a, b]}}]\n"
+        ),
+        buildkite("steps:\n  - command: make\n    plugins: [./ci-doctor]\n"),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{./ci-doctor: {exit-codes: $MAPPED, determinism: off}}]\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {exit-code: true}}]\n"
+        ),
+    ),
+)
+
+
+def plugin_option(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """The configurations of the plugin, each once; a value that is filled in later is left alone."""
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        plugins = step.node.get("plugins")
+        for each in plugins.items if isinstance(plugins, SequenceNode) else [plugins]:
+            for field in each.fields.values() if isinstance(each, MappingNode) else ():
+                if not is_our_plugin(field.key.value) or id(field.value) in visited:
+                    continue
+                visited.add(id(field.value))
+                yield from _wrong_options(pipeline, field.value)
+
+
+def _wrong_options(pipeline: PipelineFile, configuration: Node) -> Iterator[Violation]:
+    if not isinstance(configuration, MappingNode):
+        return
+    for name, option in configuration.fields.items():
+        written = [each.value for each in walk(option.value) if isinstance(each, ScalarNode)]
+        is_late = any("$" in text or "{{" in text for text in (name, *written))
+        problem = None if is_late else configuration_problem({name: _value(option.value)})
+        if problem is None:
+            continue
+        yield pipeline.violation(
+            PLUGIN_OPTION,
+            option.key,
+            f"{problem.message}: the job ends with 2 before its command",
+            remedy=problem.hint and problem.hint[0].upper() + problem.hint[1:],
+        )
+
+
+def _value(node: Node) -> object:
+    """The value as the agent reads it."""
+    if isinstance(node, MappingNode):
+        return {name: _value(field.value) for name, field in node.fields.items()}
+    if isinstance(node, SequenceNode):
+        return [_value(each) for each in node.items]
+    if node.style:
+        return node.value
+    words = {"true": True, "false": False, "null": None, "~": None, "": None}
+    return words.get(node.value.lower(), node.value)
+
+
 # A file of CI that is no YAML: the upload or the workflow fails before its first step.
 
 UNPARSABLE_YAML: Final = LintRule(
@@ -357,5 +436,6 @@ def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
 RULES: Final = (
     (UNKNOWN_KEY, unknown_key),
     (INVALID_VALUE, invalid_value),
+    (PLUGIN_OPTION, plugin_option),
     (LOST_AT_UPLOAD, lost_at_upload),
 )

@@ -55,6 +55,13 @@ UNPINNED_PLUGIN: Final = LintRule(
 )
 
 _BRANCHES = frozenset({"main", "master", "head", "trunk", "develop", "dev", "latest"})
+_OF_A_PLUGIN = (
+    "plugin.yml",
+    "plugin.yaml",
+    "hooks/command",
+    "hooks/pre-command",
+    "hooks/environment",
+)
 # Settings of the agent's stack, not plugins that are cloned.
 _BUILT_IN = frozenset({"kubernetes"})
 
@@ -78,7 +85,7 @@ def unpinned_plugin(pipeline: PipelineFile, context: PipelineContext) -> Iterato
         for name in plugin_names(step.node.get("plugins")):
             if id(name) not in visited:
                 visited.add(id(name))
-                yield from _plugin(pipeline, name)
+                yield from _plugin(pipeline, name, context)
 
 
 def plugin_names(node: Node | None) -> Iterator[ScalarNode]:
@@ -91,11 +98,21 @@ def plugin_names(node: Node | None) -> Iterator[ScalarNode]:
             yield from (field.key for field in each.fields.values())
 
 
-def _plugin(pipeline: PipelineFile, name: ScalarNode) -> Iterator[Violation]:
+def _plugin(
+    pipeline: PipelineFile, name: ScalarNode, context: PipelineContext
+) -> Iterator[Violation]:
     source, _, version = name.value.partition("#")
     if not source or source[0] in "./~" or source in _BUILT_IN or "${" in source or "{{" in source:
         return
-    if not version and "$" not in name.value:
+    if not version and any(context.read(f"{source}/{file}") is not None for file in _OF_A_PLUGIN):
+        yield pipeline.violation(
+            UNPINNED_PLUGIN,
+            name,
+            f"'{source}' is a folder of this repository, and without `./` it names a repository on GitHub",
+            remedy=f"Write `./{source}`.",
+            severity=Severity.ERROR,
+        )
+    elif not version and "$" not in name.value:
         yield pipeline.violation(
             UNPINNED_PLUGIN,
             name,

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.buildkite.plugin import is_our_plugin
 from ci_doctor.lint.lint_rule import LintRule, Violation
 from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
@@ -53,6 +54,7 @@ class StepRetry(Struct, frozen=True, eq=False, kw_only=True):
     any_status: bool = False
     named: bool = False
     reason: str | None = None
+    has_signal: bool = False
     limit: int | None = None
 
 
@@ -80,6 +82,7 @@ def _rule(node: MappingNode) -> StepRetry:
         reason=next(
             (each for each in reasons if each in AGENT_REASONS), reasons[0] if reasons else None
         ),
+        has_signal=node.get("signal") is not None,
         limit=whole_number(node.get("limit")),
     )
 
@@ -278,6 +281,84 @@ def _matches_timeout(rule: StepRetry) -> bool:
     if rule.limit == 0 or rule.reason not in (None, "*", "cancel"):
         return False
     return rule.any_status or -1 in rule.statuses or 255 in rule.statuses
+
+
+# A retry of the status by which ci-doctor says that the change is to blame.
+
+RETRIED_VERDICT: Final = LintRule(
+    rule=Rule(
+        id="pipeline/retried-verdict",
+        severity=Severity.WARNING,
+        meaning="ci-doctor ends with 1 if the change is to blame. Retried until it is green, the step lets an intermittent bug through.",
+        remedy="Retry 75 alone, `- {exit_status: 75, limit: 2}`, and lost agents.",
+    ),
+    bad=(
+        buildkite(
+            "steps:\n  - command: ci-doctor correctness\n    retry: {automatic: [{exit_status: 1, limit: 3}]}\n"
+        ),
+        buildkite("steps:\n  - command: ci-doctor correctness\n    retry: {automatic: true}\n"),
+        buildkite(
+            "steps:\n  - commands: [make, ci-doctor pytest -- tests]\n    retry: {automatic: [{exit_status: 75}, {exit_status: '*', signal_reason: none}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{./ci-doctor: {exit-codes: true}}]\n    retry: {automatic: {exit_status: [1, 75]}}\n"
+        ),
+    ),
+    good=(
+        buildkite(
+            "steps:\n  - command: ci-doctor correctness\n    retry: {automatic: [{exit_status: 75}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: ci-doctor correctness\n    retry: {automatic: [{exit_status: 1, limit: 0}, {exit_status: -1}, {exit_status: '*'}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: ci-doctor doctor\n    retry: {automatic: [{exit_status: 1}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{./ci-doctor: {diagnose: a.log}}]\n    retry: {automatic: {exit_status: 1}}\n"
+        ),
+    ),
+)
+
+_JUDGES = re.compile(
+    r"\bci[-_]doctor(?:\s+-\S+)*\s+(?:correctness|compare|replay|pytest|restart-check|import-race)\b"
+)
+_SCRIPT = re.compile(r"[\w./-]{1,200}\.(?:sh|bash)\b")
+
+
+def retried_verdict(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
+    """The first rule of each step that retries 1, if that is the verdict of a ci-doctor."""
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        for rule in retry_rules(step.node):
+            if not (rule.any_status or 1 in rule.statuses) or rule.has_signal:
+                continue
+            if rule.reason not in (None, "*", "none"):
+                continue
+            if rule.limit != 0 and id(rule.place) not in visited and _judges(step, context):
+                visited.add(id(rule.place))
+                yield pipeline.violation(
+                    RETRIED_VERDICT,
+                    rule.place,
+                    f"{step.name} is started again after a 1, by which ci-doctor blames the change",
+                )
+            break
+
+
+def _judges(step: PipelineStep, context: PipelineContext) -> bool:
+    """Whether a command of the step, a script that it names, or the plugin ends with a verdict."""
+    texts = [each.value for each in command_texts(step)]
+    scripts = [context.read(name.removeprefix("./")) for name in _SCRIPT.findall(" ".join(texts))]
+    if any(_JUDGES.search(text) for text in (*texts, *scripts) if text):
+        return True
+    plugins = step.node.get("plugins")
+    return any(
+        is_our_plugin(name) and is_true(options.get("exit-codes"))
+        for each in (walk(plugins) if plugins is not None else ())
+        if isinstance(each, MappingNode)
+        for name, field in each.fields.items()
+        if (options := mapping_of(field.value)) is not None
+    )
 
 
 # A step whose failure, of whatever kind, never fails the build.
@@ -608,6 +689,7 @@ def _matrix_values(job: PipelineJob, name: str) -> list[str]:
 RULES: Final = (
     (LOST_AGENT_NOT_RETRIED, lost_agent_not_retried),
     (RETRIED_TIMEOUT, retried_timeout),
+    (RETRIED_VERDICT, retried_verdict),
     (SOFT_FAIL, soft_fail),
     (GPU_STEP_WITHOUT_TIMEOUT, gpu_step_without_timeout),
 )

@@ -305,6 +305,7 @@ class LocalisationFacts(Struct, frozen=True, kw_only=True):
     In the experiment `differing_pairs` of the `pairs` of starts, one of each arm, differ on
     `request`. `smallest` is the smallest condition that differed again, `command` makes it, and in
     those of `without` the difference was gone. `stopped` says why the search ended early.
+    `by_rate` is what the rates show where no cause fits, or one that names requests.
     """
 
     request: str
@@ -312,6 +313,7 @@ class LocalisationFacts(Struct, frozen=True, kw_only=True):
     differing_pairs: int
     cause: str | None = None
     rivals: tuple[str, ...] = ()
+    by_rate: str | None = None
     conditions: tuple[LocalisationTrial, ...] = ()
     smallest: str | None = None
     without: tuple[str, ...] = ()

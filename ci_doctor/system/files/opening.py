@@ -1,15 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: opens them so that nothing waits for ever, without a name, or in place of closed streams."""
+"""Acts on files: opens them so that nothing waits for ever, without a name, or in place of closed streams.
+
+It also names the file that a mistyped path means.
+"""
 
 import errno
 import os
 import stat
 import tempfile
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
+from ci_doctor.model.words import nearest
+
 # A snapshot with the hashes of a hundred thousand files has a tenth of it.
 _MOST_BYTES: Final = 256 << 20
+_MOST_NAMES: Final = 2000
+
+
+def near_path(path: Path) -> str | None:
+    """The question that names the entry which a path without one means; None if none is near."""
+    # A path in a configuration starts from its directory, and people type it from where they are.
+    for directory in (path.parent, Path()):
+        try:
+            names = sorted(each.name for each in islice(directory.iterdir(), _MOST_NAMES))
+        except OSError:
+            continue
+        near = nearest(path.name, names)
+        if near is None:
+            # `prompts` and `prompts.jsonl`, in whatever length.
+            near = next((each for each in names if Path(each).stem == path.stem), None)
+        if near is not None:
+            return f"did you mean `{directory / near}`?"
+    return None
 
 
 def open_at_once(path: Path | str, *, follow: bool = True, dir_fd: int | None = None) -> int:

@@ -97,6 +97,28 @@ def test_one_that_was_left_is_a_note_and_its_fix_removes_it(tmp_path: Path, left
     assert temporary_directories.run(context).problems == ()
 
 
+def test_many_that_were_left_are_one_note_whose_fix_removes_all_that_are_of_no_use(
+    tmp_path: Path,
+) -> None:
+    made = [tmp_path / f"ci-doctor-tmp.abcd_1{number}" for number in range(10, 24)]
+    for path in made:
+        path.mkdir()
+        (path / "log").touch()
+        os.utime(path, (0, 0))
+
+    (found,) = temporary_directories.run(
+        check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+    ).problems
+
+    assert "14 folders" in found.finding.summary
+    assert "\nand 4 more" in str(found.finding.evidence[0].excerpt)
+    assert found.fix is not None
+    assert all(str(path) in found.fix.words for path in made)
+    with (made[3] / "log").open(), pytest.raises(UsageError, match="in use"):
+        found.fix.apply()
+    assert [path for path in made if path.exists()] == [made[3]]
+
+
 def test_one_in_which_a_process_works_is_not_left_and_one_that_comes_into_use_stays(
     tmp_path: Path, left: Path
 ) -> None:

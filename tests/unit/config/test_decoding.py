@@ -73,17 +73,17 @@ class TestPlaces:
             ),
             (
                 "[setup-env]\nprojects = [\n  '.',\n  1,\n]\n",
-                "ci-doctor.toml:4: projects.1: expected `str`",
+                "ci-doctor.toml:4: projects.1: expected a text, got a whole number",
                 "",
             ),
             (
                 "[setup-env]\nallow_fallback = 1\n",
-                "ci-doctor.toml:2: allow_fallback: expected `bool`, got `int`",
+                "ci-doctor.toml:2: allow_fallback: expected true or false, got a whole number",
                 "",
             ),
             (
                 "[setup-env]\ndeterminism = 'of'\n",
-                "ci-doctor.toml:2: determinism: invalid enum value 'of'",
+                "ci-doctor.toml:2: determinism: 'of' is not one of its values",
                 "",
             ),
         ],
@@ -119,7 +119,7 @@ class TestPlaces:
             correctness(own("[correctness]\nbaseline = { command = 'x', envi = {} }\n"))
         with pytest.raises(
             ConfigError,
-            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected `str`",
+            match=r"^ci-doctor\.toml:3: baseline\.env \(one of its values\): expected a text",
         ):
             correctness(own("[correctness.baseline]\ncommand = 'x'\nenv = { PORT = 80 }\n"))
 
@@ -202,7 +202,7 @@ class TestPrecedence:
     def test_a_list_in_the_environment_is_json(self) -> None:
         with pytest.raises(ConfigError) as caught:
             setup_env(own(""), {"CI_DOCTOR_SETUP_ENV_PRELOAD": "a=b"})
-        assert caught.value.hint == 'write a JSON array, such as ["a", "b"]'
+        assert caught.value.hint == 'set it to a JSON array, such as ["a", "b"], or unset it'
 
     def test_without_a_file_the_defaults_hold(self, tmp_path: Path) -> None:
         (tmp_path / ".git").mkdir()
@@ -279,8 +279,8 @@ def test_only_what_agent_and_shell_leave_to_us_can_serve(code: int) -> None:
         ("infra = 1", "infra and regression share the code 1"),
         ("regression = 75", "infra and regression share the code 75"),
         ("regression = 85", "nondeterministic and regression share the code 85"),
-        ("infra = true", "infra: expected `int`, got `bool`"),
-        ("infra = '75'", "infra: expected `int`, got `str`"),
+        ("infra = true", "infra: expected a whole number, got true or false"),
+        ("infra = '75'", "infra: expected a whole number, got a text"),
         ("infar = 75", "unknown key `infar`"),
         ("pass = 3", "unknown key `pass`"),
         ("failed = 75", "infra and failed share the code 75"),
@@ -297,6 +297,47 @@ def test_failed_may_share_the_code_of_regression() -> None:
     codes, _ = read_exit_codes(table("[exit-codes]\nregression = 3\nfailed = 3\n"), {})
 
     assert (codes["regression"], codes["failed"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "message", "hint"),
+    [
+        ("correctness", 'compare = "token"', "'token' is not one", 'did you mean `tokens`? Or write "words"'),
+        ("correctness", 'retries = "3"', "retries: expected a whole number, got a text", "write a whole number from 1 on"),
+        ("correctness", "retries = 0", "retries: expected a whole number >= 1", "write a whole number from 1 on"),
+        ("services.a", "command = 'x'\nready = 3", "ready: expected a text or a table", "write a text in quotes or a table"),
+        ("services.a", "command = 'x'\nneeds = [1]", r"needs\.0: expected a text", "write a text in quotes"),
+        ("services.a", "command = 'x'\nenv = {A = 1}", r"env \(one of its values\)", "write a text in quotes"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_answered_by_what_may_stand_there(
+    section: str, text: str, message: str, hint: str
+) -> None:
+    config = table(f"[{section}]\n{text}\n")
+    with pytest.raises(ConfigError, match=message) as caught:
+        correctness(config) if section == "correctness" else service_specs(config)
+    assert (caught.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [
+        ("CI_DOCTOR_CORRECTNESS_RETRYS", "CI_DOCTOR_CORRECTNESS_RETRIES"),
+        ("CI_DOCTOR_CORECTNESS_RETRIES", "CI_DOCTOR_CORRECTNESS_RETRIES"),
+        ("CI_DOCTOR_CORRECTNESS_PARALLEL", "CI_DOCTOR_CORRECTNESS_CONCURRENCY"),
+        # Those of others, and of our own hooks.
+        ("CI_DOCTOR_CORRECTNESS_XYZZY", None),
+        ("CI_DOCTOR_PYTEST_PLAN", None),
+        ("CI_DOCTOR_PRELOAD_TIMEOUT", None),
+    ],
+)
+def test_a_mistyped_variable_is_not_ignored(variable: str, near: str | None) -> None:
+    if near is None:
+        correctness(table(""), {variable: "5"})
+        return
+    with pytest.raises(ConfigError, match=variable) as caught:
+        correctness(table(""), {variable: "5"})
+    assert caught.value.hint == f"did you mean `{near}`?"
 
 
 @pytest.mark.parametrize("text", ["²", "x", "1.5", "2"])

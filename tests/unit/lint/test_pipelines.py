@@ -30,6 +30,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     workflow,
 )
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
+from ci_doctor.model.finding import Severity
 from ci_doctor.syntax.yaml import compose
 
 FILE = ".buildkite/pipeline.yml"
@@ -403,3 +404,25 @@ def test_the_rules_about_pipelines_load_without_a_yaml_parser() -> None:
     )
 
     assert ran.stdout.split() == [str(len(RULES)), "False", "False"]
+
+
+def test_a_folder_of_the_repository_without_its_dot_is_an_error_with_the_mend() -> None:
+    files = {"buildkite_plugins/ci-doctor/plugin.yml": "", "ci/judge.sh": "ci-doctor correctness\n"}
+    step = "steps:\n  - command: make\n    plugins: [{buildkite_plugins/ci-doctor: {}}]\n"
+    (violation,) = check(step, PipelineContext(read=files.get)).violations
+    assert (violation.severity, violation.remedy) == (
+        Severity.ERROR,
+        "Write `./buildkite_plugins/ci-doctor`.",
+    )
+    assert check(step.replace("{b", "{./b"), PipelineContext(read=files.get)).violations == ()
+    script = "steps:\n  - command: bash ./ci/judge.sh\n    retry: {automatic: true}\n"
+    assert ids(check(script, PipelineContext(read=files.get))) == ["pipeline/retried-verdict"]
+
+
+def test_a_misspelt_option_of_the_plugin_has_the_one_that_was_meant() -> None:
+    step = (
+        "steps:\n  - command: make\n    plugins:\n      - ./ci-doctor:\n          exit-code: true\n"
+    )
+    (violation,) = check(step).violations
+    assert violation.place.line == 5
+    assert "`exit-codes`" in str(violation.remedy) + violation.summary

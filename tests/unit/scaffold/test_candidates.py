@@ -52,6 +52,7 @@ def line(text: str) -> str:
         ("lmcache_server localhost 65432", "lmcache_server localhost {port}"),
         ("python3 -m lmcache.v1.server 0.0.0.0 1 cpu", "python3 -m lmcache.v1.server 0.0.0.0 {port} cpu"),
         ("lmcache server --port 1", "lmcache server --port {port}"),
+        ("lmcache_vllm serve m --port 1", "lmcache_vllm serve m --port {port}"),
         ("sglang serve --model-path m", "sglang serve --model-path m --port {port}"),
         ("vllm serve m --host $HOST --port 1", "vllm serve m --host 127.0.0.1 --port {port}"),
     ],

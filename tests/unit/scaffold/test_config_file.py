@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 import subprocess
+import textwrap
 import tomllib
 from typing import Any
 
+import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +14,8 @@ from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
 from ci_doctor.scaffold.texts import (
+    hook_place,
+    pre_commit_entry,
     service_table,
     toml_key,
     toml_list,
@@ -65,3 +71,58 @@ def test_every_text_is_written_as_toml(text: str) -> None:
         assert values[text] == text
         assert values["list"] == [text] * 3
         assert values["table"] == {text: text}
+
+
+HOOKS = "- repo: https://github.com/a/b\n  rev: v1\n  hooks:\n  - id: c\n    args: [x,\n      y]\n"
+BLOCK = HOOKS + "  - id: d\n    exclude: |\n      # text\n      b\n"
+
+
+@pytest.mark.parametrize("indent", [0, 2, 4, 7])
+@pytest.mark.parametrize("hooks", [HOOKS, BLOCK, HOOKS.rstrip("\n")])
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("", ""),
+        ("---\n# hooks\nfail_fast: true\n", "\n# the end\n"),
+        ("default_stages: [commit]\n\n", "\n\n# of ci\nci:\n  autofix_prs: false\n"),
+        ("", "\nfail_fast: true"),
+        ("", "\n...\n"),
+    ],
+)
+def test_the_hook_is_an_item_of_the_list_that_is_there(
+    indent: int, hooks: str, head: str, tail: str
+) -> None:
+    before = f"{head}repos:\n{textwrap.indent(hooks, ' ' * indent)}{tail}"
+    place = hook_place(before.replace("\n", "\r\n") if indent == 2 else before)
+    block = pre_commit_entry("git+https://a/b@0", place)
+    line = int(re.match(r"after line (\d+), ", place.words)[1])  # type: ignore[index]
+    lines = before.split("\n")
+    after = yaml.safe_load("\n".join([*lines[:line], *block.rstrip().split("\n"), *lines[line:]]))
+    assert len(after["repos"]) == 2
+    assert after["repos"].pop()["hooks"][0]["id"] == "ci-doctor-lint"
+    assert after == yaml.safe_load(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("repos: []\nfail_fast: true\n", "in place of line 1"),
+        ("ci: {}\nrepos:\n", "in place of line 2"),
+        ("# nothing yet\n", "at its end"),
+        ("", "at its end"),
+        ("fail_fast: true\n", "at its end"),
+    ],
+)
+def test_a_file_without_hooks_gets_the_list_too(text: str, words: str) -> None:
+    place = hook_place(text)
+    assert place.words == words
+    block = pre_commit_entry("git+https://a/b@0", place)
+    kept = [line for line in text.split("\n") if not line.startswith("repos")]
+    assert len(yaml.safe_load("\n".join([*kept, block]))["repos"]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["repos: [{repo: local, hooks: []}]\n", "{fail_fast: true}\n", "repos: [\n", "- a\n"]
+)
+def test_no_block_is_offered_that_would_not_fit(text: str) -> None:
+    assert hook_place(text).indent is None

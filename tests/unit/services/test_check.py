@@ -267,3 +267,31 @@ def test_the_script_of_a_service_with_a_further_port_is_checked_too(tmp_path: Pa
 
     with pytest.raises(UsageError, match=r"is to run serve\.py"):
         check_scripts({"kv": spec}, ("kv",), context)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"command": [sys.executable, "{port}", "{plian.port}"]},
+        {"env": {"PEER": "http://127.0.0.1:{plian.port}"}},
+        {"ready": "http://127.0.0.1:{plian.port}/health"},
+    ],
+)
+@pytest.mark.parametrize(("other", "hint"), [("kv", "known: "), ("plain", "did you mean ")])
+def test_the_port_of_an_unknown_service_is_refused_and_never_passed_on(
+    tmp_path: Path, changes: dict[str, object], other: str, hint: str
+) -> None:
+    services = {other: spec(), "peer": structs.replace(spec(), **changes)}
+    with pytest.raises(UsageError) as caught:
+        check_services(services, [other, "peer"], context(tmp_path))
+    assert caught.value.message == 'service "peer": unknown placeholder {plian.port}'
+    assert caught.value.hint is not None
+    assert hint in caught.value.hint
+    assert f"`{{{other}.port}}`" in caught.value.hint
+
+
+def test_a_program_keeps_its_own_braces(tmp_path: Path) -> None:
+    program = structs.replace(
+        spec(), command=[sys.executable, "-c", "print(f'{args.port}')", "{port}"]
+    )
+    assert check_services({"a": program}, ["a"], context(tmp_path)) == ("a",)

@@ -64,7 +64,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
     assert [attachment.path for attachment in outcome.attachments] == ["localise/samples.jsonl"]
     cells = [line.split() for line in lines]
     assert ["r1", "alone", "differs", "the", "last"] in cells
-    assert any("1 of 7, in 20 pairs" in " ".join(line) for line in cells)
+    assert any("1 of 7 in the same way" in " ".join(line) for line in cells)
     # At 80 columns too, what a row says stands beside it.
     (table,) = outcome.tables
     assert not [line for line in table_lines(table, 80) if line.split() == ["1"]]

@@ -4,12 +4,14 @@
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import contexts
 from ci_doctor.correctness.localise.copies import changed_copies
+from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
 from ci_doctor.load.requests import Request
@@ -476,3 +478,78 @@ def test_parameters_are_tried_in_the_order_in_which_they_were_sent() -> None:
     parts = targets(SendTable([lane], requests, requests, {}), [])
     seeds = [part.words.split()[-1] for part in parts if part.family.startswith("seed=")]
     assert seeds == ["5", "3", "6", "1", "4", "2"]
+
+
+LOADED: tuple[dict[str, Any], ...] = tuple(
+    {"prompt": f"Tell me of the number {place}.", "max_tokens": 20} for place in range(32)
+)
+
+
+def every_fourth(**more: Any) -> list[dict[str, Any]]:
+    return [{**each, **(more if place % 4 == 1 else {})} for place, each in enumerate(LOADED)]
+
+
+def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_of_groups() -> None:
+    """Which requests are under way at an arrival differs from what the client sends."""
+    chance = random.Random(0)
+
+    def fault(_b: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
+        return len(beside) >= 7 and "logprobs" in body and chance.random() < 0.3
+
+    differing = [f"r{place}" for place in range(1, 32, 4)]
+    of = subject(differing, every_fourth(logprobs=1), concurrency=16)
+    conclusion = searched(of, fault).conclusion()
+    assert "`logprobs`" not in (conclusion.cause or ""), conclusion
+    said = r"requests differed only with (\d+) or more at once \((\d+): equal; one at a time: equal\)(.*)"
+    parts = re.fullmatch(said, conclusion.by_rate)
+    assert parts, conclusion
+    assert int(parts[2]) < 8 <= int(parts[1])
+    assert parts[3] == ", and only requests with `logprobs`"
+
+
+def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
+    alone = TrialSend(block=0, name="r0", at_once=1, wrong=False)
+    at_once = [TrialSend(block=0, name="r0", at_once=4, wrong=place < 4) for place in range(8)]
+    of = subject()
+    requests = {each.id: each for each in of.requests}
+    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests)
+    assert many == "requests differed only at once with others (one at a time: equal)"
+    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests)
+    # Of the run some starts do not show it: so may the two have been.
+    some = replace(of, differing_pairs=10)
+    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests)
+
+
+def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_requests_hold() -> None:
+    bodies = every_fourth(stream=True, stream_options={"include_usage": True})
+    streams = [f"r{place}" for place in range(1, 32, 4)]
+    chance = random.Random(0)
+
+    def fault(_b: Sequence[Body], body: Body, _w: Sequence[Body]) -> bool:
+        return "stream" in body and chance.random() < 0.4
+
+    conclusion = searched(subject(streams, bodies, differing_pairs=12), fault).conclusion()
+    assert conclusion.cause is None, conclusion
+    assert re.fullmatch(
+        r"r1 differs in \d+ of \d+ sends of the same request: at random, or by what no request "
+        r"shows, and only requests with `stream`",
+        conclusion.by_rate,
+    ), conclusion
+
+
+def test_names_stand_with_the_copies_that_lack_a_whole_parameter_and_were_equal_in_its_context() -> (
+    None
+):
+    """No cause says what a server counts in its own units; that the parameter is needed is known."""
+
+    def again(before: Sequence[Body], body: Body, _w: Sequence[Body]) -> bool:
+        beginnings = {each["prompt"][: 9 + len(each["prompt"]) % 5] for each in before}
+        return "stop" in body and any(body["prompt"].startswith(each) for each in beginnings)
+
+    bodies = [
+        {**each, "stop": ["#", "~", "|"]} if n in {0, 2} else each for n, each in enumerate(BODIES)
+    ]
+    conclusion = searched(subject(["r0", "r2"], bodies), again).conclusion()
+    said = conclusion.cause or ""
+    assert "`stop`" in said, conclusion
+    assert "alone in `stop`" not in said.partition("(equal: ")[2].split(";")[0], conclusion

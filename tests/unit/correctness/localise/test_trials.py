@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.localise.trials import LocalisedDifference, subject_of
+from ci_doctor.correctness.localise.trials import (
+    LocalisedDifference,
+    SentAnswer,
+    observed,
+    one_by_one,
+    subject_of,
+)
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.run import judge
 from ci_doctor.correctness.verdict.validity import Decision
@@ -83,3 +89,25 @@ def test_what_is_undecided_is_localised_where_the_baseline_never_varied(tmp_path
     assert decision.verdict is Verdict.INCONCLUSIVE
     assert subject is not None
     assert subject.request.id == "r1"
+
+
+def test_the_length_of_an_answer_is_that_of_one_of_its_choices() -> None:
+    """Three short choices are as many tokens as a long answer, and no long answer."""
+    given = [{"r0": SentAnswer(answer="a", text="one two", answer_tokens=60, choices=3)}]
+    (send,) = observed(one_by_one(["r0"]), given, given).sends
+    assert (send.length, send.answer_tokens) == (20, 60)
+
+
+@pytest.mark.parametrize(("baseline", "localised"), [("one one u u", False), ("one one u v", True)])
+def test_of_a_flake_that_each_start_repeats_no_request_is_the_condition(
+    tmp_path: Path, baseline: str, localised: bool
+) -> None:
+    made = experiment(
+        result("A1", baseline, passes=2),
+        result("A2", "one one v v", passes=2),
+        result("B1", "one one v v", passes=2),
+        result("B2", baseline, passes=2),
+    )
+    subject, decision = found(tmp_path, made)
+    assert decision.verdict is Verdict.FLAKY
+    assert (subject is not None) is localised

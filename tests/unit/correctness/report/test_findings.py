@@ -315,3 +315,30 @@ def test_a_mix_that_changed_is_no_answer_that_is_never_given() -> None:
     made = experiment(*starts, ending=ExperimentEnding.BUDGET)
     shown = [each.summary for each in found(made) if each.rule == "correctness/inconclusive"]
     assert shown == ["r1: the candidate gives other answers than the baseline, or in another mix"]
+
+
+@pytest.mark.parametrize(
+    ("error", "answers", "at_once", "advice"),
+    [
+        ("ReadError", "x -", 20, "--concurrency 4"),
+        ("ReadError (2 tries)", "x -", 4, "--concurrency 1"),
+        ("ConnectError: All connection attempts failed", "x -", 20, "--concurrency 4"),
+        ("RemoteProtocolError: Server disconnected", "x -", 20, "--concurrency 4"),
+        # The server says why, one request is alone, or no start has ever answered it.
+        ("HTTP 500", "x -", 20, None),
+        ("ReadError", "x -", 1, None),
+        ("ReadError", "- -", 20, None),
+    ],
+)
+def test_connections_that_break_under_many_requests_ask_for_fewer_at_once(
+    error: str, answers: str, at_once: int, advice: str | None
+) -> None:
+    both = [result(name, f"{answers} y y", passes=2) for name in ("A1", "B1")]
+    made = experiment(*(replace(each, errors={"r0": error}) for each in both))
+    decision = decided(made)
+    assert decision.verdict is Verdict.VOID
+    told = list(findings(made, decision, (), replace(context(), at_once=at_once)))
+    remedies = {each.rule: each.remedy or "" for each in told}
+    for rule in ("correctness/void", "correctness/unanswered"):
+        assert ("--concurrency" in remedies[rule]) is (advice is not None)
+        assert advice is None or f"`{advice}`" in remedies[rule]

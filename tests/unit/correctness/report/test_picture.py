@@ -26,6 +26,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text
 from tests.support.tables import lines_of
 from tests.unit.correctness.experiments import (
+    DEATH,
     context,
     decided,
     experiment,
@@ -254,3 +255,8 @@ def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
     assert titled(tables, "Control")[1:] == ["B1 r0 with a changed prompt got another answer"]
     (off,) = start_tables(facts(SAME, decided(SAME, 1), ()), control=False)
     assert lines_of(off)[0].startswith("off (control = false)")
+
+
+def test_of_a_candidate_that_never_answered_nothing_is_called_changed() -> None:
+    told = lines(result("A1", "one two"), result("B1", "- -", failure=DEATH), test=None)
+    assert "requests  none was compared: an arm has answered nothing" in told

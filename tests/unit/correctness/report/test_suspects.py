@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import fact_differences, lines_up, suspects, within
@@ -115,3 +116,12 @@ def test_a_fact_that_lines_up_with_the_clusters_is_named_with_its_values() -> No
 
     assert "libcublas.so.12 lines up with the clusters: 12.4 in A1, 12.5 in B1 A2" in found
     assert not any(sentence.startswith(("gpu", "driver")) for sentence in found)
+
+
+def test_broken_connections_are_no_sign_of_what_the_starts_have_loaded() -> None:
+    one = result("A1", "x x y y - -", passes=2, facts={"driver": "550"})
+    other = result("B1", "x x y y z z", passes=2, facts={"driver": "560"})
+    lost = replace(one, errors={"r2": "ReadError"})
+    assert told(lost, other) == ()
+    # Any other missing answer may follow what the start has loaded, and is no choice of kernels.
+    assert told(one, other) == ("driver lines up with the clusters: 550 in A1, 560 in B1",)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.looks import block_numbers, blocks, neighbours, widened
+from ci_doctor.correctness.verdict.looks import block_numbers, blocks, look, neighbours, widened
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arm, next_arms, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.verdict import Verdict
@@ -350,3 +350,23 @@ def test_an_arm_that_only_ran_where_nothing_works_proves_nothing(
     assert decide(made, ["r0"], Rules(), complete=True).verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert next_arms(made, ["r0"], Rules(), 2)
+
+
+def test_a_look_is_never_judged_again_by_a_higher_level() -> None:
+    ended = Rules(seed=3)
+    longer = replace(ended, max_starts=32, earlier_max_starts=(16,))
+    longest = replace(ended, max_starts=64, earlier_max_starts=(16, 32))
+    made: list[ArmStart] = []
+    for index, arm in enumerate(sequence(longest, archived=False)):
+        # Both arms have both answers, so each look is made and none decides.
+        made.append(start(arm, "xy"[index // 2 % 2], len(made)))
+    levels: dict[int, float] = {}
+    for rules in (ended, longer, longest):
+        result = look(made[: rules.max_starts], ["r0"], rules, complete=True)
+        assert result.test is not None
+        looks = result.test.looks
+        assert [each.limit for each in looks[: len(levels)]] == list(levels.values())
+        levels = {each.starts: each.limit for each in looks}
+    # What each plan may spend is at most alpha, and so is each of its levels.
+    assert {9, 12, 16} < set(levels)
+    assert max(levels.values()) <= ended.alpha
