@@ -119,6 +119,10 @@ OF_THE_MACHINE: Final = MappingProxyType(
         "TMPDIR": "The directory of temporary files.",
         "XDG_CACHE_HOME": "The directory of caches, `~/.cache` without it.",
         "XDG_RUNTIME_DIR": "Where the processes of one machine meet.",
+        "XDG_STATE_HOME": "Where it is noted which environments hold a shim, `~/.local/state` without it.",
+        "BROWSER": "What shows a page (`report --open`).",
+        "DISPLAY": "Whether a browser has a place to show one.",
+        "WAYLAND_DISPLAY": "Whether a browser has a place to show one.",
     }
 )
 

@@ -71,7 +71,7 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
         assert tree.kill(5.0).survivors == ()
     finally:
         guardian.close()
-    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+    assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
 
 
 def python(program: str) -> ReadySpec:

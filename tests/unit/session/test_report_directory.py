@@ -26,7 +26,7 @@ def test_one_at_a_time_and_no_descriptor_stays(tmp_path: Path) -> None:
 
     assert ReportDirectory.lock(tmp_path) is None
 
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
     first.release()
     first.release()
     assert ReportDirectory.lock(tmp_path) is not None
