@@ -433,10 +433,10 @@ def _saved_tables(facts: SaveCacheFacts) -> tuple[Table, ...]:
 
 
 def status_outcome(facts: CacheStatusFacts) -> Outcome:
-    """What lies where: a table for each cache that has files or would be restored."""
+    """What lies where: a table for each cache that has files or was restored, and one of the others."""
     there = [each for each in facts.caches if each.files or each.restored]
     tables = []
-    for each in facts.caches:
+    for each in there:
         rows = [row("directory", each.directory), row("files", each.files)]
         rows.append(row("bytes", size(each.bytes)))
         if each.restored is not None:
@@ -444,6 +444,13 @@ def status_outcome(facts: CacheStatusFacts) -> Outcome:
         if each.would is not None:
             rows.append(row("a restore would", each.would))
         tables.append(Table(title=each.family, rows=tuple(rows)))
+    empty = [each for each in facts.caches if each not in there]
+    if empty:
+        # What a restore would do is known of each, or of none.
+        wanted = empty[0].would is not None
+        rows = [row(each.family, each.directory, *([each.would] * wanted)) for each in empty]
+        columns = ("directory", "a restore would") if wanted else ("directory",)
+        tables.append(Table(title="Caches without files", columns=columns, rows=tuple(rows)))
     total = sum(each.bytes for each in facts.caches)
     summary = (
         f"{len(there)} of {len(facts.caches)} caches have files, {formatting.size(total)} in all"

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci_doctor.caches.outcomes import effect_facts, job_outcome, save_outcome
+from ci_doctor.caches.outcomes import effect_facts, job_outcome, save_outcome, status_outcome
 from ci_doctor.model.facts.cache import (
     CacheEffect,
+    CacheStatusFacts,
+    CacheStatusRow,
     JobCacheFacts,
     RestoreCacheFacts,
     RestoredCache,
@@ -199,3 +201,25 @@ def test_what_no_job_will_restore_is_a_warning_and_a_failure_for_the_strict() ->
     (finding,) = save_outcome(unsigned, strict=False).findings
     assert finding.rule == "cache/for-nobody"
     assert "keygen" in (finding.remedy or "")
+
+
+def status_row(family: str, files: int, **fields: Any) -> CacheStatusRow:
+    return CacheStatusRow(
+        family=family, directory=f"/c/{family}", files=files, bytes=files, restored=None, **fields
+    )
+
+
+def test_a_cache_with_files_has_a_table_of_its_own_and_all_others_share_one() -> None:
+    rows = (status_row("triton", 3), status_row("vllm", 0), status_row("cuda", 0))
+    outcome = status_outcome(CacheStatusFacts(store=None, caches=rows))
+
+    assert [each.title for each in outcome.tables] == ["triton", "Caches without files"]
+    assert [each.label for each in outcome.tables[1].rows] == ["vllm", "cuda"]
+
+
+def test_what_a_restore_would_do_is_said_of_caches_without_files_too() -> None:
+    rows = (status_row("vllm", 0, would="nothing is saved"),)
+    (table,) = status_outcome(CacheStatusFacts(store="s", caches=rows)).tables
+
+    assert table.columns == ("directory", "a restore would")
+    assert [each.value for each in table.rows[0].cells] == ["/c/vllm", "nothing is saved"]
