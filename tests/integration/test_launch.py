@@ -341,7 +341,7 @@ API = "api=true {port}"
         (["--service", API, "--timeout", "soon"], "not a duration"),
         (["--service", API, "--events", "/proc/x/events"], "cannot write events"),
         (["--service", API, "echo", "--", "hello"], "belongs to no option"),
-        (["--service", API, "--", "echo", "{apo.port}"], "no service is named `apo`"),
+        (["--service", API, "--", "echo", "{apo.port}"], "unknown placeholder {apo.port}"),
         (["--config", "gone.toml"], "gone.toml"),
     ],
 )

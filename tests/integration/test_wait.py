@@ -359,7 +359,7 @@ def test_a_signal_ends_the_wait_with_a_report_and_nothing_else(
         (["--pid", "0"], "--pid 0 names no process"),
         (["--pid", "-5"], "--pid -5 names no process"),
         (["--pid", "1"], "first process"),
-        (["--pid", "abc"], "not a valid integer"),
+        (["--pid", "abc"], "is not a whole number"),
         (["--pid", "5", "--timeout", "soon"], "--timeout: not a duration"),
         (["--pid", "5", "--ready", "/health"], "write the whole URL: http://127.0.0.1:8000/health"),
         (["--pid", "5", "--ready", "http://127.0.0.1:{port}/"], "`wait` knows no {port}"),
