@@ -26,7 +26,6 @@ _BUSY = 0.01
 _LEAST_BUSY_S = 0.02
 # Of a period: whoever waits so long for a CPU could not have answered.
 _STARVED = 0.25
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -76,12 +75,14 @@ def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
 
 
 def _cpu_times(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
+    # Here, because most launches have no liveness probe.
+    import psutil
+
     for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-            # The four times are fields 14 to 17 (proc_pid_stat(5)); a name may hold blanks.
-            fields = text.rpartition(")")[2].split()[11:15]
-            yield pid, sum(map(int, fields)) / _TICKS_PER_S
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(pid).cpu_times()
+            own, children = times.user + times.system, times.children_user + times.children_system
+            yield pid, own + children
 
 
 class Hang(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.localise.causes import fitting
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, targets
+from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import LocalisedDifference, TrialSend
 from ci_doctor.load.requests import Request
 
@@ -109,29 +109,21 @@ def _kinds(
     """
     plain = [each for each in sends if each.name in subject.ids]
     names = {each.name for each in plain}
-    differing = {e.name for e in plain if e.wrong} | (names & set(subject.differing))
-    # Behind the sends each request of the run stands once: two kinds may be one of those that were sent.
-    every = [*sends, *(TrialSend(name=name, block=0, at_once=1) for name in subject.ids)]
-    table = SendTable([every], requests, subject.ids, {})
-    kinds: dict[int, tuple[frozenset[str], str]] = {}
-    tried = set()
-    for part in filter(_is_of_form, targets(table, ())):
-        if not table.wrong & ~part.mask:
-            of = frozenset(e.name for at, e in enumerate(sends) if part.mask >> at & 1) & names
-            kinds.setdefault(part.mask >> len(sends), (of, part.words))
-        tried.add(part.mask >> len(sends))
-    fit = [kind for _, kind in sorted(kinds.items(), key=lambda each: each[0].bit_count())]
-    fit = sorted((kind for kind in fit if differing <= kind[0]), key=lambda kind: len(kind[0]))
+    differing = {each.name for each in plain if each.wrong} | (names & set(subject.differing))
+    holders, tried = _holders(sends, subject, requests)
+    fit = [(of & names, words) for of, words in holders if differing <= of]
+    fit.sort(key=lambda kind: len(kind[0]))
     if not fit or not differing:
         return ""
     (first, words), *rest = fit
+    count = len(differing)
     inside = sum(each.name in first for each in plain)
-    wrong, count = sum(bool(each.wrong) for each in plain), len(differing)
-    if (
-        _chance(wrong, inside, len(plain) - inside) > _LEVEL
-        or len(tried) * _chance(count, len(first), len(names - first)) > _LEVEL
-    ):
+    wrong = sum(bool(each.wrong) for each in plain)
+    of_sends = _chance(wrong, inside, len(plain) - inside)
+    of_requests = tried * _chance(count, len(first), len(names - first))
+    if max(of_sends, of_requests) > _LEVEL:
         return ""
+    # Of those that have another kind as well, all that differ may be of the first by chance.
     others = [
         f" (or {words})"
         for of, words in rest
@@ -140,9 +132,25 @@ def _kinds(
     return words + "".join(others) if len(others) <= _MOST_OTHERS else ""
 
 
-def _is_of_form(part: CausePart) -> bool:
-    """Whether a kind of requests is one parameter, its value, or a path: there are few of them."""
-    if part.least is not None or part.family == "any key":
-        return False
-    begins = ("requests with `", "requests without `")
-    return part.family.startswith("path ") or part.words.startswith(begins)
+def _holders(
+    sends: Sequence[TrialSend], subject: LocalisedDifference, requests: Mapping[str, Request]
+) -> tuple[list[tuple[frozenset[str], str]], int]:
+    """The kinds that all wrong sends have, with the requests of each and its words; and how many were tried.
+
+    The kind of the fewest requests comes first. Two kinds of the same requests of the run are one.
+    """
+    # Behind the sends each request of the run stands once: two kinds may be one of those that were sent.
+    every = [*sends, *(TrialSend(name=name, block=0, at_once=1) for name in subject.ids)]
+    table = SendTable([every], requests, subject.ids, {})
+    holders: dict[int, tuple[frozenset[str], str]] = {}
+    tried = set()
+    for part in targets(table, ()):
+        if not part.is_form:
+            continue
+        of_run = part.mask >> len(sends)
+        tried.add(of_run)
+        if not table.wrong & ~part.mask:
+            of = frozenset(each.name for at, each in enumerate(sends) if part.mask >> at & 1)
+            holders.setdefault(of_run, (of, part.words))
+    ordered = sorted(holders.items(), key=lambda each: each[0].bit_count())
+    return [kind for _, kind in ordered], len(tried)

@@ -60,6 +60,7 @@ class CausePart(Struct, frozen=True):
     sends, for the words `said`. `both`: two parts that must hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
     certain requests, of which each must be there. `beyond`: the sends behind a span of some requests.
     `by_place`: a difference first shows at the end of what it counts, so a shorter answer is equal.
+    `is_form`: it is one parameter, a value of one, or a path; there are few of these.
     """
 
     family: str
@@ -76,6 +77,7 @@ class CausePart(Struct, frozen=True):
     needs: int = 0
     beyond: int = 0
     by_place: bool = False
+    is_form: bool = False
     both: tuple["CausePart", ...] = ()
 
     @property
@@ -236,7 +238,8 @@ def _of_paths(table: SendTable) -> Iterator[CausePart]:
         return
     for path in paths:
         mask = table.named(name for name, each in table.requests.items() if each.path == path)
-        yield CausePart(f"path {path}", _PATHS.get(path, f"requests to {path}"), 3, mask)
+        words = _PATHS.get(path, f"requests to {path}")
+        yield CausePart(f"path {path}", words, 3, mask, is_form=True)
 
 
 def _roles_of(request: Request) -> set[str]:
@@ -383,14 +386,21 @@ def _has_edge(text: str, block: int) -> bool:
 def _of_signs_and_words(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     """A fault of a word, or of a sign, shows in all that differ."""
     texts = table.texts
-    in_all = _in_all([set(texts[name]) for name in names])
-    signs = sorted(each for each in in_all if not each.isalpha() and not each.isspace())
-    words = sorted(set(_WORD.findall(texts[names[0]]))) if names else []
-    shared = [word for word in words if all(word in texts[name] for name in names)]
-    for kind, cost, holds in (("sign", 4.4, signs), ("word", 4.5, shared[:_MOST_WORDS])):
-        for each in holds:
-            mask = table.named(name for name, text in texts.items() if each in text)
-            yield CausePart(f"{kind} {each}", f"prompts with `{each}`", cost, mask, lack=each)
+    if not names:
+        return
+    shared_signs = _in_all([set(texts[name]) for name in names])
+    for sign in sorted(shared_signs):
+        if not sign.isalpha() and not sign.isspace():
+            yield _with_text(table, sign, "sign", 4.4)
+    words = sorted(set(_WORD.findall(texts[names[0]])))
+    shared_words = [word for word in words if all(word in texts[name] for name in names)]
+    for word in shared_words[:_MOST_WORDS]:
+        yield _with_text(table, word, "word", 4.5)
+
+
+def _with_text(table: SendTable, part: str, kind: str, cost: float) -> CausePart:
+    mask = table.named(name for name, text in table.texts.items() if part in text)
+    return CausePart(f"{kind} {part}", f"prompts with `{part}`", cost, mask, lack=part)
 
 
 def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
@@ -441,16 +451,18 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
     used = list(dict.fromkeys(each.name for each in table.sends))
     for key in sorted({key for name in used for key in given[name]}):
         has = {name: values[key] for name, values in given.items() if key in values}
-        yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has))
+        yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has), is_form=True)
         lacking = table.named(given.keys() - has.keys())
-        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
+        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking, is_form=True)
         sent = [name for name in used if name in has]
         values = list(dict.fromkeys(has[name] for name in sent))
         for value in values[:MOST_NAMES]:
             owner = next(name for name in sent if has[name] == value)
             text = f"requests with {valued(key, value, owner)}"
             mask = table.named(name for name in has if has[name] == value)
-            yield CausePart(f"{key}={value}", text, 3.5, mask)
+            # A long value is named by one request, and hardly another has it.
+            is_form = len(str(value)) <= _LONGEST_VALUE
+            yield CausePart(f"{key}={value}", text, 3.5, mask, is_form=is_form)
         yield from _of_numbers(table, key, has, values)
         yield from _of_texts(table, key, has)
         count_of = {name: _count_of(each, key) for name, each in table.requests.items()}

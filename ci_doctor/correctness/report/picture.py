@@ -182,11 +182,11 @@ def _difference_rows(
     if differences:
         names = {each.request for each in differences}
         # Whoever asked for them has a server that gave none.
-        have_asked = any(
-            parameters_of(each).get("logprobs") not in {None, False}
-            for each in context.requests
-            if each.id in names
-        )
+        asked = [
+            parameters_of(each).get("logprobs") for each in context.requests if each.id in names
+        ]
+        # By identity: 0 asks for those of the chosen tokens, and is equal to False.
+        have_asked = any(value is not None and value is not False for value in asked)
         counts = {kind: facts.differences_by[kind] for kind in Hardness}
         text = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         if counts[Hardness.UNKNOWN] == len(differences) and not have_asked:

@@ -116,10 +116,13 @@ def test_the_evidence_answers_a_persons_questions_in_their_order() -> None:
     )
 
 
-def test_requests_that_ask_for_log_probabilities_are_not_told_to_ask_for_them() -> None:
+@pytest.mark.parametrize("value", [0, 1, True, [1], {"top": 1}])
+def test_requests_that_ask_for_log_probabilities_are_not_told_to_ask_for_them(value: Any) -> None:
     made = experiment(result("A1", "one"), result("B1", "two"))
     decision = replace(decided(made), test=None)
-    asked = Request(id="r0", path="/v1/completions", body={"prompt": "x", "logprobs": 1}, line=1)
+    asked = Request(
+        id="r0", path="/v1/completions", body={"prompt": "x", "logprobs": value}, line=1
+    )
     found = differences(made, decision, ["r0"])
     about = replace(context(1), requests=(asked,))
     table = next(iter(tables(facts(made, decision, found), decision, found, about)))
