@@ -22,7 +22,7 @@ from ci_doctor.render.safe_text import printable
 from ci_doctor.session.printing import say
 from ci_doctor.session.report_directory import ROOT_VARIABLE
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.opening import near_path
+from ci_doctor.system.files.opening import near_path, open_at_once
 
 
 @command(
@@ -154,10 +154,16 @@ def _newest(root: Path) -> Path:
 def _is_own(path: Path) -> bool:
     """Whether a file is a report of ours: other programs call theirs `report.json`, too."""
     try:
-        with path.open("rb") as file:
-            return b'"ci-doctor/report/' in file.read(_HEAD_BYTES)
+        # A pipe of that name is not waited for.
+        descriptor = open_at_once(path)
     except OSError:
         return False
+    try:
+        return b'"ci-doctor/report/' in os.read(descriptor, _HEAD_BYTES)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _page(directory: Path, report: Report) -> Path:

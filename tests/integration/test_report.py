@@ -222,3 +222,12 @@ def test_a_token_in_the_name_of_a_tag_reaches_no_output(tmp_path: Path) -> None:
         everything += path.read_text()
     assert token not in everything
     assert "fix/[redacted]" in everything, everything
+
+
+def test_a_pipe_with_the_name_of_a_report_is_passed_over_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    os.mkfifo(tmp_path / "other" / "report.json")
+
+    ran = doctor("report", cwd=tmp_path)
+
+    assert (ran.code, "no report lies here" in ran.err) == (2, True)
