@@ -32,6 +32,8 @@ class Scene:
             "VLLM_CACHE_ROOT": str(folder / "cache"),
         }
         self.before: list[str] = []
+        # What ci-doctor itself is started by.
+        self.around: list[str] = []
         self.program = [str(place.interpreter().with_name("vllm"))]
         self.start_timeout = "600s"
         self.ready = f"http://127.0.0.1:{self.port}/health"
@@ -200,8 +202,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def cgroup(kind: str, file: str, value: str) -> Prepare:
-    """A control group of version 1 with one limit, in which the server starts."""
+def cgroup(kind: str, file: str, value: str, *, is_container: bool = False) -> Prepare:
+    """A control group of version 1 with one limit, for the server alone or for ci-doctor and all below it."""
 
     def prepare(scene: Scene) -> None:
         group = Path("/sys/fs/cgroup") / kind / f"ci-doctor-{os.getpid()}"
@@ -209,6 +211,8 @@ def cgroup(kind: str, file: str, value: str) -> Prepare:
         scene.held.callback(remove_group, group)
         (group / file).write_text(value)
         scene.shell(f"echo $$ > {group}/cgroup.procs")
+        if is_container:
+            scene.around, scene.before = scene.before, []
 
     return prepare
 

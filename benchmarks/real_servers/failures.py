@@ -121,6 +121,7 @@ FAILURES: tuple[Failure, ...] = (
     # Limits of the machine.
     Failure("memory-rlimit", "`prlimit --data=1500000000`", Expected(r"(?i)memory|alloc", ASK, 1), by.limited("--data=1500000000")),
     Failure("memory-cgroup", "a control group of 1.2 GB", Expected(None, ASK_OR_NONE, 1, r"ran out of memory"), by.cgroup("memory", "memory.limit_in_bytes", "1200000000")),
+    Failure("memory-container", "the same for ci-doctor too, as in a container", Expected(None, ASK_OR_NONE, 1, r"ran out of memory"), by.cgroup("memory", "memory.limit_in_bytes", "1200000000", is_container=True)),
     Failure("processes-cgroup", "a control group of 24 processes and threads", Expected(r"can't start new thread|Resource temporarily unavailable|pthread_create", ASK, 1), by.cgroup("pids", "pids.max", "24")),
     Failure("files-rlimit", "`prlimit --nofile=48`", Expected(r"Too many open files", ASK, 1), by.limited("--nofile=48:48")),
     Failure("size-rlimit", "`prlimit --fsize=1000`: no file may grow", Expected(r"File too large", ASK, 1), by.limited("--fsize=1000")),
@@ -305,7 +306,7 @@ def _by_launch(scene: Scene) -> Seen:
     client = scene.folder / "client.py"
     client.write_text(_CLIENT)
     asked = [sys.executable, str(client), f"http://127.0.0.1:{scene.port}", *scene.requests]
-    return _ran(scene, _ci_doctor("launch", "--", *asked))
+    return _ran(scene, [*scene.around, *_ci_doctor("launch", "--", *asked)])
 
 
 def _by_wait(scene: Scene) -> Seen:
