@@ -4,6 +4,7 @@
     python benchmarks/real_servers.py build [NAME ...]      the environments, once: outside the repository, the size is said first
     python benchmarks/real_servers.py experiments           every pair of arms; one night on two CPUs, may be stopped and continued
     python benchmarks/real_servers.py experiments --only prefix --only lora
+    python benchmarks/real_servers.py failures              a server that fails in each of many ways, seen by each command
     python benchmarks/real_servers.py experiments --record  also appends the table of all that has run to benchmarks/RESULTS.md
 
 The folder is $CI_DOCTOR_REAL_SERVERS, or ~/.cache/ci-doctor-real-servers. A run that has ended is not made again: delete its
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from typing import Any
 
-from real_servers import environments, place, running
+from real_servers import environments, failures, place, running
 from real_servers.experiments import EXPERIMENTS
 from results import record
 
@@ -85,11 +86,23 @@ def experiments(only: list[str], recorded: bool) -> int:
     return len(wrong)
 
 
+def failed_servers(only: list[str], recorded: bool) -> int:
+    """Run what has not run; returns how many are wrong."""
+    rows = failures.run(only)
+    lines = failures.summary(rows)
+    print(*lines, sep="\n")
+    if recorded:
+        table = as_markdown(failures.HEAD, [failures.table_row(row) for row in rows])
+        text = [*table, "", *(f"- {line}" for line in lines)]
+        record("real servers: failures of vLLM", text, f", {versions()}. {failures.ABOUT}")
+    return sum(not (row["is_top"] and row["is_advice"]) for row in rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", choices=("build", "experiments"))
+    parser.add_argument("table", choices=("build", "experiments", "failures"))
     parser.add_argument("names", nargs="*", help="environments to build")
     parser.add_argument("--only", action="append", default=[], help="one run, may be repeated")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
@@ -97,7 +110,8 @@ def main() -> int:
     if arguments.table == "build":
         return environments.build(arguments.names)
     try:
-        return int(bool(experiments(arguments.only, arguments.record)))
+        table = {"experiments": experiments, "failures": failed_servers}[arguments.table]
+        return int(bool(table(arguments.only, arguments.record)))
     except place.MissingEnvironmentError as error:
         print(error, file=sys.stderr)
         return 2

@@ -32,7 +32,7 @@ def measured() -> dict[str, Any]:
     ours = place.interpreter()
     other = _copied(ours.parent.parent, folder)
     cold = _start(folder, "cold", folder / "cache", ours)
-    words = ["save", *_given(folder, folder / "cache", ours)]
+    words = ["save", *_given(folder, ours)]
     _cache(folder, "save", words, folder / "cache")
     rows = {"cold": cold}
     for name, root, python in (
@@ -41,10 +41,12 @@ def measured() -> dict[str, Any]:
         ("environment", folder / "cache", other),
     ):
         shutil.rmtree(folder / "cache", ignore_errors=True)
-        restored = _cache(folder, f"{name}-restore", ["restore", *_given(folder, root, python)], root)
+        restored = _cache(
+            folder, f"{name}-restore", ["restore", *_given(folder, python)], root
+        )
         row = _start(folder, name, root, python)
         log = folder / name / "logs/vllm-1.log"
-        given = ["verify", "--effect", "--log", str(log), *_given(folder, root, python)]
+        given = ["verify", "--effect", "--log", str(log), *_given(folder, python)]
         effect = _cache(folder, f"{name}-verify", given, root)
         effects = {key: each["effect"] for key, each in effect["facts"].get("families", {}).items()}
         rows[name] = row | {
@@ -66,7 +68,7 @@ def _copied(environment: Path, folder: Path) -> Path:
     return copy / "bin" / "python"
 
 
-def _given(folder: Path, root: Path, python: Path) -> list[str]:
+def _given(folder: Path, python: Path) -> list[str]:
     words = ["--store", str(folder / "store"), "--python", str(python)]
     for name in _FAMILIES:
         words += ["--family", name]
@@ -84,7 +86,12 @@ def _cache(folder: Path, name: str, words: list[str], root: Path) -> dict[str, A
     report = folder / name
     command = [sys.executable, "-m", "ci_doctor", "cache", *words, "--report-dir", str(report)]
     ended = subprocess.run(
-        command, cwd=folder, env=os.environ | _environ(root), check=True, capture_output=True, text=True
+        command,
+        cwd=folder,
+        env=os.environ | _environ(root),
+        check=True,
+        capture_output=True,
+        text=True,
     )
     (folder / f"{name}.txt").write_text(ended.stdout + ended.stderr)
     report_json: dict[str, Any] = json.loads((report / "report.json").read_text())
@@ -99,10 +106,24 @@ def _start(folder: Path, name: str, root: Path, python: Path) -> dict[str, Any]:
     (folder / "tmp").mkdir(exist_ok=True)
     load, begun = place.load(), time.monotonic()
     service = f"vllm={subprocess.list2cmdline(scene.words())}"
-    words = [sys.executable, "-m", "ci_doctor", "launch", "--report-dir", name, "--service", service]
+    words = [
+        sys.executable,
+        "-m",
+        "ci_doctor",
+        "launch",
+        "--report-dir",
+        name,
+        "--service",
+        service,
+    ]
     words += ["--ready", f"vllm={scene.ready}", "--", "true"]
     ended = subprocess.run(
-        words, cwd=folder, env=os.environ | _environ(root), check=True, capture_output=True, text=True
+        words,
+        cwd=folder,
+        env=os.environ | _environ(root),
+        check=True,
+        capture_output=True,
+        text=True,
     )
     ready = _READY.search(ended.stderr)
     if ready is None:
@@ -110,7 +131,12 @@ def _start(folder: Path, name: str, root: Path, python: Path) -> dict[str, Any]:
     seconds = 60 * int(ready["minutes"] or 0) + float(ready["seconds"])
     log = (folder / name / "logs/vllm-1.log").read_text(errors="replace")
     took = re.findall(r"torch\.compile (?:takes|took) ([\d.]+) s in total", log)
-    return {"ready_s": seconds, "compile_s": took[-1:] , "wall_s": round(time.monotonic() - begun), "load": [load, place.load()]}
+    return {
+        "ready_s": seconds,
+        "compile_s": took[-1:],
+        "wall_s": round(time.monotonic() - begun),
+        "load": [load, place.load()],
+    }
 
 
 if __name__ == "__main__":

@@ -434,10 +434,10 @@ def _read_again(scene: Scene, expected: Expected) -> dict[str, Any] | None:
     return read._asdict() | {"is_top": is_top, "is_advice": is_advice}
 
 
-def main(names: Sequence[str]) -> int:
-    """Run what is named, or has no row yet; returns 1 if a row is wrong."""
-    chosen = [each for each in FAILURES if not names or each.name in names]
-    waiting = [each for each in chosen if names or place.kept_row("failures", each.name) is None]
+def run(only: Sequence[str]) -> list[dict[str, Any]]:
+    """Run what has no row yet; returns the rows of all that is wanted. Raises MissingEnvironmentError."""
+    wanted = [each for each in FAILURES if not only or each.name in only]
+    waiting = [each for each in wanted if place.kept_row("failures", each.name) is None]
     while waiting:
         with place.machine():
             until = time.monotonic() + _TURN_S
@@ -446,8 +446,40 @@ def main(names: Sequence[str]) -> int:
                 row = measured(failure)
                 place.keep_row("failures", failure.name, row)
                 print(line_of(row), flush=True)
-    rows = [row for each in chosen if (row := place.kept_row("failures", each.name))]
-    return int(not all(row["is_top"] and row["is_advice"] for row in rows))
+    return [row for each in wanted if (row := place.kept_row("failures", each.name))]
+
+
+HEAD = (
+    "failure", "made by", "door", "on top", "right", "another run", "code", "right", "seconds", "lines", "load",
+)  # fmt: skip
+ABOUT = f"""Each server fails in one way. On top: the line of its log, or else the first sentence. Another run: the advice. What
+is right was written down before the run. Seconds: from the start to the verdict; vLLM itself, or a script that polls, gives up
+after {SERVERS_OWN_S} s. Lines: on the terminal. Of a failed start, `diagnose` read the log alone too."""
+
+
+def table_row(row: dict[str, Any]) -> list[str]:
+    """The cells of a row."""
+    seen = row["seen"]
+    top = (seen["top"] if row["expected"]["line"] is not None else seen["says"]) or seen["says"]
+    load = ", ".join(map(str, row["load"]))
+    cells = [
+        row["name"], row["how"], row["door"], f"`{top[:100]}`", "yes" if row["is_top"] else "NO",
+        seen["advice"] or "none", str(seen["code"]), "yes" if row["is_advice"] else "NO",
+        str(seen["seconds"]), str(seen["printed"]), load,
+    ]  # fmt: skip
+    return [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What all rows come to."""
+    again = [row["diagnose"] for row in rows if row.get("diagnose")]
+    lines = []
+    for name, of in (("", rows), (", by diagnose of the log alone", again)):
+        tops, advice = (sum(row[key] for row in of) for key in ("is_top", "is_advice"))
+        lines.append(
+            f"top line right: {tops} of {len(of)}; advice about another run: {advice}{name}"
+        )
+    return lines
 
 
 def line_of(row: dict[str, Any]) -> str:
@@ -459,12 +491,7 @@ def line_of(row: dict[str, Any]) -> str:
     ):
         if seen and right:
             marks = "".join("-+"[right[name]] for name in ("is_top", "is_advice"))
-            lines.append(
-                f"{marks} {row['name']} [{door}] {seen['code']}, {seen['seconds']} s, {seen['printed']} lines, {seen['rule']} {seen['advice']}"
-            )
+            end = f"{seen['code']}, {seen['seconds']} s, {seen['printed']} lines"
+            lines.append(f"{marks} {row['name']} [{door}] {end}, {seen['rule']} {seen['advice']}")
             lines += [f"      {seen[key][:220]}" for key in ("says", "top")]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
