@@ -117,13 +117,16 @@ _WRONG: Final = re.compile(r"^[ |]*(?P<message>\S.*?) [\[(]type=[\w.]+(?:[,;)\]]
 # PyTorch: a tab, then the parameter.
 _STATE: Final = re.compile(r"Error\(s\) in loading state_dict for \w+:$")
 _PARAMETER: Final = re.compile(r"^[ |]*\t(?P<message>\S.*)")
+# C++ names the type, and the words below it.
+_THROWN: Final = re.compile(r"terminate called after throwing an instance of '")
+_WHAT: Final = re.compile(r"^ *what\(\): +(?P<message>\S.*)")
 _LINES_OF_LIST: Final = 3
 
 
 def _first_of_list(candidate: Candidate, log: LogText) -> tuple[TextLine, CleanLine] | None:
     """What stands below a header that only counts mistakes; None if it is none, or nothing is there."""
     message = candidate.clean.message
-    for header, item in ((_COUNTED, _WRONG), (_STATE, _PARAMETER)):
+    for header, item in ((_COUNTED, _WRONG), (_STATE, _PARAMETER), (_THROWN, _WHAT)):
         if header.search(message) is None:
             continue
         for line in log.after(candidate.line, _LINES_OF_LIST)[1:]:

@@ -153,6 +153,30 @@ RuntimeError: Error(s) in loading state_dict for Tiny:
 """
 
 
+# What servers of several makers say of a limit: whose it is, no log tells.
+LIMITS = (
+    "RuntimeError: can't start new thread",
+    "terminate called after throwing an instance of 'std::system_error'\n  what():  Resource temporarily unavailable",
+    "/entry.sh: fork: retry: Resource temporarily unavailable",
+    "[2026-11-29 10:00:00] ERROR: OSError: [Errno 24] Too many open files: '/models/a.json'",
+    "zmq.error.ZMQError: Too many open files",
+    "common_init: error: open: Too many open files",
+    "OSError: [Errno 27] File too large",
+)
+
+
+@pytest.mark.parametrize("text", LIMITS)
+def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"server is starting\n{text}\n")
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.class_, cause.retry) == (FailureClass.RESOURCE_LIMIT, RetryPolicy.ASK)
+    assert cause.place.message in text.replace("  what():  ", "")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
