@@ -114,9 +114,9 @@ def plugin(body: str, *, before: str = "") -> Prepare:
 
     def prepare(scene: Scene) -> None:
         source = "import multiprocessing, os, signal, threading, time\nfrom pathlib import Path\n"
-        lines = "\n".join(f"    {line}" for line in body.splitlines())
-        source += f"{before}\nNAME = multiprocessing.current_process().name\n\ndef register():\n{lines or '    pass'}\n"
-        scene.plugin(source)
+        body_lines = ["NAME = multiprocessing.current_process().name", *body.splitlines()]
+        lines = "\n".join(f"    {line}" for line in body_lines)
+        scene.plugin(f"{source}{before}\n\ndef register():\n{lines}\n")
 
     return prepare
 

@@ -41,9 +41,7 @@ def measured() -> dict[str, Any]:
         ("environment", folder / "cache", other),
     ):
         shutil.rmtree(folder / "cache", ignore_errors=True)
-        restored = _cache(
-            folder, f"{name}-restore", ["restore", *_given(folder, python)], root
-        )
+        restored = _cache(folder, f"{name}-restore", ["restore", *_given(folder, python)], root)
         row = _start(folder, name, root, python)
         log = folder / name / "logs/vllm-1.log"
         given = ["verify", "--effect", "--log", str(log), *_given(folder, python)]
