@@ -61,7 +61,7 @@ for story in prefix connector; do
   report=examples/vllm/ci-doctor-report/$story
   echo "--- $story"
   if [ -e "$report/report.json" ]; then
-    set -- report text "$report/report.json"
+    set -- report "$report"
   else
     set -- correctness --config "examples/vllm/$story.toml" --report-dir "$report"
     [ ! -e "$report/run.json" ] || set -- "$@" --resume "$report"

@@ -545,7 +545,8 @@ def level_tables(facts: Sequence[LevelFacts]) -> Iterator[Table]:
         label = f"{each.level} within {each.limit}" if each.limit else each.level
         verdict = f"{each.verdict}, the gate" if each.gate else each.verdict
         rows.append(row(label, verdict, each.differing, _largest(each)))
-    yield Table(title="Levels", columns=("verdict", "differing", "numbers apart"), rows=tuple(rows))
+    columns = ("verdict", "differing", "numbers apart")
+    yield Table(title="Levels", columns=columns, rows=tuple(rows), is_detail=True)
 
 
 def _largest(facts: LevelFacts) -> str:
