@@ -4,7 +4,6 @@
     python benchmarks/real_servers.py build [NAME ...]      the environments, once: outside the repository, the size is said first
     python benchmarks/real_servers.py experiments           every pair of arms; one night on two CPUs, may be stopped and continued
     python benchmarks/real_servers.py experiments --only prefix --only lora
-    python benchmarks/real_servers.py others                vLLM of another version, transformers' own server, llama.cpp
     python benchmarks/real_servers.py experiments --record  also appends the table of all that has run to benchmarks/RESULTS.md
 
 The folder is $CI_DOCTOR_REAL_SERVERS, or ~/.cache/ci-doctor-real-servers. A run that has ended is not made again: delete its
@@ -18,7 +17,7 @@ import subprocess
 import sys
 from typing import Any
 
-from real_servers import environments, others, place, running
+from real_servers import environments, place, running
 from real_servers.experiments import EXPERIMENTS
 from results import record
 
@@ -86,40 +85,19 @@ def experiments(only: list[str], recorded: bool) -> int:
     return len(wrong)
 
 
-def other_servers(only: list[str], recorded: bool) -> int:
-    """Run what has not run, where its environment is; returns how many rows are wrong."""
-    rows, wrong = [], []
-    for name in others.runs(only):
-        try:
-            row = others.measured(name)
-        except place.MissingEnvironmentError as error:
-            print(error)
-            continue
-        rows.append(others.cells(row))
-        wrong += [] if row["is_right"] else [f"{name}: {row['summary']}"]
-        print(*rows[-1], sep="  ", flush=True)
-    verdict = f"{len(rows)} rows of other servers, {len(wrong)} wrong"
-    print(verdict, *wrong, sep="\n")
-    if recorded:
-        lines = [*as_markdown(others.HEAD, rows), "", *(f"- {line}" for line in [verdict, *wrong])]
-        record("real servers: others", lines, f", {', '.join(others.versions())}. {others.ABOUT}")
-    return len(wrong)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", choices=("build", "experiments", "others"))
+    parser.add_argument("table", choices=("build", "experiments"))
     parser.add_argument("names", nargs="*", help="environments to build")
     parser.add_argument("--only", action="append", default=[], help="one run, may be repeated")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     arguments = parser.parse_args()
     if arguments.table == "build":
         return environments.build(arguments.names)
-    tables = {"experiments": experiments, "others": other_servers}
     try:
-        return int(bool(tables[arguments.table](arguments.only, arguments.record)))
+        return int(bool(experiments(arguments.only, arguments.record)))
     except place.MissingEnvironmentError as error:
         print(error, file=sys.stderr)
         return 2
