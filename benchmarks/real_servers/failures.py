@@ -147,7 +147,7 @@ FAILURES: tuple[Failure, ...] = (
     # Other doors.
     Failure("wait-plugin-raises", "a plugin's function raises", Expected(r"RuntimeError: the team plugin needs TEAM_HOME", NO, 1), by.plugin(_RAISES), "wait"),
     Failure("wait-engine-killed", "SIGKILL to the engine core in the start", Expected(None, ASK_OR_NONE, 1, r"EngineCore|SIGKILL|exit code"), by.stopped_after("EngineCore", signal.SIGKILL), "wait"),
-    Failure("wait-port-taken", "another process listens on the port", Expected(None, "yes|maybe|", 75, r"another process|[Aa]ddress"), by.taken_port, "wait"),
+    Failure("wait-port-taken", "another process listens on the port", Expected(None, "yes", 75, r"is owned by python"), by.taken_port, "wait"),
     Failure("wait-hangs-start", "the engine core never comes out of a plugin", Expected(None, ASK_OR_NONE, 1, r"not ready"), by.both(by.plugin("if 'EngineCore' in NAME:\n    time.sleep(3600)"), by.timeout("60s")), "wait"),
     Failure("run-weights-cut", "half of the safetensors file", Expected(r"SafetensorError", NO, 1), by.changed("model.safetensors", by.truncate), "run"),
     Failure("run-length-too-long", "`--max-model-len 100000`", Expected(r"User-specified max_model_len \(100000\) is greater", NO, 1), by.flags("--max-model-len", "100000"), "run"),
