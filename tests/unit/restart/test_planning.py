@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.restart.experiment import make_plan
+from ci_doctor.restart.experiment import make_plans
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
@@ -33,7 +33,7 @@ def plan(directory: Path, line: str) -> RestartPlan:
         services_directory=directory,
         started=clock.now(),
     )
-    return make_plan(request)
+    return make_plans(request)[0]
 
 
 @pytest.mark.parametrize(
