@@ -6,7 +6,7 @@ import contextlib
 import functools
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
@@ -31,7 +31,11 @@ from ci_doctor.services.ready import ReadinessProbe, ReadySpec, Scheme, parse_re
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock
-from ci_doctor.system.processes.process import has_ended
+from ci_doctor.system.processes.process import is_ending
+from ci_doctor.system.processes.tree_stop import send_signal
+
+if TYPE_CHECKING:
+    from ci_doctor.system.processes.process_table import Kin
 
 # Between two reads of /metrics, which some servers compute anew each time.
 _PAUSE_S = 0.08
@@ -138,6 +142,7 @@ _STILL_READY_S = 5.0
 # Of the fraction `at`, in one try after another: a start or a stop may be shorter than the one measured.
 _EARLIER = (1.0, 0.25, 0.0)
 _OF_ONE_START = frozenset({Moment.BEFORE_READY, Moment.STOPPING})
+_FLEETING = frozenset({Moment.BEFORE_READY, Moment.SAVING})
 T = TypeVar("T")
 
 
@@ -161,6 +166,7 @@ class Phases:
         self._stop: asyncio.Task[None] | None = None
         self._start: asyncio.Task[Any] | None = None
         self._since = 0.0
+        self._frozen: tuple[Kin, ...] = ()
         self._stop_s = 0.0
         self._start_s = 0.0
 
@@ -261,9 +267,12 @@ class Phases:
         for part in _EARLIER if plan.moment in _OF_ONE_START else (1.0,):
             problem = await self._approach(part * plan.settings.at)
             service = self._group.services[name]
+            into_s = clock.now() - self._since
+            if problem is None and plan.moment in _FLEETING:
+                self._freeze()
             # Before the signal: afterwards there is nobody to look at.
             held = resident(self._group.tree.below(service.pid))
-            problem = problem or await self._missed()
+            problem = problem or await self._missed(into_s)
             if problem is None:
                 break
             self._notes.say(f"not {plan.moment}: {problem}")
@@ -271,7 +280,7 @@ class Phases:
             self._notes.note(unreached=problem)
             return False
         if plan.moment is not Moment.UNDER_LOAD:
-            self._notes.note(into_s=clock.now() - self._since)
+            self._notes.note(into_s=into_s)
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
         if self._writes is not None:
@@ -358,20 +367,36 @@ class Phases:
             await asyncio.wait({self._start}, timeout=fraction * self._start_s)
         return None
 
-    async def _missed(self) -> str | None:
+    def _freeze(self) -> None:
+        """Stop the service's processes until the signal is sent: to look at them takes longer than a save."""
+        pidfd = self._group.instances[self._plan.terms.kill].process.pidfd
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+        self._frozen = self._group.tree.below(self._group.services[self._plan.terms.kill].pid)
+        for kin in self._frozen:
+            send_signal(kin, signal.SIGSTOP)
+
+    async def _missed(self, after_s: float) -> str | None:
         """None while the signal comes in time, or what has ended before it."""
         name = self._plan.terms.kill
-        after = duration(clock.now() - self._since)
-        if self._stop is not None:
-            pidfd = self._group.instances[name].process.pidfd
-            if self._stop.done() or has_ended(pidfd):
-                return f"{name} had ended {after} after {self._plan.stop_signal.name}"
+        service, after = self._group.services[name], duration(after_s)
+        if self._stop is not None and (
+            self._stop.done() or is_ending(service.pid, service.started)
+        ):
+            await self._stop
+            return f"{name} had ended {after} after {self._plan.stop_signal.name}"
         if self._start is not None:
             # The start is given up first: its probe must not answer a moment before the signal.
             await _cancelled(self._start)
             if self._group.instances[name].was_ready:
+                self._thaw()
                 return f"{name} was ready {after} after its start"
         return None
+
+    def _thaw(self) -> None:
+        for kin in self._frozen:
+            send_signal(kin, signal.SIGCONT)
+        self._frozen = ()
 
     async def _until_saving(self) -> str | None:
         """None at the moment in which `saving` begins to hold."""
@@ -420,6 +445,9 @@ class Phases:
         ending = self._stop
         if ending is None:
             ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
+            # It is sent at once, and then waited for.
+            await asyncio.sleep(0)
+            self._thaw()
         else:
             with contextlib.suppress(ProcessLookupError):
                 pidfd = self._group.instances[name].process.pidfd
