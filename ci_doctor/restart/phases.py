@@ -165,6 +165,7 @@ class Phases:
         # The orderly stop that is under way, or the start.
         self._stop: asyncio.Task[None] | None = None
         self._start: asyncio.Task[Any] | None = None
+        self._held = 0
         self._since = 0.0
         self._frozen: tuple[Kin, ...] = ()
         self._stop_s = 0.0
@@ -266,12 +267,9 @@ class Phases:
         problem = None
         for part in _EARLIER if plan.moment in _OF_ONE_START else (1.0,):
             problem = await self._approach(part * plan.settings.at)
-            service = self._group.services[name]
             into_s = clock.now() - self._since
             if problem is None and plan.moment in _FLEETING:
                 self._freeze()
-            # Before the signal: afterwards there is nobody to look at.
-            held = resident(self._group.tree.below(service.pid))
             problem = problem or await self._missed(into_s)
             if problem is None:
                 break
@@ -281,6 +279,7 @@ class Phases:
             return False
         if plan.moment is not Moment.UNDER_LOAD:
             self._notes.note(into_s=into_s)
+        service = self._group.services[name]
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
         if self._writes is not None:
@@ -297,7 +296,7 @@ class Phases:
         release = Release(
             self._group,
             service,
-            held,
+            self._held,
             died,
             checks_memory=plan.settings.shared_memory,
             gpu_before=self._notes.gpu_before,
@@ -307,14 +306,12 @@ class Phases:
 
     async def _measure_restart(self) -> str | None:
         """Stop it in order and start it again, and note for how long; why that was not possible."""
-        began = clock.now()
         problem = await self._stop_in_order()
         if problem is not None:
             # What never ends is still stopping whenever the signal comes.
             if self._plan.moment is not Moment.STOPPING:
                 return problem
             await self._group.take_down(self._plan.terms.kill, signal.SIGKILL)
-        self._stop_s = clock.now() - began
         self._notes.note(stop_s=self._stop_s)
         began = clock.now()
         problem = await self._back_again()
@@ -326,11 +323,15 @@ class Phases:
         """None once it has ended by `stop_signal`."""
         name, limit_s = self._plan.terms.kill, self._plan.terms.release_timeout_s
         stop = asyncio.create_task(self._group.take_down(name, self._plan.stop_signal))
+        # It looks at the processes first, and then sends the signal.
+        await asyncio.sleep(0)
+        began = clock.now()
         try:
             if await self._time_limit(limit_s).wait(stop):
                 stop.result()
                 return None
         finally:
+            self._stop_s = clock.now() - began
             await _cancelled(stop)
         return f"{name} had not ended {limit_s:g} s after {self._plan.stop_signal.name}"
 
@@ -349,14 +350,18 @@ class Phases:
         `fraction` is of the seconds that an orderly stop took, or a start.
         """
         name, moment = self._plan.terms.kill, self._plan.moment
+        # It has ended in the try before.
+        if self._stop is not None and (problem := await self._back_again()) is not None:
+            return problem
+        # Before the signal: afterwards there is nobody to look at.
+        self._held = resident(self._group.tree.below(self._group.services[name].pid))
         if moment is Moment.SAVING:
             return await self._until_saving()
         if moment is Moment.STOPPING:
-            # It has ended in the try before.
-            if self._stop is not None and (problem := await self._back_again()) is not None:
-                return problem
-            self._since = clock.now()
             self._stop = asyncio.create_task(self._group.take_down(name, self._plan.stop_signal))
+            # It looks at the processes first, and then sends the signal.
+            await asyncio.sleep(0)
+            self._since = clock.now()
             await asyncio.wait({self._stop}, timeout=fraction * self._stop_s)
         if moment is Moment.BEFORE_READY:
             if (problem := await self._stop_in_order()) is not None:
