@@ -182,7 +182,7 @@ def read_signal(text: str, key: str = "signal") -> signal.Signals:
 
 def _run_of(client: Sequence[str], number: int) -> Request:
     """One run of the command `client`. What is asked is the command, with its own number."""
-    asked = shlex.join(client).replace("{run}", str(number))
+    asked = " ".join(client).replace("{run}", str(number))
     return Request(id=str(number), path="", body={"prompt": asked}, line=number)
 
 

@@ -42,7 +42,7 @@ def test_a_dry_run_takes_the_servers_and_the_requests_of_a_recipe(
     ("recipe", "moment", "change", "bad"),
     [
         ("redis", "saving", None, set()),
-        ("redis", "saving", ("--appendonly yes", "--appendonly no"), {"saving SIGKILL"}),
+        ("redis", "under-load", ("--appendonly yes", "--appendonly no"), {"under-load SIGKILL"}),
         pytest.param("postgresql", "saving", None, set(), marks=NEEDS_POSTGRES),
         pytest.param("postgresql", "before-ready", None, set(), marks=NEEDS_POSTGRES),
     ],
@@ -58,7 +58,10 @@ def test_a_database_keeps_what_it_has_acknowledged_as_its_recipe_says(
         folder = shutil.copytree(RECIPES / recipe, Path(place) / recipe)
         if change is not None:
             config = folder / "ci-doctor.toml"
-            config.write_text(config.read_text().replace(*change))
+            # And no save but the one of an orderly stop.
+            config.write_text(
+                config.read_text().replace(*change).replace("--save 1 1", "--save 600 1")
+            )
 
         ran = doctor(
             *("restart-check", "--moment", moment, "--signal", "SIGKILL", "--signal", "SIGINT"),
