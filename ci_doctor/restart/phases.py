@@ -425,7 +425,9 @@ class Phases:
     def _done(self, traffic: Traffic) -> str:
         done = []
         if self._plan.requests:
-            done.append(f"{traffic.done} of {len(self._plan.requests)} requests")
+            of_all = f" of {len(self._plan.requests)}"
+            is_one_load = self._plan.moment is Moment.UNDER_LOAD
+            done.append(f"{traffic.done}{of_all if is_one_load else ''} requests")
         if self._writes is not None:
             done.append(f"{self._plan.terms.acknowledged} acknowledged writes or more")
         return ", ".join(done)

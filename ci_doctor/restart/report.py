@@ -332,6 +332,8 @@ def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
 
 def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
     at = f"at {observation.killed_at} of {observation.requests} requests"
+    if terms.moment is not Moment.UNDER_LOAD:
+        at = f"after {observation.killed_at} requests"
     writes = observation.writes
     if not observation.requests and writes is not None:
         at = f"after {writes.before_kill} acknowledged writes"

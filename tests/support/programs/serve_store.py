@@ -34,7 +34,8 @@ class Store:
         self.stops = threading.Event()
         self.puts = itertools.count(1)
         with contextlib.suppress(FileNotFoundError), open(self.path) as file:  # noqa: PTH123
-            self.values.update(line.split() for line in file if line.endswith("\n"))
+            for key, value in (line.split() for line in file if line.endswith("\n")):
+                self.values[key] = value
         self.log = open(self.path, "a")  # noqa: PTH123, SIM115
 
     def put(self, key: str, value: str) -> None:
