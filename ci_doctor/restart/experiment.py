@@ -34,7 +34,6 @@ from ci_doctor.restart.settings import (
     plan_condition,
 )
 from ci_doctor.restart.traffic import SETUP_LOG, logs_of, one_pass
-from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.group import start_group
 from ci_doctor.services.running import RunningGroup
@@ -281,7 +280,7 @@ async def _set_up(plan: RestartPlan, notes: Notes) -> bool:
             streams = (None, output.fileno(), output.fileno())
             child = start_command(plan, group, "setup", plan.setup, streams=streams)
         with end_awaited(child.pidfd) as ended:
-            await BusyTimeout(plan.deadline - clock.now(), group.living_pids).wait(ended)
+            await ended
         code = child.wait()
     finally:
         await group.stop(grace_s=plan.grace_s)

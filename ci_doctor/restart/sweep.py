@@ -14,7 +14,7 @@ from ci_doctor.model.facts.restart_check import (
     RestartSweepFacts,
 )
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Attachment, Attempt, Case, Failure, Outcome
+from ci_doctor.model.outcome import Attachment, Attempt, Case, Outcome
 from ci_doctor.model.table import Table, row, seconds
 from ci_doctor.model.verdict import Verdict, worst
 from ci_doctor.restart.answers import RestartProgress
@@ -41,7 +41,6 @@ class _Stored(Struct, frozen=True, kw_only=True):
     cases: tuple[Case, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    error: Failure | None = None
 
 
 def run_all(
@@ -68,6 +67,9 @@ def run_all(
         )
     stored: list[_Stored] = []
     longest_s = 0.0
+    # At once: this run may be cut short, and what an older one has settled is not this one's.
+    for plan in () if resume else plans:
+        (plan.directory / _FILE).unlink(missing_ok=True)
     for plan in plans:
         key = _key(plan)
         each = _read(plan, key) if resume else None
@@ -150,7 +152,6 @@ def _stored(plan: RestartPlan, key: str, outcome: Outcome) -> _Stored:
         attachments=tuple(
             structs.replace(each, title=f"{title}: {each.title}") for each in outcome.attachments
         ),
-        error=outcome.error,
     )
 
 
@@ -164,11 +165,9 @@ def _together(stored: Sequence[_Stored]) -> Outcome:
         counts = Counter(cell.verdict.value for cell in cells)
         counted = ", ".join(f"{number} {word}" for word, number in counts.items())
         summary = f"of {len(cells)} restarts {counted}; {_name(bad[0])}: {bad[0].summary}"
-    error = next((each.error for each in stored if each.error is not None), None)
     return Outcome(
         verdict=verdict,
         summary=summary,
-        error=error if verdict is Verdict.INFRA else None,
         findings=tuple(finding for each in stored for finding in each.findings),
         tables=(_table(cells),),
         facts=RestartSweepFacts(cells=cells),
