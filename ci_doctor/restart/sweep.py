@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes and files: one restart for each moment and signal, and what all of them come to."""
 
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct, structs
 
+from ci_doctor.errors import InfraError
 from ci_doctor.model.facts.restart_check import (
     RestartCell,
     RestartCheckFacts,
@@ -55,21 +57,18 @@ def run_all(
     """Make the restart of each plan, one after the other, and judge them together.
 
     One plan alone is reported as `run` does. `resume` keeps what an earlier run in the same directory has
-    settled. `interruption` is handling signals. Raises as `run`.
+    settled. `interruption` is handling signals. Raises UsageError as `run`; what it raises else is the verdict
+    of one restart.
     """
+    make = functools.partial(
+        run, redactor=redactor, interruption=interruption, on_warning=on_warning
+    )
     if len(plans) == 1:
-        return run(
-            plans[0],
-            redactor=redactor,
-            interruption=interruption,
-            on_progress=on_progress,
-            on_warning=on_warning,
-        )
+        return make(plans[0], on_progress=on_progress)
     stored: list[_Stored] = []
     longest_s = 0.0
-    # At once: this run may be cut short, and what an older one has settled is not this one's.
-    for plan in () if resume else plans:
-        (plan.directory / _FILE).unlink(missing_ok=True)
+    if not resume:
+        _forget(plans)
     for plan in plans:
         key = _key(plan)
         each = _read(plan, key) if resume else None
@@ -81,13 +80,7 @@ def run_all(
             def note(progress: RestartProgress, title: str = plan.title) -> None:
                 on_progress(structs.replace(progress, title=title))
 
-            outcome = run(
-                plan,
-                redactor=redactor,
-                interruption=interruption,
-                on_progress=note,
-                on_warning=on_warning,
-            )
+            outcome = _made(functools.partial(make, plan, on_progress=note))
             longest_s = max(longest_s, clock.now() - began)
             if outcome.verdict is None:
                 # A signal, or a command that cannot be run: the others would end in the same way.
@@ -98,6 +91,20 @@ def run_all(
         write_atomically(plan.directory / _FILE, msgspec.json.encode(each))
         stored.append(each)
     return _together(stored)
+
+
+def _made(make: Callable[[], Outcome]) -> Outcome:
+    """What the machine prevents is the verdict of one restart; the next may be possible."""
+    try:
+        return make()
+    except InfraError as error:
+        return Outcome(verdict=Verdict.INFRA, summary=error.message)
+
+
+def _forget(plans: Sequence[RestartPlan]) -> None:
+    """At once: a run may be cut short, and what an older one has settled is not its own."""
+    for plan in plans:
+        (plan.directory / _FILE).unlink(missing_ok=True)
 
 
 def _key(plan: RestartPlan) -> str:
@@ -120,17 +127,12 @@ def _read(plan: RestartPlan, key: str) -> _Stored | None:
 
 
 def _not_begun(plan: RestartPlan, key: str) -> _Stored:
-    cell = RestartCell(
-        moment=plan.moment,
-        signal=plan.signal.name,
-        verdict=Verdict.INCONCLUSIVE,
-        summary="the budget left no time for it",
-    )
-    return _Stored(key=key, cell=cell)
+    summary = "the budget left no time for it"
+    return _stored(plan, key, Outcome(verdict=Verdict.INCONCLUSIVE, summary=summary))
 
 
 def _stored(plan: RestartPlan, key: str, outcome: Outcome) -> _Stored:
-    assert isinstance(outcome.facts, RestartCheckFacts)  # noqa: S101 - of `run`
+    facts = outcome.facts
     assert outcome.verdict is not None  # noqa: S101 - the caller has looked
     title = plan.title
     return _Stored(
@@ -140,7 +142,7 @@ def _stored(plan: RestartPlan, key: str, outcome: Outcome) -> _Stored:
             signal=plan.signal.name,
             verdict=outcome.verdict,
             summary=outcome.summary,
-            restart=outcome.facts,
+            restart=facts if isinstance(facts, RestartCheckFacts) else None,
         ),
         findings=tuple(
             structs.replace(each, summary=f"{title}: {each.summary}") for each in outcome.findings

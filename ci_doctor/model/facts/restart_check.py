@@ -312,7 +312,7 @@ class RestartCheckFacts(Observation, frozen=True, kw_only=True):
 class RestartCell(Struct, frozen=True, kw_only=True):
     """One restart of a sweep: its moment and signal, what was concluded, and what that rests on.
 
-    `restart` is None if the budget ended before it was begun. `kept` tells that an earlier run had made it.
+    `restart` is None if the budget ended before it was begun, or it could not be made. `kept` tells that an earlier run had made it.
     """
 
     moment: Moment

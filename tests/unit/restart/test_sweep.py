@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ci_doctor.errors import InfraError
+from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.facts.restart_check import RestartCheckFacts, RestartSweepFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
@@ -78,14 +78,27 @@ def test_a_run_that_is_cut_short_leaves_nothing_of_an_older_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     swept(monkeypatch, tmp_path, Runs(UNDER_LOAD=Verdict.PASS, STOPPING=Verdict.PASS))
-    with pytest.raises(InfraError):
-        swept(monkeypatch, tmp_path, Runs(UNDER_LOAD=InfraError("gone", hint="again")))
+    with pytest.raises(UsageError):
+        swept(monkeypatch, tmp_path, Runs(UNDER_LOAD=UsageError("wrong", hint="other")))
     runs = Runs(UNDER_LOAD=Verdict.PASS, STOPPING=Verdict.FAILED)
 
     resumed = swept(monkeypatch, tmp_path, runs, resume=True)
 
     assert len(runs.titles) == 2
     assert not any(each.kept for each in resumed.cells)
+
+
+def test_a_restart_that_the_machine_prevents_does_not_prevent_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = Runs(UNDER_LOAD=InfraError("gone", hint="again"), STOPPING=Verdict.PASS)
+
+    made = swept(monkeypatch, tmp_path, runs)
+
+    assert [(each.verdict, each.summary) for each in made.cells] == [
+        (Verdict.INFRA, "gone"),
+        (Verdict.PASS, "it is pass"),
+    ]
 
 
 def test_a_restart_that_begins_with_too_little_time_is_not_begun(
