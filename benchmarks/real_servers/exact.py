@@ -3,10 +3,11 @@
 
     python exact.py --model DIR [--adapter NAME=DIR]... < questions.json
 
-The input is a list of objects: `prompt` and `answer` are token ids, `model` is the name that was asked. The output has an
-object for each: `own`, the log-probabilities of the answer's tokens, and `best`, those of the most probable tokens at the
-same places, in nat. Each is one pass over prompt and answer, without a cache. transformers computes norms and rotations in
-float32, so the numbers hold to about 1e-6.
+The input is a list of objects: `prompt` and `answer` are token ids, `model` is the name that was asked. Three more may be
+absent: `allowed`, the tokens that it may answer, `penalty`, the presence penalty, and `stopped`, if the last token is not in
+the text. The output has an object for each: `own`, the log-probabilities of the answer's tokens, `below`, by how much the
+best allowed token is more probable after the penalty, in nat, and `text`, the answer's words. Each is one pass over prompt
+and answer, without a cache. transformers computes norms and rotations in float32, so the numbers hold to about 1e-6.
 """
 
 import argparse
@@ -34,6 +35,14 @@ def with_adapter(model: torch.nn.Module, folder: Path) -> torch.nn.Module:
     return model
 
 
+def penalised(numbers: torch.Tensor, answer: list[int], penalty: float) -> torch.Tensor:
+    """Each place without `penalty` nat for the tokens that were answered before it."""
+    ranked = numbers.clone()
+    for place in range(1, len(answer)):
+        ranked[place, list(set(answer[:place]))] -= penalty
+    return ranked
+
+
 @torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -43,6 +52,9 @@ def main() -> None:
     folders = {
         name: Path(folder) for name, folder in (each.split("=", 1) for each in arguments.adapter)
     }
+
+    tokenizer = hf.AutoTokenizer.from_pretrained(arguments.model)
+    in_words = functools.partial(tokenizer.decode, skip_special_tokens=True)
 
     @functools.cache
     def model_of(name: str) -> torch.nn.Module:
@@ -56,8 +68,14 @@ def main() -> None:
             0, len(prompt) - 1 : -1
         ]
         numbers = torch.log_softmax(logits.double(), dim=-1)
-        own = numbers[range(len(answer)), answer].tolist()
-        readings.append({"own": own, "best": numbers.max(dim=-1).values.tolist()})
+        places = range(len(answer))
+        ranked = penalised(numbers, answer, each.get("penalty", 0))
+        allowed = each.get("allowed") or slice(None)
+        below = ranked[:, allowed].max(dim=-1).values - ranked[places, answer]
+        said = prompt + (answer[:-1] if each.get("stopped") else answer)
+        text = in_words(said).removeprefix(in_words(prompt))
+        own = numbers[places, answer].tolist()
+        readings.append({"own": own, "below": below.tolist(), "text": text})
     json.dump(readings, sys.stdout)
 
 

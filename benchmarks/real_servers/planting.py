@@ -40,7 +40,7 @@ _LIMITS = {"choice": ROUNDING["float32"], "numbers": ROUNDING["float32"], "text"
 def planted(fault: Fault, original: str = place.VLLM) -> str:
     """The name of a copy of the environment with the fault; whatever was there is replaced.
 
-    Raises PatchError, MissingEnvironment.
+    Raises PatchError, MissingEnvironmentError.
     """
     name = f"planted/{fault.name}"
     prefix = place.interpreter(original).parent.parent
@@ -61,7 +61,7 @@ def planted(fault: Fault, original: str = place.VLLM) -> str:
 def run(fault: Fault) -> dict[str, Any]:
     """The row of a fault; the one that is kept if it has ended before.
 
-    Raises PatchError, MissingEnvironment, and RuntimeError if the command wrote no report.
+    Raises PatchError, MissingEnvironmentError, and RuntimeError if the command wrote no report.
     """
     kept = place.kept_row(TABLE, fault.name)
     if kept is not None:

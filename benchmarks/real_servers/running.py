@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,26 @@ def correctness(folder: Path) -> int:
     return ended.returncode
 
 
-def configured(experiment: Experiment, folder: Path) -> str:
-    """The configuration of a run."""
+def configured(
+    experiment: Experiment,
+    folder: Path,
+    candidate: str = place.VLLM,
+    environ: Mapping[str, str] = place.ENVIRON,
+    caches: str = "fresh",
+) -> str:
+    """The configuration of a run. `candidate` names the environment of that arm, `environ` has the variables of both."""
     arms = {"baseline": experiment.baseline, "candidate": experiment.candidate}
     lines = []
     for arm, flags in arms.items():
-        own = dict(experiment.environ) if arm == "candidate" else {}
+        own, environment = {}, place.VLLM
+        if arm == "candidate":
+            own, environment = dict(experiment.environ), candidate
         lines += [
             f"[services.{arm}]",
-            f"command = {json.dumps(command(experiment, flags, folder))}",
+            f"command = {json.dumps(command(experiment, flags, folder, environment))}",
             'ready = "/health"',
-            "ready_timeout = 900",
-            f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in (place.ENVIRON | own).items())} }}",
+            'start_timeout = "900s"',
+            f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in {**environ, **own}.items())} }}",
             "",
         ]
     lines += [
@@ -83,9 +92,12 @@ def configured(experiment: Experiment, folder: Path) -> str:
         'requests = "requests.jsonl"',
         f"concurrency = {CONCURRENCY}",
         f'compare = "{experiment.compare}"',
+        f'caches = "{caches}"',
         f"localise = {json.dumps(experiment.localise)}",
         'budget = "60m"',
     ]
+    if experiment.candidates > 1:
+        lines.append(f"min_candidate_starts = {experiment.candidates}")
     if experiment.limit:
         lines.append(f'limit = "{experiment.limit}"')
     lines += ["", "[correctness.baseline]", 'services = ["baseline"]', ""]
@@ -95,7 +107,7 @@ def configured(experiment: Experiment, folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
-def command(experiment: Experiment, flags: str, folder: Path) -> str:
+def command(experiment: Experiment, flags: str, folder: Path, environment: str = place.VLLM) -> str:
     """The command line of one arm."""
     common = [f"--dtype {experiment.dtype}"] if experiment.dtype else []
     common += ["--enforce-eager"] if experiment.eager or flags is experiment.baseline else []
@@ -105,7 +117,7 @@ def command(experiment: Experiment, flags: str, folder: Path) -> str:
         place.model("lora-b")
     for name, path in places.items():
         flags = flags.replace(name, path)
-    return place.vllm(" ".join([*common, flags]), experiment.model)
+    return place.vllm(" ".join([*common, flags]), experiment.model, environment)
 
 
 def read(experiment: Experiment, folder: Path) -> dict[str, Any]:
@@ -156,13 +168,21 @@ def below_best(experiment: Experiment, folder: Path, given: Answers) -> dict[str
         {"model": model_of[request], "prompt": prompt, "answer": answer}
         for request, _, prompt, answer in asked
     ]
+    largest = {"baseline": 0.0, "candidate": 0.0}
+    for (_, arm, _, _), exact in zip(asked, exactly(experiment, questions), strict=True):
+        largest[arm] = max(largest[arm], *exact["below"])
+    return largest
+
+
+def exactly(experiment: Experiment, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What exact.py answers to each question."""
     words: list[object] = [
         place.interpreter(),
         place.HERE / "exact.py",
         "--model",
         place.model(experiment.model),
     ]
-    if experiment.requests == "lora":
+    if "--enable-lora" in experiment.candidate:
         words += [
             "--adapter",
             f"a={place.model('lora-a')}",
@@ -173,11 +193,8 @@ def below_best(experiment: Experiment, folder: Path, given: Answers) -> dict[str
         [str(word) for word in words], input=json.dumps(questions), text=True, check=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    largest = {"baseline": 0.0, "candidate": 0.0}
-    for (_, arm, _, _), exact in zip(asked, json.loads(made.stdout), strict=True):
-        gaps = [best - own for own, best in zip(exact["own"], exact["best"], strict=True)]
-        largest[arm] = max(largest[arm], *gaps)
-    return largest
+    given: list[dict[str, Any]] = json.loads(made.stdout)
+    return given
 
 
 def problems(experiment: Experiment, row: dict[str, Any]) -> list[str]:
