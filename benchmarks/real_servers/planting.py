@@ -24,10 +24,10 @@ from real_servers.resampling import Outcomes, Recorded, resampled
 from real_servers.running import ROUNDING, configured, correctness, exactly
 
 TABLE = "faults"
-# Two threads on two busy processors wait for each other at every sum. What vLLM keeps of the model takes ten seconds of each
-# start without its cache, and holds no answer.
+# Two threads on two busy processors wait for each other at every sum.
 ENVIRON = {**place.ENVIRON, "OMP_NUM_THREADS": "1"}
-_CACHES = "as-is"
+# vLLM keeps what it has found out about the model's class, and no answer. The folders of the arms are their own.
+_SETTINGS = {"caches": "as-is", "shared": ["*"]}
 RUNS = 400
 # After so many candidate starts the printed bound is 98, 71 and 31 %.
 STARTS = (1, 3, 10)
@@ -71,7 +71,7 @@ def run(fault: Fault) -> dict[str, Any]:
     try:
         (folder / "requests.jsonl").write_text(as_file(fault.arms.requests))
         (folder / "ci-doctor.toml").write_text(
-            configured(fault.experiment, folder, environment, ENVIRON, _CACHES)
+            configured(fault.experiment, folder, environment, ENVIRON, _SETTINGS)
         )
         with place.machine():
             before, began = place.load(), time.monotonic()

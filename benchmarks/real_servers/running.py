@@ -70,9 +70,12 @@ def configured(
     folder: Path,
     candidate: str = place.VLLM,
     environ: Mapping[str, str] = place.ENVIRON,
-    caches: str = "fresh",
+    settings: Mapping[str, object] = {},
 ) -> str:
-    """The configuration of a run. `candidate` names the environment of that arm, `environ` has the variables of both."""
+    """The configuration of a run. `candidate` names the environment of that arm, `environ` has the variables of both.
+
+    `settings` are further keys of [correctness].
+    """
     arms = {"baseline": experiment.baseline, "candidate": experiment.candidate}
     lines = []
     for arm, flags in arms.items():
@@ -92,10 +95,10 @@ def configured(
         'requests = "requests.jsonl"',
         f"concurrency = {CONCURRENCY}",
         f'compare = "{experiment.compare}"',
-        f'caches = "{caches}"',
         f"localise = {json.dumps(experiment.localise)}",
         'budget = "60m"',
     ]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     if experiment.candidates > 1:
         lines.append(f"min_candidate_starts = {experiment.candidates}")
     if experiment.limit:
