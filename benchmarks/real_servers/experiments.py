@@ -55,7 +55,8 @@ _STORE = (
 CONNECTOR = _STORE % "{run}/kv-{arm}-{start}"
 _KEPT = _STORE % "{run}/kv-kept"
 _SYNC, _ASYNC = "--no-async-scheduling", "--async-scheduling"
-# 330 tokens of a shared beginning and 8 requests at once do not fit into 64 blocks of 16.
+# 330 tokens of a shared beginning and 8 requests at once do not fit into 36 blocks of 32. On processors blocks are of 32 tokens, or
+# a multiple of that.
 SMALL_CACHE = "--block-size 32 --num-gpu-blocks-override 36 --max-num-seqs 8"
 
 EXPERIMENTS = (
@@ -78,8 +79,8 @@ EXPERIMENTS = (
     Experiment("prefix-moe", OFF, ON, model="moe", proof=HITS),
     Experiment("prefix-window", OFF, ON, model="window", proof=HITS),
     Experiment("hash", f"{ON} --prefix-caching-hash-algo sha256", f"{ON} --prefix-caching-hash-algo sha256_cbor", proof=HITS),
-    Experiment("block-32", f"{ON} --block-size 16", f"{ON} --block-size 32", proof=HITS),
-    Experiment("block-128", f"{ON} --block-size 16", f"{ON} --block-size 128", proof=HITS),
+    Experiment("block-64", f"{ON} --block-size 32", f"{ON} --block-size 64", proof=HITS),
+    Experiment("block-128", f"{ON} --block-size 32", f"{ON} --block-size 128", proof=HITS),
     # How requests share a step.
     Experiment("chunks-64", OFF, f"{OFF} --max-num-batched-tokens 64 --max-num-seqs 32"),
     Experiment("chunks-257", OFF, f"{OFF} --max-num-batched-tokens 257"),

@@ -76,17 +76,16 @@ def configured(
 
     `settings` are further keys of [correctness].
     """
-    arms = {"baseline": experiment.baseline, "candidate": experiment.candidate}
     lines = []
-    for arm, flags in arms.items():
+    for arm in ("baseline", "candidate"):
         own, environment = {}, place.VLLM
         if arm == "candidate":
             own, environment = dict(experiment.environ), candidate
         lines += [
             f"[services.{arm}]",
-            f"command = {json.dumps(command(experiment, flags, folder, environment))}",
+            f"command = {json.dumps(command(experiment, arm, folder, environment))}",
             'ready = "/health"',
-            'start_timeout = "900s"',
+            "start_timeout = 900",
             f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in {**environ, **own}.items())} }}",
             "",
         ]
@@ -110,10 +109,11 @@ def configured(
     return "\n".join([*lines, ""])
 
 
-def command(experiment: Experiment, flags: str, folder: Path, environment: str = place.VLLM) -> str:
+def command(experiment: Experiment, arm: str, folder: Path, environment: str = place.VLLM) -> str:
     """The command line of one arm."""
+    flags = experiment.baseline if arm == "baseline" else experiment.candidate
     common = [f"--dtype {experiment.dtype}"] if experiment.dtype else []
-    common += ["--enforce-eager"] if experiment.eager or flags is experiment.baseline else []
+    common += ["--enforce-eager"] if experiment.eager or arm == "baseline" else []
     places = {"{models}": str(place.home() / "models"), "{run}": str(folder)}
     if "{models}" in flags:
         place.model("lora-a")
