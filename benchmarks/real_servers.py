@@ -16,7 +16,8 @@ import argparse
 import importlib.metadata
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from real_servers import environments, place, planting, running
 from real_servers.experiments import EXPERIMENTS
@@ -62,7 +63,9 @@ these starts, with the fault in one start of three, how many pass with 1, 3 and 
 
 
 def fault_row(fault: Fault, row: dict[str, Any]) -> list[str]:
-    readings = [f"{row['exact'][arm][fault.seen or 'choice']:.2g}" for arm in ("baseline", "candidate")]
+    readings = [
+        f"{row['exact'][arm][fault.seen or 'choice']:.2g}" for arm in ("baseline", "candidate")
+    ]
     level = "numbers" if fault.arms.compare == "numbers" else "tokens"
     return [
         fault.name,
@@ -91,49 +94,48 @@ def versions() -> str:
     return f"{place.VLLM}, {asked.stdout.strip()}, ci-doctor {own}"
 
 
-def experiments(only: list[str], recorded: bool) -> int:
-    """Run what has not run; returns how many are wrong."""
-    wanted = [each for each in EXPERIMENTS if not only or each.name in only]
+class Table(NamedTuple):
+    """What can be run, and how a row of it reads."""
+
+    title: str
+    head: tuple[str, ...]
+    about: str
+    entries: Sequence[Any]
+    run: Callable[[Any], dict[str, Any]]
+    row: Callable[[Any, dict[str, Any]], list[str]]
+
+
+TABLES = {
+    "experiments": Table("experiments with vLLM", HEAD, ABOUT, EXPERIMENTS, running.run, experiment_row),
+    "faults": Table("faults planted into vLLM", FAULT_HEAD, FAULTS_ABOUT, FAULTS, planting.run, fault_row),
+}  # fmt: skip
+
+
+def made(name: str, only: list[str], is_recorded: bool, is_kept: bool) -> int:
+    """Run what has not run, or nothing; returns how many rows are wrong.
+
+    Raises MissingEnvironmentError, and PatchError if a fault is for another version of vLLM.
+    """
+    table = TABLES[name]
+    wanted = [each for each in table.entries if not only or each.name in only]
+    ready = [each for each in wanted if not is_kept or place.kept_row(name, each.name)]
     rows, wrong = [], []
-    for number, each in enumerate(wanted, 1):
-        print(f"[{number}/{len(wanted)}] {each.name}", end="  ", flush=True)
+    for number, each in enumerate(ready, 1):
+        print(f"[{number}/{len(ready)}] {each.name}", end="  ", flush=True)
         try:
-            row = running.run(each)
+            row = table.run(each)
         except RuntimeError as error:
             wrong.append(f"{each.name}: {error}")
             print(error)
             continue
-        rows.append(experiment_row(each, row))
+        rows.append(table.row(each, row))
         wrong += [f"{each.name}: {problem}" for problem in row["problems"]]
         print(*rows[-1][2:], *row["problems"], sep="  ", flush=True)
-    verdict = f"{len(rows)} of {len(wanted)} experiments have run, {len(wrong)} problems"
+    verdict = f"{len(rows)} of {len(wanted)} {name} have run, {len(wrong)} problems"
     print(verdict, *wrong, sep="\n")
-    if recorded:
-        lines = [*as_markdown(HEAD, rows), "", *(f"- {line}" for line in [verdict, *wrong])]
-        record("real servers: experiments with vLLM", lines, f", {versions()}. {ABOUT}")
-    return len(wrong)
-
-
-def faults(only: list[str], recorded: bool) -> int:
-    """Run what has not run; returns how many are wrong. Raises PatchError for another version of vLLM."""
-    wanted = [each for each in FAULTS if not only or each.name in only]
-    rows, wrong = [], []
-    for number, each in enumerate(wanted, 1):
-        print(f"[{number}/{len(wanted)}] {each.name}", end="  ", flush=True)
-        try:
-            row = planting.run(each)
-        except RuntimeError as error:
-            wrong.append(f"{each.name}: {error}")
-            print(error)
-            continue
-        rows.append(fault_row(each, row))
-        wrong += [f"{each.name}: {problem}" for problem in row["problems"]]
-        print(*rows[-1][2:], *row["problems"], sep="  ", flush=True)
-    verdict = f"{len(rows)} of {len(wanted)} faults have run, {len(wrong)} problems"
-    print(verdict, *wrong, sep="\n")
-    if recorded:
-        lines = [*as_markdown(FAULT_HEAD, rows), "", *(f"- {line}" for line in [verdict, *wrong])]
-        record("real servers: faults planted into vLLM", lines, f", {versions()}. {FAULTS_ABOUT}")
+    if is_recorded:
+        lines = [*as_markdown(table.head, rows), "", *(f"- {line}" for line in [verdict, *wrong])]
+        record(f"real servers: {table.title}", lines, f", {versions()}. {table.about}")
     return len(wrong)
 
 
@@ -141,16 +143,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", choices=("build", "experiments", "faults"))
+    parser.add_argument("table", choices=("build", *TABLES))
     parser.add_argument("names", nargs="*", help="environments to build")
     parser.add_argument("--only", action="append", default=[], help="one run, may be repeated")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
+    parser.add_argument(
+        "--kept", action="store_true", help="only what has run before: start nothing"
+    )
     arguments = parser.parse_args()
     if arguments.table == "build":
         return environments.build(arguments.names)
     try:
-        table = faults if arguments.table == "faults" else experiments
-        return int(bool(table(arguments.only, arguments.record)))
+        return int(bool(made(arguments.table, arguments.only, arguments.record, arguments.kept)))
     except (place.MissingEnvironmentError, PatchError) as error:
         print(error, file=sys.stderr)
         return 2
