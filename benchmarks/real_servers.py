@@ -74,7 +74,7 @@ def fault_row(fault: Fault, row: dict[str, Any]) -> list[str]:
         "WRONG" if row["problems"] else "yes",
         str(row["starts"]),
         str(row["seconds"]),
-        ", ".join(map(str, row["load"])),
+        ", ".join(map(str, row["load"])) or "–",
         str(row["levels"][level]),
         f"{', '.join(readings)} ({fault.seen or 'choice'})",
         ", ".join(f"{each['passed'] / each['runs']:.1%}" for each in row["resampled"].values()),

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import shutil
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -67,6 +66,20 @@ def run(fault: Fault) -> dict[str, Any]:
     if kept is not None:
         return kept
     folder = place.folder_of(TABLE, fault.name)
+    if not (folder / "report" / "report.json").exists():
+        measure(fault, folder)
+    loads = folder / "load.json"
+    row = reading(fault, folder) | {
+        "load": json.loads(loads.read_text()) if loads.exists() else [], "right": sorted(fault.arms.right),
+        "source": fault.source, "seen": fault.seen, "environment": place.VLLM,
+    }  # fmt: skip
+    row["problems"] = problems(fault, row)
+    place.keep_row(TABLE, fault.name, row)
+    return row
+
+
+def measure(fault: Fault, folder: Path) -> None:
+    """One run of the command, with the machine's load before and after in `load.json`."""
     environment = planted(fault)
     try:
         (folder / "requests.jsonl").write_text(as_file(fault.arms.requests))
@@ -74,18 +87,11 @@ def run(fault: Fault) -> dict[str, Any]:
             configured(fault.experiment, folder, environment, ENVIRON, _SETTINGS)
         )
         with place.machine():
-            before, began = place.load(), time.monotonic()
-            code = correctness(folder)
-            seconds, after = time.monotonic() - began, place.load()
+            before = place.load()
+            correctness(folder)
+            (folder / "load.json").write_text(json.dumps([before, place.load()]))
     finally:
         shutil.rmtree(home() / environment, ignore_errors=True)
-    row = reading(fault, folder) | {
-        "code": code, "seconds": round(seconds), "load": [before, after], "right": sorted(fault.arms.right),
-        "source": fault.source, "seen": fault.seen, "environment": place.VLLM,
-    }  # fmt: skip
-    row["problems"] = problems(fault, row)
-    place.keep_row(TABLE, fault.name, row)
-    return row
 
 
 def reading(fault: Fault, folder: Path) -> dict[str, Any]:
@@ -97,6 +103,8 @@ def reading(fault: Fault, folder: Path) -> dict[str, Any]:
     return drawn(fault, given) | {
         "verdict": report["verdict"],
         "summary": report["summary"],
+        "code": report["exit_code"],
+        "seconds": round(report["duration_s"]),
         "starts": len(report["attempts"]),
         "levels": {each["level"]: each["differing"] for each in report["facts"]["levels"]},
         "divergence": divergence,
@@ -119,13 +127,9 @@ def exact(arms: Experiment, folder: Path, given: Answers) -> dict[str, dict[str,
         for one in itertools.chain.from_iterable(starts.values()):
             asked[request, one.arm, one.tokens, one.words, one.own] = one
     questions = [
-        {
-            "model": bodies[request]["model"], "prompt": one.prompt, "answer": one.tokens,
-            "allowed": bodies[request].get("allowed_token_ids"),
-            "penalty": bodies[request].get("presence_penalty", 0), "stopped": one.words.endswith(" stop"),
-        }
+        {"body": bodies[request], "answer": one.tokens, "stopped": one.words.endswith(" stop")}
         for (request, *_), one in asked.items()
-    ]  # fmt: skip
+    ]
     largest = {
         arm: {"choice": 0.0, "numbers": 0.0, "text": 0.0} for arm in ("baseline", "candidate")
     }

@@ -158,21 +158,18 @@ def below_best(experiment: Experiment, folder: Path, given: Answers) -> dict[str
     lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
     if any(line["body"]["temperature"] for line in lines):
         return None
-    model_of = {line["id"]: line["body"]["model"] for line in lines}
+    bodies = {line["id"]: line["body"] for line in lines}
     asked = sorted(
         {
-            (request, one.arm, one.prompt, one.tokens)
+            (request, one.arm, one.tokens)
             for request, starts in given.items()
             for passes in starts.values()
             for one in passes
         }
     )
-    questions = [
-        {"model": model_of[request], "prompt": prompt, "answer": answer}
-        for request, _, prompt, answer in asked
-    ]
+    questions = [{"body": bodies[request], "answer": answer} for request, _, answer in asked]
     largest = {"baseline": 0.0, "candidate": 0.0}
-    for (_, arm, _, _), exact in zip(asked, exactly(experiment, questions), strict=True):
+    for (_, arm, _), exact in zip(asked, exactly(experiment, questions), strict=True):
         largest[arm] = max(largest[arm], *exact["below"])
     return largest
 
