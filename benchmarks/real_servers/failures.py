@@ -28,8 +28,6 @@ from real_servers.breaking import Prepare, Scene
 # How long a script waits for a server if nobody sees that it has died: vLLM's own limit for its engine.
 SERVERS_OWN_S = 600
 _LOST = 900
-# How long one turn on the machine lasts before others may have it.
-_TURN_S = 180
 
 
 class Expected(NamedTuple):
@@ -240,6 +238,8 @@ def _ran(scene: Scene, words: Sequence[str], environment: Mapping[str, str] | No
                 process.wait(60)
     seconds = round(time.monotonic() - begun, 1)
     lines = (scene.folder / "printed.txt").read_text(errors="replace").count("\n")
+    if not (report / "report.json").exists():
+        raise RuntimeError(f"{scene.folder}: no report, exit {status}; read printed.txt")
     seen = _seen(json.loads((report / "report.json").read_text()), status)
     return seen._replace(printed=lines, seconds=seconds)
 
@@ -264,7 +264,9 @@ def _send(scene: Scene, process: subprocess.Popen[bytes]) -> None:
 
 
 def _seen(report: dict[str, Any], status: int) -> Seen:
-    facts, findings = report["facts"], report["findings"]
+    facts = report["facts"]
+    order = ("error", "warning", "note")
+    findings = sorted(report["findings"], key=lambda each: order.index(each["severity"]))
     failure = facts.get("cause") or {}
     diagnosis = facts.get("diagnosis") or facts
     cause = failure.get("cause") or diagnosis.get("root_cause") or {}
@@ -387,39 +389,65 @@ _DOORS: dict[str, Callable[[Scene], Seen]] = {
 }
 
 
-def _is_top(expected: Expected, seen: Seen) -> bool:
-    says = re.search(expected.says, seen.says) is not None
+def _is_top(expected: Expected, seen: dict[str, Any], *, is_by_log: bool = False) -> bool:
+    says = is_by_log or re.search(expected.says, seen["says"]) is not None
     if expected.line is None:
         return says
-    return says and (bool(re.search(expected.line, seen.top)) if expected.line else not seen.top)
+    is_line = bool(re.search(expected.line, seen["top"])) if expected.line else not seen["top"]
+    return says and is_line
+
+
+def problems(expected: Expected, row: dict[str, Any]) -> list[str]:
+    """What is wrong with a row; empty if nothing is."""
+    seen, again = row["seen"], row.get("diagnose")
+    wrong = []
+    if not _is_top(expected, seen):
+        wrong.append(f"on top: {seen['top'] or seen['says']}")
+    if seen["code"] != expected.code or not re.fullmatch(expected.retry, seen["advice"]):
+        wrong.append(f"another run: {seen['advice'] or 'nothing'}, exit code {seen['code']}")
+    if again and not _is_top(expected, again, is_by_log=True):
+        wrong.append(f"diagnose, on top: {again['top']}")
+    if again and again["code"] == 75 and expected.code != 75:
+        wrong.append("diagnose: exit code 75")
+    return wrong
+
+
+def run(failure: Failure) -> dict[str, Any]:
+    """The row of a failure; the one that is kept if it has ended before.
+
+    Raises MissingEnvironmentError, and RuntimeError if ci-doctor leaves no report.
+    """
+    row = place.kept_row("failures", failure.name)
+    if row is None:
+        with place.machine():
+            row = measured(failure)
+        place.keep_row("failures", failure.name, row)
+    return row | {"problems": problems(failure.expected, row)}
 
 
 def measured(failure: Failure) -> dict[str, Any]:
-    """The row of a failure. Raises OSError and JSONDecodeError if ci-doctor leaves no report."""
+    """What ci-doctor says of a failure that is made now."""
     folder = place.folder_of("failures", failure.name)
     shutil.rmtree(folder)
     folder.mkdir()
-    scene, expected = Scene(folder), failure.expected
-    before, begun = place.load(), time.monotonic()
+    scene = Scene(folder)
+    before = place.load()
     with scene.held:
         failure.prepare(scene)
         seen = _DOORS[failure.door](scene)
     row: dict[str, Any] = {
-        "name": failure.name, "how": failure.how, "door": failure.door,
-        "expected": expected._asdict(), "seen": seen._asdict(), "is_top": _is_top(expected, seen),
-        "is_advice": bool(re.fullmatch(expected.retry, seen.advice)) and seen.code == expected.code,
-        "load": [before, place.load()], "wall_s": round(time.monotonic() - begun), "environment": place.VLLM,
+        "name": failure.name, "how": failure.how, "door": failure.door, "expected": failure.expected._asdict(),
+        "seen": seen._asdict(), "load": [before, place.load()], "environment": place.VLLM,
     }  # fmt: skip
-    if failure.door == "launch" and expected.line is not None:
-        row["diagnose"] = _read_again(scene, expected)
+    if failure.door == "launch" and failure.expected.line is not None:
+        row["diagnose"] = _read_again(scene)
     return row
 
 
-def _read_again(scene: Scene, expected: Expected) -> dict[str, Any] | None:
+def _read_again(scene: Scene) -> dict[str, Any] | None:
     """What `diagnose` says of the log alone, with the status of its server; None without a log."""
     report = scene.folder / "report"
-    log = report / "logs/vllm-1.log"
-    if not log.exists():
+    if not (report / "logs/vllm-1.log").exists():
         return None
     facts = json.loads((report / "report.json").read_text())["facts"]
     status = (facts.get("cause") or {}).get("exit_code")
@@ -428,70 +456,23 @@ def _read_again(scene: Scene, expected: Expected) -> dict[str, Any] | None:
     scene.signal_after = None
     given = [str(scene.folder / "launch/logs/vllm-1.log"), "--exit-code-by-class"]
     given += ["--status", str(status)] if status else []
-    read = _ran(scene, _ci_doctor("diagnose", *given))
-    is_top = _is_top(expected._replace(says=""), read)
-    is_advice = read.code != 75 or expected.code == 75
-    return read._asdict() | {"is_top": is_top, "is_advice": is_advice}
-
-
-def run(only: Sequence[str]) -> list[dict[str, Any]]:
-    """Run what has no row yet; returns the rows of all that is wanted. Raises MissingEnvironmentError."""
-    wanted = [each for each in FAILURES if not only or each.name in only]
-    waiting = [each for each in wanted if place.kept_row("failures", each.name) is None]
-    while waiting:
-        with place.machine():
-            until = time.monotonic() + _TURN_S
-            while waiting and time.monotonic() < until:
-                failure = waiting.pop(0)
-                row = measured(failure)
-                place.keep_row("failures", failure.name, row)
-                print(line_of(row), flush=True)
-    return [row for each in wanted if (row := place.kept_row("failures", each.name))]
+    return _ran(scene, _ci_doctor("diagnose", *given))._asdict()
 
 
 HEAD = (
-    "failure", "made by", "door", "on top", "right", "another run", "code", "right", "seconds", "lines", "load",
+    "failure", "made by", "seen by", "on top", "another run", "code", "right", "seconds", "lines", "load",
 )  # fmt: skip
-ABOUT = f"""Each server fails in one way. On top: the line of its log, or else the first sentence. Another run: the advice. What
-is right was written down before the run. Seconds: from the start to the verdict; vLLM itself, or a script that polls, gives up
-after {SERVERS_OWN_S} s. Lines: on the terminal. Of a failed start, `diagnose` read the log alone too."""
+ABOUT = f"""Each server fails in one way. On top: the line of its log, or else the first sentence. Another run: the advice.
+Right: both and the exit code are as they were written down before the run, and so is what `diagnose` says of the log alone.
+Seconds: until the verdict; vLLM itself gives up after {SERVERS_OWN_S} s. Lines: on the terminal. Load: before and after."""
 
 
-def table_row(row: dict[str, Any]) -> list[str]:
+def table_row(failure: Failure, row: dict[str, Any]) -> list[str]:
     """The cells of a row."""
     seen = row["seen"]
-    top = (seen["top"] if row["expected"]["line"] is not None else seen["says"]) or seen["says"]
-    load = ", ".join(map(str, row["load"]))
+    top = (seen["top"] if failure.expected.line is not None else seen["says"]) or seen["says"]
     cells = [
-        row["name"], row["how"], row["door"], f"`{top[:100]}`", "yes" if row["is_top"] else "NO",
-        seen["advice"] or "none", str(seen["code"]), "yes" if row["is_advice"] else "NO",
-        str(seen["seconds"]), str(seen["printed"]), load,
+        failure.name, failure.how, failure.door, top[:100], seen["advice"] or "–", str(seen["code"]),
+        "NO" if row["problems"] else "yes", str(seen["seconds"]), str(seen["printed"]), ", ".join(map(str, row["load"])),
     ]  # fmt: skip
     return [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
-
-
-def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What all rows come to."""
-    again = [row["diagnose"] for row in rows if row.get("diagnose")]
-    lines = []
-    for name, of in (("", rows), (", by diagnose of the log alone", again)):
-        tops, advice = (sum(row[key] for row in of) for key in ("is_top", "is_advice"))
-        lines.append(
-            f"top line right: {tops} of {len(of)}; advice about another run: {advice}{name}"
-        )
-    return lines
-
-
-def line_of(row: dict[str, Any]) -> str:
-    """A row for people."""
-    lines = []
-    for door, seen, right in (
-        (row["door"], row["seen"], row),
-        ("diagnose", row.get("diagnose"), row.get("diagnose")),
-    ):
-        if seen and right:
-            marks = "".join("-+"[right[name]] for name in ("is_top", "is_advice"))
-            end = f"{seen['code']}, {seen['seconds']} s, {seen['printed']} lines"
-            lines.append(f"{marks} {row['name']} [{door}] {end}, {seen['rule']} {seen['advice']}")
-            lines += [f"      {seen[key][:220]}" for key in ("says", "top")]
-    return "\n".join(lines)
