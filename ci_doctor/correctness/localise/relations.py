@@ -13,7 +13,7 @@ from ci_doctor.correctness.localise.traits import (
     thresholds,
     visible,
 )
-from ci_doctor.correctness.localise.trials import TrialSend, common
+from ci_doctor.correctness.localise.trials import TrialSend, common, pieces
 
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
@@ -153,6 +153,14 @@ def of_load(table: SendTable) -> Iterator[CausePart]:
     yield CausePart("shared whole", text, 2, twins)
 
 
+def loads(table: SendTable) -> Iterator[tuple[str, list[float]]]:
+    """How many requests, and how much, is under way with each send at most, with words for it."""
+    yield "with {} or more at once", _under_way(table, [1] * len(table.sends), at_arrival=False)
+    if all(table.tokens):
+        text = "where prompts of {} tokens or more in all were under way at once"
+        yield text, _under_way(table, table.tokens, at_arrival=False)
+
+
 def _under_way(table: SendTable, sizes: Sequence[float], *, at_arrival: bool) -> list[float]:
     """The sum of the sizes that are under way with each send, if they arrive in their order."""
     values = []
@@ -218,7 +226,20 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         table.remembered[names] = rows[begin:]
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
+        # A cache counts tokens.
+        if family.endswith("prefix") and all(table.tokens):
+            sizes = [
+                _tokens_of(table.texts[each.name], int(value), count)
+                for each, value, count in zip(table.sends, values, table.tokens, strict=True)
+            ]
+            text = words.replace("first {} characters", "first {} tokens or so")
+            yield from thresholds(sizes, f"{family} of tokens", text, cost + 0.05)
     yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
+
+
+def _tokens_of(text: str, end: int, tokens: int) -> int:
+    """About how many of the tokens of a prompt its beginning has."""
+    return round(pieces(text, end) * tokens / max(1, pieces(text, len(text)))) if end else 0
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:

@@ -504,7 +504,7 @@ def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_
     parts = re.fullmatch(said, conclusion.by_rate)
     assert parts, conclusion
     assert int(parts[2]) < 8 <= int(parts[1])
-    assert parts[3] == ", and only requests with `logprobs`"
+    assert parts[3].startswith(", and only requests with `logprobs` differed: "), conclusion
 
 
 def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
@@ -512,12 +512,12 @@ def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
     at_once = [TrialSend(block=0, name="r0", at_once=4, wrong=place < 4) for place in range(8)]
     of = subject()
     requests = {each.id: each for each in of.requests}
-    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests)
+    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests, {})
     assert many == "requests differed only at once with others (one at a time: equal)"
-    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests)
+    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests, {})
     # Of the run some starts do not show it: so may the two have been.
     some = replace(of, differing_pairs=10)
-    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests)
+    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests, {})
 
 
 def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_requests_hold() -> None:
@@ -532,7 +532,7 @@ def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_request
     assert conclusion.cause is None, conclusion
     assert re.fullmatch(
         r"r1 differs in \d+ of \d+ sends of the same request: at random, or by what no request "
-        r"shows, and only requests with `stream`",
+        r"shows, and only requests with `stream` differed: \d+ of \d+ such sends, and none of \d+ others",
         conclusion.by_rate,
     ), conclusion
 
