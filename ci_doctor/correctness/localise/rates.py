@@ -256,10 +256,13 @@ class _Common:
         who = " that are also ".join(self._named(e, said) for e in said if not e.is_context)
         where = " and ".join(self._named(e, said) for e in said if e.is_context)
         differing, of = self.wrong.bit_count(), inside.bit_count()
-        return (
-            f"only {who or 'requests'}{' ' * bool(where)}{where} differed: {differing} of {of} such sends, "
-            f"and none of {(self.known & ~inside).bit_count()} others"
+        counts = (
+            f"{differing} of {of} such sends, and none of "
+            f"{(self.known & ~inside).bit_count()} others"
         )
+        if not who:
+            return f"requests differed only {where}: {counts}"
+        return f"only {who} differed{' ' * bool(where)}{where}: {counts}"
 
     def _named(self, some: _Part, said: Sequence[_Part]) -> str:
         """The part in words, with another one that holds of the same requests of the run."""

@@ -53,7 +53,10 @@ def of_parameters(table: SendTable) -> Iterator[CausePart]:
                 table.remembered[place] = list(_with_another(table, lane, value_of, sharers))
             rows += table.remembered[place]
         for (family, words, cost), values in zip(_PARAMETER, zip(*rows, strict=True), strict=True):
-            yield from thresholds(values, f"{family} {key}", words.replace("KEY", key), cost)
+            text = words.replace("KEY", key)
+            yield from thresholds(values, f"{family} {key}", text, cost)
+            if "prefix" in family:
+                yield from _in_tokens(table, values, f"{family} {key}", text, cost)
 
 
 def _first_sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
@@ -226,20 +229,24 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         table.remembered[names] = rows[begin:]
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
-        # A cache counts tokens.
-        if family.endswith("prefix") and all(table.tokens):
-            sizes = [
-                _tokens_of(table.texts[each.name], int(value), count)
-                for each, value, count in zip(table.sends, values, table.tokens, strict=True)
-            ]
-            text = words.replace("first {} characters", "first {} tokens or so")
-            yield from thresholds(sizes, f"{family} of tokens", text, cost + 0.05)
+        if family.endswith("prefix"):
+            yield from _in_tokens(table, values, family, words, cost)
     yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
 
 
-def _tokens_of(text: str, end: int, tokens: int) -> int:
-    """About how many of the tokens of a prompt its beginning has."""
-    return round(pieces(text, end) * tokens / max(1, pieces(text, len(text)))) if end else 0
+def _in_tokens(
+    table: SendTable, values: Sequence[float], family: str, words: str, cost: float
+) -> Iterator[CausePart]:
+    """The same in tokens, which a cache counts: about as many as the beginning has words and signs."""
+    if not all(table.tokens):
+        return
+    sizes = []
+    for each, value, count in zip(table.sends, values, table.tokens, strict=True):
+        text = table.texts[each.name]
+        share = pieces(text, int(value)) / max(1, pieces(text, len(text)))
+        sizes.append(round(count * share) if value else 0)
+    text = words.replace("first {} characters", "first {} tokens or so")
+    yield from thresholds(sizes, f"{family} of tokens", text, cost + 0.05)
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
