@@ -550,6 +550,7 @@ def test_memory_of_a_program_that_runs_on_is_not_the_start_s(
         assert other.stdout
         made.append(other.stdout.readline().strip())
         written = shared.note_written("A", "A1", now_ns())
-        assert not [each for each in written if "System V" in each]
+        # Others on this machine may make some meanwhile.
+        assert not [each for each in written if made[-1] in each.split()]
         assert other.stdin
         other.stdin.close()
