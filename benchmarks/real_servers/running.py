@@ -66,15 +66,14 @@ def correctness(folder: Path) -> int:
 
 def configured(experiment: Experiment, folder: Path) -> str:
     """The configuration of a run."""
-    arms = {"baseline": experiment.baseline, "candidate": experiment.candidate}
     lines = []
-    for arm, flags in arms.items():
+    for arm in ("baseline", "candidate"):
         own = dict(experiment.environ) if arm == "candidate" else {}
         lines += [
             f"[services.{arm}]",
-            f"command = {json.dumps(command(experiment, flags, folder))}",
+            f"command = {json.dumps(command(experiment, arm, folder))}",
             'ready = "/health"',
-            "ready_timeout = 900",
+            "start_timeout = 900",
             f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in (place.ENVIRON | own).items())} }}",
             "",
         ]
@@ -95,10 +94,11 @@ def configured(experiment: Experiment, folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
-def command(experiment: Experiment, flags: str, folder: Path) -> str:
+def command(experiment: Experiment, arm: str, folder: Path) -> str:
     """The command line of one arm."""
+    flags = experiment.baseline if arm == "baseline" else experiment.candidate
     common = [f"--dtype {experiment.dtype}"] if experiment.dtype else []
-    common += ["--enforce-eager"] if experiment.eager or flags is experiment.baseline else []
+    common += ["--enforce-eager"] if experiment.eager or arm == "baseline" else []
     places = {"{models}": str(place.home() / "models"), "{run}": str(folder)}
     if "{models}" in flags:
         place.model("lora-a")
