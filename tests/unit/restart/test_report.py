@@ -256,9 +256,12 @@ def test_a_client_that_says_nothing_has_its_exit_code_as_promise() -> None:
 
 
 def test_a_title_in_place_of_the_arguments_is_shown_alone() -> None:
-    program = "import sys; sys.stdin.read()"
+    program = "import sys; print(flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", program, "", ""]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the kernel shows the arguments only after execve(2)
         kin = look_up(process.pid)
         assert kin is not None
         shown = command_of(kin)
