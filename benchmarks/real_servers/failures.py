@@ -472,7 +472,7 @@ def table_row(failure: Failure, row: dict[str, Any]) -> list[str]:
     seen = row["seen"]
     top = (seen["top"] if failure.expected.line is not None else seen["says"]) or seen["says"]
     cells = [
-        failure.name, failure.how, failure.door, top[:100], seen["advice"] or "–", str(seen["code"]),
+        failure.name, failure.how, failure.door, top.replace(str(place.home()), "~")[:100], seen["advice"] or "–", str(seen["code"]),
         "NO" if row["problems"] else "yes", str(seen["seconds"]), str(seen["printed"]), ", ".join(map(str, row["load"])),
     ]  # fmt: skip
     return [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
