@@ -3,8 +3,9 @@
 
     python gguf_model.py FILE
 
-Pieces are letters, and the pairs, triples and words that Python's own help has most often; no piece is a single byte, so
-every answer is valid UTF-8. The weights are as wide as those of model.py, for its reason.
+Pieces are letters, and the beginnings of words that Python's own help has most often. llama.cpp also needs each byte as a
+piece, for letters that are none; their logits are 0, so that none is answered, and every answer is valid UTF-8. The weights
+are as wide as those of model.py, for its reason.
 """
 
 import sys
@@ -18,6 +19,7 @@ SPREAD = 0.08
 HIDDEN, INNER, LAYERS, HEADS, KEYS, HEAD = 256, 512, 2, 4, 2, 64
 CONTEXT = 1024
 VOCABULARY = 2048
+BYTES = 256
 
 
 def pieces() -> list[str]:
@@ -28,8 +30,9 @@ def pieces() -> list[str]:
     for word in words:
         marked = f"▁{word}"
         counts.update(marked[:end] for end in range(2, len(marked) + 1) if marked.isprintable())
-    frequent = [piece for piece, _ in counts.most_common(VOCABULARY - 4 - len(letters))]
-    return ["<unk>", "<s>", "</s>", "▁", *letters, *sorted(frequent, key=len)]
+    every = [f"<0x{byte:02X}>" for byte in range(BYTES)]
+    frequent = [piece for piece, _ in counts.most_common(VOCABULARY - 4 - BYTES - len(letters))]
+    return ["<unk>", "<s>", "</s>", *every, "▁", *letters, *sorted(frequent, key=len)]
 
 
 def main() -> None:
@@ -55,12 +58,15 @@ def main() -> None:
     writer.add_token_list(vocabulary)
     writer.add_token_scores([float(len(piece)) for piece in vocabulary])
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
-    writer.add_token_types([*kinds, *[gguf.TokenType.NORMAL] * (len(vocabulary) - 3)])
+    kinds += [gguf.TokenType.BYTE] * BYTES
+    writer.add_token_types([*kinds, *[gguf.TokenType.NORMAL] * (len(vocabulary) - len(kinds))])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_tensor("token_embd.weight", weights(len(vocabulary), HIDDEN))
     writer.add_tensor("output_norm.weight", np.ones(HIDDEN, np.float32))
-    writer.add_tensor("output.weight", weights(len(vocabulary), HIDDEN))
+    output = weights(len(vocabulary), HIDDEN)
+    output[3 : 3 + BYTES] = 0
+    writer.add_tensor("output.weight", output)
     for layer in range(LAYERS):
         for name, *shape in (
             ("attn_q", HEADS * HEAD, HIDDEN),
