@@ -62,7 +62,11 @@ def correctness(folder: Path) -> int:
         shutil.rmtree(folder / "report", ignore_errors=True)
         code = _correctness(folder)
     written = folder / "report" / "report.json"
-    if not written.exists() or json.loads(written.read_text())["exit_code"] != code:
+    if (
+        code == ExitCode.USAGE
+        or not written.exists()
+        or json.loads(written.read_text())["exit_code"] != code
+    ):
         raise RuntimeError(f"{folder}: no report of exit {code}; read stderr.txt")
     return code
 
