@@ -112,7 +112,11 @@ def innermost(candidate: Candidate, candidates: Iterable[Candidate], log: LogTex
 
 
 # pydantic, versions 1 and 2: `field`, then `  Input should be … [type=literal_error, input_value=…`.
-_COUNTED: Final = re.compile(r"\b\d+ validation errors? for \S")
+_COUNTED: Final = re.compile(r"\b\d+ validation errors? for (?P<about>\S+)")
+_FIELD_NAME: Final = re.compile(r"^[ |]*(?P<field>[\w.\[\]-]+(?: -> [\w.\[\]-]+)*)$")
+_GIVEN: Final = re.compile(
+    r"input_value=(?P<value>.{1,60}), input_type=(?:str|int|float|bool|NoneType)\]$"
+)
 _WRONG: Final = re.compile(r"^[ |]* {2}(?P<message>\S.*?)(?: [\[(]type=[\w.]+[,;)\]].*)?$")
 # PyTorch: a tab, then the parameter.
 _STATE: Final = re.compile(r"Error\(s\) in loading state_dict for \w+:$")
@@ -127,13 +131,22 @@ def _first_of_list(candidate: Candidate, log: LogText) -> tuple[TextLine, CleanL
     """What stands below a header that only counts mistakes; None if it is none, or nothing is there."""
     message = candidate.clean.message
     for header, item in ((_COUNTED, _WRONG), (_STATE, _PARAMETER), (_THROWN, _WHAT)):
-        if header.search(message) is None:
+        counted = header.search(message)
+        if counted is None:
             continue
+        place = ""
         for line in log.after(candidate.line, _LINES_OF_LIST)[1:]:
             clean = clean_line(line.content)
             match = item.match(clean.message)
-            if match is not None and clean.writer == candidate.clean.writer:
-                return line, structs.replace(clean, message=match["message"])
+            if clean.writer != candidate.clean.writer:
+                continue
+            if match is not None:
+                given = _GIVEN.search(clean.message) if place else None
+                value = f"={given['value']}: " if given else ": " * bool(place)
+                return line, structs.replace(clean, message=place + value + match["message"])
+            # What is wrong says little without what it is wrong of.
+            field = _FIELD_NAME.match(clean.message) if header is _COUNTED else None
+            place = f"{counted['about']}.{field['field']}" if field else ""
     return None
 
 

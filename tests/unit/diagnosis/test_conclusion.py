@@ -144,6 +144,14 @@ pydantic.error_wrappers.ValidationError: 1 validation error for Settings
 port
   value is not a valid integer (type=type_error.integer)
 """
+MISSING = """\
+Traceback (most recent call last):
+  File "/w/engine/options.py", line 40, in make
+    return SamplerOptions(**given)
+pydantic_core._pydantic_core.ValidationError: 1 validation error for SamplerOptions
+steps.0.name
+  Field required [type=missing, input_value={'port': 1}, input_type=dict]
+"""
 STATE = """\
 Traceback (most recent call last):
   File "/w/engine/load.py", line 40, in load
@@ -180,11 +188,12 @@ def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (COUNTED.format(""), 6, "Input should be 'fast' or 'exact'"),
-        (COUNTED.format("(EngineCore pid=7) "), 6, "Input should be 'fast' or 'exact'"),
-        (COUNTED.format("[2026-11-29 10:00:00 TP0] "), 6, "Input should be 'fast' or 'exact'"),
+        (COUNTED.format(""), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
+        (COUNTED.format("(EngineCore pid=7) "), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
+        (COUNTED.format("[2026-11-29 10:00:00 TP0] "), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
         (WITHOUT_FIELD, 5, "Value error, User-specified max_model_len (90000) is greater"),
-        (FIRST_VERSION, 6, "value is not a valid integer"),
+        (FIRST_VERSION, 6, "Settings.port: value is not a valid integer"),
+        (MISSING, 6, "SamplerOptions.steps.0.name: Field required"),
         (STATE, 5, "size mismatch for head.weight: copying a param"),
     ],
 )
