@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what all checks look at: the job's environment, its configuration, and shared readings."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ci_doctor.checks.settings import DoctorSettings, Workload
-from ci_doctor.machine.interpreters import TargetInterpreter
+from ci_doctor.machine.interpreters import TargetInterpreter, absence
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
@@ -64,6 +65,21 @@ class CheckContext:
     def dev(self) -> Path:
         """/dev, or the recorded one."""
         return self.root / "dev"
+
+    def is_of_job(self, file: Path) -> bool:
+        """Whether `file` lies in the checkout or below the working directory, and in no environment.
+
+        So it comes with the change, or the job has made it: another agent has the same.
+        """
+        # A virtual environment often lies in the checkout.
+        if not {"site-packages", "dist-packages"}.isdisjoint(file.parts):
+            return False
+        if any((folder / "pyvenv.cfg").is_file() for folder in file.parents):
+            return False
+        above = (self.cwd, *self.cwd.parents)
+        top = next((folder for folder in above if absence(folder / ".git") is None), self.cwd)
+        real = Path(os.path.realpath(file))
+        return file.is_relative_to(top) or real.is_relative_to(os.path.realpath(top))
 
     def renewed(self) -> "CheckContext":
         """The same with nothing read yet: for a second look after a change."""

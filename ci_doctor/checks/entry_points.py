@@ -376,6 +376,7 @@ def judged_starts(
 _WITHOUT_GPU: Final = frozenset({"gpu/device-not-inferred", "gpu/none-available"})
 _LONGEST_LINE: Final = 300
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+', re.MULTILINE)
+_NAMED_FILE: Final = re.compile(r"(?<=[('\"])/[^'\")]+\.py\b")
 # What faulthandler writes in front of the thread that got the signal.
 _STACK: Final = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 _STACK_LINES: Final = 12
@@ -430,7 +431,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
         summary,
         evidence=evidence,
         remedy=None if cause is None else remedy_of(entry, cause, context),
-        fault=_fault(run, cause, context.cwd),
+        fault=_fault(run, cause, context),
     )
     return CheckResult(summary=summary, problems=(failure,))
 
@@ -457,24 +458,18 @@ def hanging_stack(run: SeparateRun) -> tuple[str, ...]:
     return tuple(stack[:_STACK_LINES])
 
 
-def _fault(run: SeparateRun, cause: Cause | None, checkout: Path) -> Fault:
-    """The repository's, if a frame of the error lies in the checkout or the error has no frame."""
+def _fault(run: SeparateRun, cause: Cause | None, context: CheckContext) -> Fault:
+    """The repository's, if the error has no frame, or a file of the job is one or stands in its words."""
     if cause is not None and cause.may_be_retried:
         return Fault.ENVIRONMENT
     places = [Path(frame["file"]) for frame in _FRAME.finditer(run.stderr)]
+    # Python names the file that it imported in place of another one.
+    words = run.last_words if cause is None else cause.place.text
+    named = _NAMED_FILE.findall(words)
     # Without a frame nothing shows that a package of the environment failed.
-    if not places or any(_is_own(file, checkout) for file in places):
+    if not places or any(map(context.is_of_job, (*places, *map(Path, named)))):
         return Fault.REPOSITORY
     return Fault.ENVIRONMENT
-
-
-def _is_own(file: Path, checkout: Path) -> bool:
-    # A virtual environment often lies in the checkout.
-    return (
-        file.is_relative_to(checkout)
-        and {"site-packages", "dist-packages"}.isdisjoint(file.parts)
-        and not any((folder / "pyvenv.cfg").is_file() for folder in file.parents)
-    )
 
 
 _RECHECK_S: Final = 20.0

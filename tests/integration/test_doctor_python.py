@@ -66,13 +66,14 @@ def test_each_of_several_broken_environments_is_named(tmp_path: Path) -> None:
 
 
 def test_a_module_in_pythonpath_that_ci_doctor_would_import_is_named(tmp_path: Path) -> None:
-    make_venv(tmp_path / ".venv")
+    job = tmp_path / "job"
+    make_venv(job / ".venv")
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "random.py").write_text("raise RuntimeError('not the one of Python')")
 
     environ = {"VIRTUAL_ENV": None, "PYTHONPATH": str(theirs)}
-    ran = doctor("doctor", "python", "--json", cwd=tmp_path, env=environ)
+    ran = doctor("doctor", "python", "--json", cwd=job, env=environ)
 
     assert ran.code == 75, ran
     assert _rules(ran.out) == ["doctor/module-shadowed"]

@@ -353,7 +353,7 @@ def _is_in_pythonpath(module: LocalModule, context: CheckContext) -> bool:
 def _problem(
     module: LocalModule, summary: str, context: CheckContext, severity: Severity
 ) -> Problem:
-    fault = Fault.REPOSITORY if _is_in_checkout(module.path, context.cwd) else Fault.ENVIRONMENT
+    fault = Fault.REPOSITORY if context.is_of_job(module.path) else Fault.ENVIRONMENT
     remedy = ShellCommand("export PYTHONSAFEPATH=1  # Python 3.11 and later")
     if module.path.parent != context.cwd or _is_in_pythonpath(module, context):
         safe = "export PYTHONSAFEPATH=1; " if module.path.parent == context.cwd else ""
@@ -368,14 +368,6 @@ def _problem(
         severity=severity,
         fault=fault,
     )
-
-
-def _is_in_checkout(path: Path, cwd: Path) -> bool:
-    """Whether the file belongs to the checkout of the job."""
-    for top in (cwd, *cwd.parents):
-        if absence(top / ".git") is None:
-            return path.is_relative_to(top)
-    return False
 
 
 def modules_in(directory: Path, suffixes: Sequence[str]) -> Iterator[LocalModule]:

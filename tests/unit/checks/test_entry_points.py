@@ -272,6 +272,18 @@ def test_an_error_that_the_checkout_led_to_is_of_the_repository(
     assert shown.problems[0].fault is Fault.REPOSITORY
 
 
+def test_a_file_of_the_job_that_the_error_names_is_of_the_repository(
+    context: CheckContext, tmp_path: Path
+) -> None:
+    hidden = "AttributeError: module 'tokens' has no attribute 'Token' (consider renaming '{}/tokens.py')"
+
+    ours = judged(context, traceback(hidden.format(tmp_path / "overlay")))
+    others = judged(context, traceback(hidden.format("/opt/images")))
+
+    assert ours.problems[0].fault is Fault.REPOSITORY
+    assert others.problems[0].fault is Fault.ENVIRONMENT
+
+
 def test_the_end_of_a_start_is_told(context: CheckContext) -> None:
     started = judged(context, "", exit_code=0)
     absent = judged(context, traceback("ModuleNotFoundError: No module named 'served'"))

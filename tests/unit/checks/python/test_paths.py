@@ -241,6 +241,20 @@ def test_what_pythonpath_hides_is_the_fault_of_the_environment(
     assert str(found.finding.remedy).startswith("unset PYTHONPATH")
 
 
+@pytest.mark.parametrize("folder", ["checkout/overlay", "exported/overlay"])
+def test_what_a_folder_of_the_job_hides_is_the_fault_of_the_repository(
+    folder: str, checkout: Path, python: Path, tmp_path: Path
+) -> None:
+    # A tree that was exported has no .git; that the file is the job's is known all the same.
+    put(tmp_path, f"{folder}/random.py", "link/.keep")
+    (tmp_path / "link" / "job").symlink_to(tmp_path / folder)
+    cwd = (tmp_path / folder).parent
+
+    for entry in (tmp_path / folder, tmp_path / "link" / "job"):
+        (found,) = _examine(cwd, python, PYTHONPATH=str(entry)).problems
+        assert found.fault is Fault.REPOSITORY
+
+
 def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python: Path) -> None:
     put(checkout, "serving/main.py", "serving/random.py")
     services = {
