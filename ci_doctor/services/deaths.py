@@ -14,7 +14,7 @@ from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendants import (
     DescendantEnd,
     DescendantWatch,
-    OomWatch,
+    LimitWatches,
     is_death,
     session_of,
 )
@@ -51,7 +51,7 @@ class DeathWatch:
         # By name: a later start of a service takes the place of the earlier one.
         self._instances: dict[str, Instance] = {}
         self._bounds: list[LogBound] = []
-        self._oom = OomWatch()
+        self._limits = LimitWatches()
         self._descendants = DescendantWatch(
             self._roots, self._descendant_ended, orphans_below=orphans_below
         )
@@ -154,6 +154,8 @@ class DeathWatch:
             if bound.check():
                 are_growing = True
         pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
+        for pid in self._roots():
+            self._limits.look(pid)
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:
@@ -166,7 +168,7 @@ class DeathWatch:
         if not instance.was_ready and returncode == 0 and instance.filled.pidfile is not None:
             instance.following = self._loop.create_task(self._follow(instance))
             return
-        death = self._oom.death(returncode, instance.process.peak_rss)
+        death = self._limits.of(instance.process.pid).death(returncode, instance.process.peak_rss)
         subject = instance.subject(at)
         kind = EventKind.STOPPED if instance.stop_wanted else EventKind.DIED
         event = instance.end_event(
@@ -219,7 +221,7 @@ class DeathWatch:
         if policy == "ignore":
             return
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        death = self._oom.death(end.returncode)
+        death = self._limits.of(instance.process.pid).death(end.returncode)
         # By itself it is no death, but a client that fails then may have failed by it.
         if end.returncode and process.pid in instance.at_ready and instance.lost is None:
             instance.lost = end.at, process, death

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads processes: the end of every process below a service, and whose memory ran out."""
+"""Reads processes: the end of every process below a service, and which limit of a cgroup was reached."""
 
 import asyncio
 import contextlib
@@ -7,40 +7,83 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Literal, assert_never
 
 from msgspec import Struct
 
 from ci_doctor.services.instance import Death
 from ci_doctor.system import clock
-from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
+from ci_doctor.system.processes.kernel_words import (
+    MemoryEvents,
+    locate,
+    oom_cause,
+    refusals,
+    task_limit,
+)
 from ci_doctor.system.processes.process import exit_status, is_ending
 from ci_doctor.system.processes.process_table import ChildrenLook, Kin, NewestPid, look_up
 
 
-class OomWatch:
-    """The OOM counters of a cgroup, compared at each death with those of the death before.
+class LimitWatch:
+    """What the kernel counts of a cgroup's limits, compared at each death with the death before.
 
-    `scope` is the process whose cgroup is read.
+    `scope` is the process whose cgroup is read. It must live now; later its cgroup alone counts.
     """
 
     def __init__(self, scope: int | Literal["self"] = "self") -> None:
-        self._scope = scope
-        self._memory = MemoryEvents.read(scope)
+        self._place = locate(scope)
+        self._memory = MemoryEvents.at(self._place)
+        self._tasks_place = locate(scope, "pids")
+        self._refusals = refusals(self._tasks_place)
 
     def death(self, returncode: int | None, peak_rss: int | None = None) -> Death:
         """Return how a process ended, and whose memory ran out if the OOM killer ended it."""
         cause = None
+        # The counters are those of the whole cgroup: only what they grew by is about this end.
+        then, self._refusals = self._refusals, refusals(self._tasks_place)
         # The OOM killer sends only SIGKILL.
         if returncode == -signal.SIGKILL:
-            # The counters are those of the whole cgroup: only what they grew by is about this end.
-            before, self._memory = self._memory, MemoryEvents.read(self._scope)
+            before, self._memory = self._memory, MemoryEvents.at(self._place)
             cause = oom_cause(before, self._memory)
-        if cause is None:
-            return Death(returncode=returncode, peak_rss=peak_rss)
         return Death(
-            returncode=returncode, peak_rss=peak_rss, oom=cause.describe(), host_oom=cause.host
+            returncode=returncode,
+            peak_rss=peak_rss,
+            oom=cause and cause.describe(),
+            host_oom=cause is not None and cause.host,
+            task_limit=task_limit(then, self._refusals),
         )
+
+
+def cgroup_of(pid: int | Literal["self"]) -> str | None:
+    """What /proc says of the cgroups of a process; None if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+
+
+class LimitWatches:
+    """The limits of our own cgroup, and of those into which services are put after their start."""
+
+    def __init__(self) -> None:
+        self._ours = cgroup_of("self")
+        self._shared = LimitWatch()
+        self._own: dict[int, LimitWatch] = {}
+
+    def look(self, pid: int) -> None:
+        """See to it that the limits of a service that lives are known, of which `pid` is the process."""
+        if pid in self._own or cgroup_of(pid) in {None, self._ours}:
+            return
+        watch = LimitWatch(pid)
+        process = look_up(pid)
+        # One that ends has left its cgroup (v1).
+        if process is not None and not is_ending(pid, process.started):
+            self._own[pid] = watch
+
+    def of(self, pid: int) -> LimitWatch:
+        """The limits that hold for the service of which `pid` is the process."""
+        return self._own.get(pid, self._shared)
 
 
 # A process without a pidfd is checked by each scan instead (DescendantWatch).

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -21,7 +21,7 @@ from ci_doctor.services.descendants import (
     DescendantEnd,
     DescendantPolicy,
     DescendantWatch,
-    OomWatch,
+    LimitWatches,
     is_death,
 )
 from ci_doctor.services.instance import Death, Subject
@@ -139,10 +139,9 @@ class ExternalWatch:
         self._began = clock.now()
         # Before the readers are added, which would report the same end.
         self._dead_before = next((each for each in processes if each.has_ended()), None)
-        # Our own cgroup if it is the same: that of another process can be read only until it is
-        # reaped.
-        pid = processes[0].pid
-        self._oom = OomWatch("self" if _cgroup_of(pid) in {None, _cgroup_of("self")} else pid)
+        limits = LimitWatches()
+        limits.look(processes[0].pid)
+        self._limits = limits.of(processes[0].pid)
         self._loop = asyncio.get_running_loop()
         # What makes the failure, and not yet the failure: an error in a callback of the loop would
         # only be logged.
@@ -284,7 +283,7 @@ class ExternalWatch:
         self, process: ExternalProcess, at: float, returncode: int | None, when: str | None = None
     ) -> ServiceFailure:
         subject = structs.replace(self._subject(process, at), when=when)
-        return failure_cause.died(subject, self._oom.death(returncode), self._living)
+        return failure_cause.died(subject, self._limits.death(returncode), self._living)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
         parent = next((each for each in self._processes if each.pid == root), None)
@@ -296,7 +295,7 @@ class ExternalWatch:
     def _lost_one(self, parent: ExternalProcess, end: DescendantEnd) -> ServiceFailure:
         subject = self._subject(parent, end.at)
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        death = self._oom.death(end.returncode)
+        death = self._limits.death(end.returncode)
         return failure_cause.descendant_died(subject, process, death)
 
     def _subject(self, process: ExternalProcess, at: float) -> Subject:
@@ -321,13 +320,6 @@ class ExternalWatch:
             if any(part.scheme is Scheme.EXEC for part in self._probe.leaves()):
                 spawn = stack.enter_context(_commands(environment, directory))
             yield ProbeContext(log=self._log, environment=environment, spawn=spawn, pids=pids)
-
-
-def _cgroup_of(pid: int | Literal["self"]) -> str | None:
-    try:
-        return Path(f"/proc/{pid}/cgroup").read_text()
-    except OSError:
-        return None
 
 
 def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:

@@ -36,7 +36,7 @@ def died(subject: Subject, death: Death, living: Living) -> ServiceFailure:
     end = _log_end(subject)
     outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
-    clause = _oom(death) or reason or _meaning(death.returncode)
+    clause = _oom(death) or reason or _refused(death) or _meaning(death.returncode)
     # A command that was ready has run, as it is written.
     misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED
@@ -70,7 +70,7 @@ def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> Se
         kind=FailureKind.DIED,
         message=(
             f"{subject.name} lost its process {process.name} (pid {process.pid}) {age} after its "
-            f"start: {death.words()}{_oom(death)}; {subject.name} itself (pid {subject.pid}) "
+            f"start: {death.words()}{_oom(death) or _refused(death)}; {subject.name} itself (pid {subject.pid}) "
             "lived on"
         ),
         descendant=process,
@@ -243,9 +243,16 @@ def _root_of(subject: Subject, end: LogEnd) -> dict[str, Any]:
 
 
 def _oom(death: Death) -> str:
-    if not death.oom:
+    return f"; the kernel killed it because {death.oom} ran out of memory" if death.oom else ""
+
+
+def _refused(death: Death) -> str:
+    if death.task_limit is None:
         return ""
-    return f"; the kernel killed it because {death.oom} ran out of memory"
+    return (
+        "; before, the kernel refused a process or thread: its cgroup has a limit of "
+        f"{death.task_limit} (pids.max, or --pids-limit of a container)"
+    )
 
 
 def _was_taken_by_others(death: Death, living: Living) -> bool:

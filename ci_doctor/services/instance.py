@@ -41,12 +41,14 @@ class Death(Struct, frozen=True, kw_only=True):
 
     `returncode` is as subprocess has it, None if nobody knows; `peak_rss` is bytes. `oom` tells
     whose memory ran out, if the kernel killed for lack of it; `host_oom` that it was the machine's.
+    `task_limit`: how many processes and threads its cgroup allows, if the kernel refused one before.
     """
 
     returncode: int | None
     peak_rss: int | None = None
     oom: str | None = None
     host_oom: bool = False
+    task_limit: int | None = None
 
     @property
     def exit_code(self) -> int | None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cgroups: what the kernel says of a process that a signal ended.
+"""Reads cgroups: what the kernel says of a process that has ended.
 
-Whether it killed for lack of memory, and whose, is read from the counters of cgroups and /proc/vmstat.
+Whether it killed for lack of memory, and whose, is read from the counters of cgroups and /proc/vmstat; so
+is whether it refused processes or threads.
 """
 
 import os
@@ -64,23 +65,82 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, pid: int | Literal["self"] = "self") -> Self:
+        """Read those of the process `pid` now, as `at` does."""
+        return cls.at(locate(pid))
+
+    @classmethod
+    def at(cls, place: "CgroupPlace | None") -> Self:
         """Read them now; what cannot be read, or lies outside this container's view, is left out.
 
         cgroup v2 memory.events and memory.max; v1 memory.oom_control, memory.failcnt and
         memory.limit_in_bytes; /proc/vmstat.
         """
         host_kills = _number(Path("/proc/vmstat"), "oom_kill")
-        try:
-            path, version = own_cgroup(Path(f"/proc/{pid}/cgroup").read_text().splitlines())
-            top = mount_of(Path("/proc/self/mountinfo").read_text().splitlines(), version, path)
-        except OSError:
+        if place is None:
             return cls(host_kills=host_kills)
-        if top is None:
-            return cls(host_kills=host_kills)
-        mount, below = top
-        levels = tuple(_levels(mount, below, version))
-        unlimited = version == 2 and not levels and _is_root(mount)
+        read = _read_v2 if place.version == 2 else _read_v1
+        levels = tuple(filter(None, map(read, place.directories())))
+        unlimited = place.version == 2 and not levels and _is_root(place.mount)
         return cls(levels=levels, unlimited=unlimited, host_kills=host_kills)
+
+
+class CgroupPlace(Struct, frozen=True, kw_only=True):
+    """Where a process's cgroup can be seen: the mount point, and the path below it.
+
+    The counters stay there when the process has gone, which a zombie of cgroup v1 has already.
+    """
+
+    mount: Path
+    below: str
+    version: Version
+
+    def directories(self) -> Iterator[Path]:
+        """That of the cgroup, and those above it in view."""
+        path = self.mount / self.below
+        while path != self.mount:
+            yield path
+            path = path.parent
+        yield path
+
+
+def locate(pid: int | Literal["self"], controller: str = "memory") -> CgroupPlace | None:
+    """The cgroup in which `controller` counts the process; None if it cannot be seen."""
+    try:
+        path, version = own_cgroup(Path(f"/proc/{pid}/cgroup").read_text().splitlines(), controller)
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return None
+    top = mount_of(lines, version, path, controller)
+    return top and CgroupPlace(mount=top[0], below=top[1], version=version)
+
+
+# How often a new process or thread was refused in a cgroup and in those above, and their limits.
+Refusals = tuple[tuple[int, int | None], ...]
+
+
+def refusals(place: CgroupPlace | None) -> Refusals:
+    """Read pids.events and pids.max now, the nearest first; what cannot be read is left out."""
+    levels = []
+    for directory in () if place is None else place.directories():
+        count = _number(directory / "pids.events", "max")
+        if count is not None:
+            levels.append((count, limit_of(directory / "pids.max")))
+    return tuple(levels)
+
+
+def task_limit(before: Refusals, after: Refusals) -> int | None:
+    """The limit of processes and threads that was reached in between; None if none is known to be.
+
+    Kernels before 6.11 count a refusal where the process is, and not where the limit is.
+    """
+    if len(before) != len(after):
+        return None
+    is_refused = False
+    for (then, _), (now, limit) in zip(before, after, strict=True):
+        is_refused = is_refused or now > then
+        if is_refused and limit is not None:
+            return limit
+    return None
 
 
 def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
@@ -158,18 +218,6 @@ def _is_root(mount: Path) -> bool:
     """Whether this is the root of all cgroups (v2), which has no limit and lacks this file."""
     # Path.exists would raise PermissionError (Python 3.11).
     return not os.path.exists(mount / "cgroup.events")  # noqa: PTH110
-
-
-def _levels(mount: Path, below: str, version: Version) -> Iterator[Level]:
-    read = _read_v2 if version == 2 else _read_v1
-    path = mount / below
-    while True:
-        level = read(path)
-        if level is not None:
-            yield level
-        if path == mount:
-            return
-        path = path.parent
 
 
 def _read_v2(path: Path) -> Level | None:

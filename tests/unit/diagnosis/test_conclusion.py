@@ -189,8 +189,16 @@ def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text
     ("text", "line", "reason"),
     [
         (COUNTED.format(""), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
-        (COUNTED.format("(EngineCore pid=7) "), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
-        (COUNTED.format("[2026-11-29 10:00:00 TP0] "), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
+        (
+            COUNTED.format("(EngineCore pid=7) "),
+            6,
+            "EngineOptions.sampler='fsat': Input should be 'fast' or",
+        ),
+        (
+            COUNTED.format("[2026-11-29 10:00:00 TP0] "),
+            6,
+            "EngineOptions.sampler='fsat': Input should be 'fast' or",
+        ),
         (WITHOUT_FIELD, 5, "Value error, User-specified max_model_len (90000) is greater"),
         (FIRST_VERSION, 6, "Settings.port: value is not a valid integer"),
         (MISSING, 6, "SamplerOptions.steps.0.name: Field required"),

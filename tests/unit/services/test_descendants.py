@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.descendants import DescendantPolicy, OomWatch, is_death, next_pause
-from ci_doctor.system.processes.kernel_words import MemoryEvents
+from ci_doctor.services.descendants import (
+    DescendantPolicy,
+    LimitWatch,
+    LimitWatches,
+    is_death,
+    next_pause,
+)
+from ci_doctor.system.processes.kernel_words import MemoryEvents, locate
 from ci_doctor.system.processes.process_table import ChildrenLook, NewestPid, children_of
 
 
@@ -77,17 +86,17 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The host's count of OOM kills: the last entry is what is read."""
     counts = [5]
 
-    def read(_pid: object = "self") -> MemoryEvents:
+    def read(_place: object) -> MemoryEvents:
         return MemoryEvents(unlimited=True, host_kills=counts[-1])
 
-    monkeypatch.setattr(MemoryEvents, "read", read)
+    monkeypatch.setattr(MemoryEvents, "at", read)
     return counts
 
 
 def test_a_kill_after_the_counter_grew_is_the_oom_killer_s_and_counts_once(
     kills: list[int],
 ) -> None:
-    watch = OomWatch()
+    watch = LimitWatch()
     kills.append(6)
 
     first = watch.death(-signal.SIGKILL, 4096)
@@ -98,8 +107,71 @@ def test_a_kill_after_the_counter_grew_is_the_oom_killer_s_and_counts_once(
 
 
 def test_another_end_is_not_the_oom_killer_s(kills: list[int]) -> None:
-    watch = OomWatch()
+    watch = LimitWatch()
     kills.append(6)
 
     assert watch.death(-signal.SIGTERM).oom is None
     assert watch.death(1).oom is None
+
+
+@pytest.fixture
+def limited(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A cgroup below our own with one limit, where this user may make one."""
+    controller, (files, value) = request.param
+    place = locate("self", controller)
+    if place is None:
+        pytest.skip(f"no cgroup of {controller} is in view")
+    folder = next(place.directories()) / f"ci-doctor-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        (folder / files[place.version - 1]).write_text(value)
+        yield folder
+    except OSError as error:
+        pytest.skip(f"no limit can be set here: {error}")
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+# Enters a cgroup after its start, as `systemd-run` and start scripts do, and goes on when it is told to.
+ENTERS = """
+import os, sys
+with open(sys.argv[1] + "/cgroup.procs", "w") as procs:
+    procs.write("0")
+print(flush=True)
+input()
+"""
+FORKS = ENTERS + "os.fork()"
+EATS = ENTERS + "b = bytearray(200_000_000); b[::4096] = b'1' * len(b[::4096])"
+OF_TASKS = ("pids", (("pids.max", "pids.max"), "1"))
+OF_MEMORY = ("memory", (("memory.limit_in_bytes", "memory.max"), "50000000"))
+
+
+@pytest.mark.parametrize(
+    ("limited", "program", "task_limit", "oom"),
+    [
+        pytest.param(OF_TASKS, FORKS, 1, None, id="processes"),
+        pytest.param(OF_MEMORY, EATS, None, "its cgroup (limit 47 MiB)", id="memory"),
+    ],
+    indirect=["limited"],
+)
+def test_a_limit_of_a_cgroup_that_a_service_entered_after_its_start_is_told(
+    limited: Path, program: str, task_limit: int | None, oom: str | None
+) -> None:
+    watches = LimitWatches()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(limited)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as service:  # fmt: skip
+        assert service.stdout is not None
+        service.stdout.readline()
+        watches.look(service.pid)
+        service.communicate("go\n")
+
+    death = watches.of(service.pid).death(service.returncode)
+
+    assert (death.task_limit, death.oom) == (task_limit, oom)
+    assert watches.of(1).death(service.returncode).task_limit is None

@@ -14,10 +14,12 @@ from ci_doctor.system.processes.kernel_words import (
     Level,
     MemoryEvents,
     OomCause,
+    Refusals,
     counted,
     mount_of,
     oom_cause,
     own_cgroup,
+    task_limit,
 )
 
 EATER = Path(__file__).parents[3] / "support" / "programs" / "eats_memory.py"
@@ -66,6 +68,24 @@ def test_without_any_cgroup_the_machine_s_own_count_speaks() -> None:
     then, now = (MemoryEvents(unlimited=True, host_kills=count) for count in (5, 6))
     assert oom_cause(then, now) == OomCause()
     assert oom_cause(then, then) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "limit"),
+    [
+        (((0, 24),), ((3, 24),), 24),
+        (((0, None), (1, 24)), ((1, None), (1, 24)), 24),
+        (((0, None), (1, 24)), ((0, None), (2, 24)), 24),
+        (((5, 24), (0, 9)), ((5, 24), (0, 9)), None),
+        (((0, 24),), (), None),
+        (((0, None),), ((1, None),), None),
+    ],
+    ids=["own", "counted here, limited above", "above", "no new one", "moved", "no limit in view"],
+)
+def test_which_limit_of_processes_was_reached(
+    before: Refusals, after: Refusals, limit: int | None
+) -> None:
+    assert task_limit(before, after) == limit
 
 
 def test_whose_memory_it_was_is_told_in_words() -> None:
