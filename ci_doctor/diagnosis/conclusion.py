@@ -278,7 +278,7 @@ def cause_of_line(
         place=place,
         rule=rule.id,
         class_=rule.class_,
-        retry=retry_policy(rule.class_, clean.text),
+        retry=rule.retry or retry_policy(rule.class_, clean.text),
         explanation=rule.explanation,
         remedy=rule.remedy or rule_of(rule.class_).remedy or "",
         next_command=next_command(rule.next_command, fields),

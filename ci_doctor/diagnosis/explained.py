@@ -151,7 +151,7 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     of_class = None if rule.class_ is None else rule_of(rule.class_).remedy
     remedy = rule.remedy or of_class or "Nothing."
     meaning = rule.explanation or _NO_EXPLANATION
-    policy = retry_policy(rule.class_, message)
+    policy = rule.retry or retry_policy(rule.class_, message)
     # A person who pastes a message asks about a job that ended by it.
     is_proven = policy is RetryPolicy.YES and lies_outside(rule, message, (), known_hosts())
     lines = [remedy]

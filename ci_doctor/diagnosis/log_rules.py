@@ -16,7 +16,7 @@ from msgspec import Struct
 from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.cause import FailureClass, RetryPolicy
 
 
 class Role(StrEnum):
@@ -89,7 +89,8 @@ class LogRule(
     looked for before the regex is tried. regex: in the syntax that both `re` and RE2 read; it is
     searched in the line without escapes, timestamps and prefixes. Its named groups make the
     fingerprint. weight: 0 to 100, None for the usual one of the role. is_outside: the line shows
-    that the cause lies outside the change. next_line: for the header of a list: a regex for the
+    that the cause lies outside the change. retry: whether another run can help, if the class says it
+    wrongly of these lines. next_line: for the header of a list: a regex for the
     next line with a letter or digit; the hit names that line, and there is no hit if it differs.
     instead_of: ids of rules that do not count on a line that this one matches, however heavy they are.
     yields_to: from ids of rules that may name an example of this one to the reason.
@@ -104,6 +105,7 @@ class LogRule(
     class_: FailureClass | None = None
     weight: int | None = None
     is_outside: bool = False
+    retry: RetryPolicy | None = None
     next_line: str | None = None
     instead_of: tuple[str, ...] = ()
     yields_to: dict[str, str] = {}

@@ -60,6 +60,9 @@ class RunningGroup:
         self.services: dict[str, RunningService] = {}
         loop = asyncio.get_running_loop()
         self.death: asyncio.Future[ServiceFailure] = loop.create_future()
+        self._loop = loop
+        self.is_over = False
+        self.handler_before = loop.get_exception_handler()
         loop.set_exception_handler(self._fail_by_callback)
         self.failures: list[ServiceFailure] = []
         self.instances: dict[str, Instance] = {}
@@ -186,10 +189,25 @@ class RunningGroup:
     def _fail_by_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback raised, which the loop only prints: who waits for its death would wait on."""
         error = context.get("exception")
-        if error is None or "handle" not in context or self.death.done():
-            loop.default_exception_handler(context)
-        else:
+        is_taken = False
+        if error is not None and "handle" in context and not (self.is_over or self.death.done()):
             self.death.set_exception(error)
+            is_taken = True
+        # Whose callback it was, nobody knows: a group that began earlier in this loop has it too.
+        if self.handler_before is not None:
+            self.handler_before(loop, context)
+        elif not is_taken:
+            loop.default_exception_handler(context)
+
+    def _give_handler_back(self) -> None:
+        self.is_over = True
+        handler = self._loop.get_exception_handler()
+        # Groups may end in another order than they began.
+        while (group := getattr(handler, "__self__", None)) is not None:
+            if not isinstance(group, RunningGroup) or not group.is_over:
+                break
+            handler = group.handler_before
+        self._loop.set_exception_handler(handler)
 
     def loss(self) -> ServiceFailure | None:
         """The end of a process that a service had when it was ready, with another code than 0."""
@@ -414,6 +432,7 @@ class RunningGroup:
         self.ledger.witness(instance.name, lambda: self._watch.processes_of(pid, alone=alone))
 
     def _give_back(self) -> None:
+        self._give_handler_back()
         # Only now: until the tree is gone, its pidfds tell how it ends and its ports are in use.
         for instance in (*self.instances.values(), *self._ended_starts):
             instance.process.close()

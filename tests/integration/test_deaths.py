@@ -246,6 +246,35 @@ def test_what_does_not_need_each_other_starts_at_the_same_time(scene: Scene) -> 
     assert kinds[4:6] == ["started c", "ready c"]
 
 
+@pytest.mark.parametrize("first_to_end", [0, 1], ids=["the earlier one", "the later one"])
+def test_what_a_callback_raises_fails_all_groups_of_its_loop_and_then_is_the_callers_again(
+    first_to_end: int, scene: Scene
+) -> None:
+    def raises() -> None:
+        raise LookupError("in a callback")
+
+    async def run() -> list[object]:
+        loop = asyncio.get_running_loop()
+        said: list[object] = []
+
+        def listen(_loop: object, context: dict[str, object]) -> None:
+            said.append(context["exception"])
+
+        loop.set_exception_handler(listen)
+        groups = [await scene.started(one=scene.service("answers")) for _ in range(2)]
+        ending, living = groups[first_to_end], groups[1 - first_to_end]
+        await ending.stop()
+        loop.call_soon(raises)
+        error = await asyncio.wait_for(asyncio.wait({living.death}), 60)
+        assert isinstance(living.death.exception(), LookupError), error
+        assert not ending.death.done()
+        await living.stop()
+        assert loop.get_exception_handler() is listen
+        return said
+
+    assert [type(each) for each in asyncio.run(run())] == [LookupError]
+
+
 def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene: Scene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

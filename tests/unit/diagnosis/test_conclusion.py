@@ -185,6 +185,89 @@ def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text
     assert cause.place.message in text.replace("  what():  ", "")
 
 
+# Memory of another, or an instruction that this CPU lacks: another machine may do better, or another run.
+CRASHES = (
+    "!!!!!!! Segfault encountered !!!!!!!",
+    "Fatal Python error: Bus error",
+    "./serve.sh: line 3:    77 Illegal instruction     (core dumped) python serve.py",
+    "*** SIGSEGV received at time=1746566409 on cpu 131 ***",
+)
+
+
+@pytest.mark.parametrize("text", CRASHES)
+def test_of_a_crash_of_native_code_a_person_is_asked(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"server is starting\n{text}\n")
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.rule, cause.retry, cause.may_be_retried) == ("crash/segfault", "ask", False)
+
+
+# A name that the server was given to listen on is no host that did not answer.
+LISTENS = """\
+{0}Traceback (most recent call last):
+{0}  File "/w/serve/start.py", line 48, in listen
+{0}    sock.bind(addr)
+{0}{1}{2}
+"""
+
+
+@pytest.mark.parametrize("carets", ["", "    ~~~~~~~~~^^^^^^\n"])
+@pytest.mark.parametrize("prefix", ["", "(APIServer pid=7) "])
+@pytest.mark.parametrize(
+    "error",
+    [
+        "socket.gaierror: [Errno -2] Name or service not known",
+        "PermissionError: [Errno 13] Permission denied",
+    ],
+)
+def test_an_address_that_nobody_can_listen_on_is_of_the_configuration(
+    tmp_path: Path, prefix: str, error: str, carets: str
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(LISTENS.format(prefix, prefix * bool(carets) + carets, error))
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert cause.place.message == error
+    assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
+
+
+def test_a_resolver_that_does_not_answer_is_of_the_network(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    error = "socket.gaierror: [Errno -3] Temporary failure in name resolution"
+    log.write_text(LISTENS.format("", "", error))
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.class_, cause.may_be_retried) == (FailureClass.NETWORK, False)
+
+
+CHOICES = (
+    "KeyError: 'invalid tool call parser: nobody (chose from { hermes,mistral })'",
+    "ValueError: Unknown attention backend: 'fast' (choose from ['eager', 'sdpa'])",
+    "AssertionError: Not enough allowed NUMA nodes to bind threads of 2 local CPUWorkers.",
+)
+
+
+@pytest.mark.parametrize("text", CHOICES)
+def test_a_value_that_is_none_of_those_listed_is_of_the_configuration(
+    tmp_path: Path, text: str
+) -> None:
+    log = tmp_path / "server.log"
+    frame = '  File "/w/serve/start.py", line 48, in main\n    check(args)\n'
+    log.write_text(f"Traceback (most recent call last):\n{frame}{text}\n")
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
