@@ -14,6 +14,7 @@ from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import load_config
+from ci_doctor.correctness.devices import BUILDKITE
 from ci_doctor.correctness.planning import (
     ExperimentRequest,
     PreparedExperiment,
@@ -114,6 +115,16 @@ def run_experiment(
         # The one start is the baseline's: an archived one has no server to ask.
         candidate = settings.candidate or settings.baseline
         settings = replace(settings, candidate=candidate, archive=None, control=True)
+    is_fanned_out = settings.fan_out == BUILDKITE
+    if is_fanned_out:
+        from ci_doctor.correctness.fan_out import run_fanned_out, settings_of
+
+        if check_requests or resume is not None:
+            raise UsageError(
+                "--fan-out makes starts in other jobs, and --resume and --check-requests here",
+                hint="leave one of them out, or write --fan-out local:N",
+            )
+        settings = settings_of(settings, os.environ)
     session.policy = _policy(settings, codes)
     request = ExperimentRequest(
         settings=settings,
@@ -137,12 +148,13 @@ def run_experiment(
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(prepared.redactor, group="ci-doctor correctness: starts") as tell:
-            outcome = run_prepared(
-                prepared,
-                partial(show_experiment, tell),
-                interruption=interruption,
-                on_resumed=session.accept,
-            )
+            on_progress = partial(show_experiment, tell)
+            if is_fanned_out:
+                outcome = run_fanned_out(prepared, os.environ, on_progress, interruption)
+            else:
+                outcome = run_prepared(
+                    prepared, on_progress, interruption=interruption, on_resumed=session.accept
+                )
         return session.finish(with_history(session, loaded, outcome), on_stdout=True)
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.devices import at_once, placeholders, places_of
+from ci_doctor.correctness.devices import at_once, local_sets, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
@@ -223,6 +223,8 @@ def plan(
     """The plan of an experiment. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     arms = {arm: arm_plan(arm, settings, specs, loaded) for arm in Arm}
+    sets = local_sets(settings.fan_out)
+    places = places_of(settings.devices, arms, environment, sets)
     made = ExperimentPlan(
         arms=arms,
         requests=requests,
@@ -241,7 +243,8 @@ def plan(
         services_directory=loaded.directory,
         environment=environment,
         control=settings.control,
-        places=places_of(settings.devices, arms, environment),
+        places=places,
+        at_once=at_once(places, sets),
     )
     _check_services(made)
     return made
@@ -538,5 +541,5 @@ def _notes(
     if note := widening(settings, made.rules):
         yield note
     if made.places:
-        how = "two starts at once" if at_once(made.places) > 1 else "each start"
+        how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
         yield f"devices: {how}, on {' and '.join(made.places)}"

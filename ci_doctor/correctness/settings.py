@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ci_doctor.buildkite.steps import StepTemplate
 from ci_doctor.errors import UsageError
 from ci_doctor.load.choices import ulp_distance
 from ci_doctor.load.requests import Request
@@ -254,6 +255,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     caches: Caches = Caches.FRESH
     shared: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    fan_out: str | None = None
+    step: StepTemplate | None = None
     compare: AnswerLevel = AnswerLevel.NUMBERS
     limit: str | None = None
     control: bool = True
@@ -345,7 +348,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
     `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
     arms may share. `places` are values of CUDA_VISIBLE_DEVICES: each start has one, drawn with the
-    order, and with several two starts run at once. `check_requests`: one start of the baseline is made, and
+    order, and `at_once` starts run at once. `given` are the starts to make, by arm and number, whatever they
+    answer; without any, the order and the answers decide. `check_requests`: one start of the baseline is made, and
     each of its requests is sent again with one other word, for each region of its prompt.
     """
 
@@ -368,6 +372,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     restored: tuple[CopiedCache, ...] = ()
     shared: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    at_once: int = 1
+    given: tuple[tuple[Arm, int], ...] = ()
     check_requests: bool = False
 
     @property

@@ -68,7 +68,8 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
     changed prompt; None if this start got none. `build` names the build that made an archived
-    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn.
+    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn. `agent` names the
+    kind of agent on which it ran, if several agents share the starts: those of two kinds are never compared.
     """
 
     arm: Arm
@@ -86,6 +87,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     looks: AnswerLooks = AnswerLooks()
     control: ControlOutcome | None = None
     devices: str = ""
+    agent: str = ""
 
     @property
     def name(self) -> str:
