@@ -17,8 +17,8 @@ from ci_doctor.commands.options import (
     pass_session,
     run_output_options,
 )
-from ci_doctor.correctness.devices import BUILDKITE
 from ci_doctor.correctness.settings import (
+    BUILDKITE,
     AnswerLevel,
     Caches,
     OnInconclusive,

@@ -14,7 +14,6 @@ from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.devices import BUILDKITE
 from ci_doctor.correctness.planning import (
     ExperimentRequest,
     PreparedExperiment,
@@ -23,7 +22,13 @@ from ci_doctor.correctness.planning import (
     read_settings,
 )
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
-from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
+from ci_doctor.correctness.settings import (
+    BUILDKITE,
+    Caches,
+    CopiedCache,
+    CorrectnessSettings,
+    OnInconclusive,
+)
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding
@@ -117,7 +122,7 @@ def run_experiment(
         settings = replace(settings, candidate=candidate, archive=None, control=True)
     is_fanned_out = settings.fan_out == BUILDKITE
     if is_fanned_out:
-        from ci_doctor.correctness.fan_out import run_fanned_out, settings_of
+        from ci_doctor.correctness.fan_out import settings_of
 
         if check_requests or resume is not None:
             raise UsageError(
@@ -150,6 +155,8 @@ def run_experiment(
         with Teller(prepared.redactor, group="ci-doctor correctness: starts") as tell:
             on_progress = partial(show_experiment, tell)
             if is_fanned_out:
+                from ci_doctor.correctness.fan_out import run_fanned_out
+
                 outcome = run_fanned_out(prepared, os.environ, on_progress, interruption)
             else:
                 outcome = run_prepared(

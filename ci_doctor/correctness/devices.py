@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
+from ci_doctor.correctness.settings import BUILDKITE, Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.quantities import parse_duration
@@ -27,8 +27,6 @@ AUTO = "auto"
 GPU_MEMORY = "gpu-memory"
 # Two starts at once: one more would cost the memory and the CPUs of another server.
 AT_ONCE = 2
-# Where further starts are made (`--fan-out`).
-BUILDKITE = "buildkite"
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})")
 _CORES = "cores:"
 # `2`, or the beginning of a UUID; CUDA reads no other names.

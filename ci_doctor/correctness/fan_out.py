@@ -180,7 +180,7 @@ def run_fanned_out(
 
 
 class _Job(Struct, frozen=True, kw_only=True):
-    """This job: its agent, its variables, and what it is asked for."""
+    """The running job: its agent, its variables, and what it is asked for."""
 
     agent: BuildSteps
     environ: Mapping[str, str]

@@ -132,6 +132,8 @@ def read_comparison(level: AnswerLevel, limit: str | None) -> Comparison:
     return Comparison(level=level, limit=NumberLimit(value=float(match[1]), unit=unit))
 
 
+# Where further starts are made (`fan_out`), if not on this machine.
+BUILDKITE = "buildkite"
 Count = Annotated[int, Meta(ge=1)]
 Level = Annotated[float, Meta(gt=0, lt=1)]
 
