@@ -417,14 +417,16 @@ def without_lost(decision: Decision, lost: Sequence[Pair]) -> Decision:
     """A decision over evidence of which some is lost: never green. Pure."""
     # Nothing resumes such a run.
     decision = replace(decision, settle=None, step=None)
-    if not lost or not is_green(decision.verdict):
+    is_open = decision.verdict is Verdict.INCONCLUSIVE
+    if not lost or not (is_open or is_green(decision.verdict)):
         return decision
     names = ", ".join(map(_name, lost))
-    return Decision(
-        verdict=Verdict.INCONCLUSIVE,
-        reason=f"the starts {names} were lost in two jobs, and what they would have answered is unknown",
-        kinds=decision.kinds,
+    reason = (
+        f"the starts {names} were lost in two jobs, and what they would have answered is unknown"
     )
+    if is_open:
+        reason = f"{decision.reason}; {reason}"
+    return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason, kinds=decision.kinds)
 
 
 def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outcome:
