@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.buildkite.fan_out import NotEvidenceError
+from ci_doctor.buildkite.steps import TASK_VARIABLE
+from ci_doctor.correctness.fan_out import (
+    PairEvidence,
+    Task,
+    pairs_of,
+    plan_digest,
+    read_task,
+    settings_of,
+    starts_at,
+    without_lost,
+)
+from ci_doctor.correctness.settings import Arm, CorrectnessSettings
+from ci_doctor.correctness.verdict.validity import Decision
+from ci_doctor.errors import UsageError
+from ci_doctor.identity.identity import Identity
+from ci_doctor.model.verdict import Verdict
+from tests.unit.correctness.prepared import prepared
+
+A, B = Arm.BASELINE, Arm.CANDIDATE
+TASK = Task(plan="ab" * 32, began="j", seed=7, waves=(((0, 1),), ((2, 3), (4,)), ((2, 3),)))
+
+
+def left(facts: Mapping[str, str], unknown: Mapping[str, str] | None = None) -> PairEvidence:
+    identity = Identity.of(facts, unknown)
+    return PairEvidence(arms={A: identity, B: identity}, starts=b"", samples=b"", logs={})
+
+
+def test_a_job_makes_two_neighbours_of_the_drawn_order() -> None:
+    assert pairs_of(2, 9) == ((2, 3), (4, 5), (6, 7), (8,))
+    assert starts_at((A, B, B, A, B), (3, 4)) == ((A, 2), (B, 3))
+
+
+def test_each_pair_knows_the_steps_that_were_asked_for_it() -> None:
+    steps = TASK.asked("b").steps
+    first, second, third = (TASK.key(wave) for wave in range(3))
+    assert steps == {"1-2": (first,), "3-4": (second, third), "5": (second,)}
+    assert len(first) <= 100
+
+
+def test_a_task_is_read_as_it_was_written_and_another_text_is_refused() -> None:
+    text = json.dumps({"plan": TASK.plan, "began": "j", "seed": 7, "waves": [[[0, 1]]]})
+    read = read_task({TASK_VARIABLE: text})
+    assert read is not None
+    assert read.waves == (((0, 1),),)
+    assert read_task({}) is None
+    for wrong in ("{", '{"plan": 1}', "[]"):
+        with pytest.raises(UsageError, match=TASK_VARIABLE):
+            read_task({TASK_VARIABLE: wrong})
+
+
+def test_what_all_jobs_agree_on_changes_with_each_part_of_it(tmp_path: Path) -> None:
+    one = prepared(tmp_path)
+    digests = {
+        plan_digest(one, "j1"),
+        plan_digest(one, "j2"),
+        plan_digest(prepared(tmp_path, 3), "j1"),
+        plan_digest(prepared(tmp_path, max_starts=32), "j1"),
+        plan_digest(prepared(tmp_path, seed=99), "j1"),
+    }
+    assert len(digests) == 5
+    assert plan_digest(prepared(tmp_path), "j1") in digests
+
+
+def test_the_kind_of_an_agent_is_what_decides_bits_and_no_device_of_its_own() -> None:
+    facts = {"gpu0.name": "NVIDIA H100", "driver": "580.65", "gpu0.uuid": "GPU-1", "torch": "2.9"}
+    kind = left(facts).agent()
+    assert kind.startswith("NVIDIA H100, driver 580.65 (")
+    assert left({**facts, "gpu0.uuid": "GPU-2"}).agent() == kind
+    others = [{**facts, "torch": "2.8"}, {**facts, "driver": "570.1"}, {"cpu.model": "EPYC"}]
+    assert len({kind, *(left(each).agent() for each in others)}) == 4
+    assert left({"gpu0.name": "NVIDIA H100"}, {"driver": "cannot be read"}).agent() != kind
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}\n", b'{"arms":{},"starts":5,"samples":0}\nabc', b"\xff\n"]
+)
+def test_a_body_of_another_form_is_no_evidence(body: bytes) -> None:
+    with pytest.raises(NotEvidenceError):
+        PairEvidence.read(body)
+
+
+def test_what_belongs_to_one_machine_is_refused() -> None:
+    for changes in ({"devices": ("0",)}, {"archive": "baselines"}):
+        with pytest.raises(UsageError, match="belongs to one machine"):
+            settings_of(CorrectnessSettings(**changes), {})  # type: ignore[arg-type]
+    given = settings_of(CorrectnessSettings(seed=3), {})
+    assert (given.seed, given.localise) == (3, False)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY, Verdict.INCONCLUSIVE])
+def test_lost_evidence_is_never_agreement(verdict: Verdict) -> None:
+    decision = Decision(verdict=verdict, reason="so", settle="more", risk="some")
+    assert without_lost(decision, ((2, 3),)).verdict is Verdict.INCONCLUSIVE
+    assert without_lost(decision, ()) == replace(decision, settle=None)
+
+
+def test_a_regression_stands_without_a_lost_pair() -> None:
+    decision = Decision(verdict=Verdict.REGRESSION, reason="so")
+    assert without_lost(decision, ((2, 3),)) == decision
+
+
+def test_evidence_of_jobs_leads_to_the_verdict_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The simulation sets it for its own process.
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    import fan_out
+
+    rows = list(fan_out.compared(30))
+    assert all(jobs is same for jobs, same, *_ in rows)
+    assert len({jobs for jobs, *_ in rows}) > 2
