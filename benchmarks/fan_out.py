@@ -3,18 +3,23 @@
 
     python benchmarks/fan_out.py                 10,000 simulated runs over all scenarios of benchmarks/verdicts.py
     python benchmarks/fan_out.py --runs 1000     fewer
+    python benchmarks/fan_out.py --timed 30      ten starts of 30 s on five agents, beside four one after the other
     python benchmarks/fan_out.py --record        also appends the table to benchmarks/RESULTS.md
 
 Each run draws its starts once. One side decides over them as they are. The other side seals them pair by pair as jobs do,
 loses some jobs, retries others, adds files of another build that agree, and shuffles all; the code of `--fan-out` gathers
 them, asks for more, and decides. A third run decides after each start, and stops where it may. The exit status is 1 if the
-first two differ.
+first two differ, or if the ten starts take more than 1.3 times as long as the four. There each job is a process of its own
+with real servers that wait; the agent's command line and the scheduler are stood in for (tests/support/stand_in_build.py).
 """
 
 import argparse
 import json
+import os
+import shlex
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -192,11 +197,70 @@ def compared(runs: int) -> Iterator[tuple[Verdict, Verdict, Verdict, int, int]]:
             yield jobs, same, at_once, made, stop
 
 
+MOST_TIMES = 1.3
+
+
+def timed(seconds: float) -> tuple[list[str], bool]:
+    """How long ten starts take on five agents, and four here; each waits for so many seconds before it is ready."""
+    root = Path(__file__).parents[1]
+    sys.path.insert(0, str(root))
+    from tests.support.cli import BARE, doctor
+    from tests.support.stand_in_build import StandInBuild
+
+    server = root / "tests" / "support" / "programs" / "serve_model.py"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = [json.dumps({"id": f"r{n}", "body": {"prompt": f"p{n}", "temperature": 0}}) for n in range(4)]  # fmt: skip
+        requests = "\n".join(lines) + "\n"
+        (folder / "requests.jsonl").write_text(requests)
+        front = f"{shlex.join([*BARE, str(server)])} {{port}} ready-after={seconds}"
+        words = [
+            *(
+                "correctness",
+                "--baseline",
+                f"{front} {folder}",
+                "--candidate",
+                f"{front} flip {folder}",
+            ),
+            *("--requests", "requests.jsonl", "--passes", "1", "--budget", "30m"),
+        ]
+        began = time.monotonic()
+        ran = doctor(*words, "--policy", "any", "--retries", "2", cwd=folder, timeout=1800)
+        four = time.monotonic() - began
+        made = json.loads((folder / "ci-doctor-report" / "report.json").read_text())["facts"][
+            "starts"
+        ]
+        assert sum(made.values()) == 4, ran
+        line = shlex.join([sys.executable, "-m", "ci_doctor", *words, "--max-starts", "10", "--seed", "1", "--fan-out"])  # fmt: skip
+        agents = {f"agent-{number}": {} for number in range(5)}
+        build = StandInBuild(folder, line, agents, files={"requests.jsonl": requests})
+        began = time.monotonic()
+        last = build.run()
+        ten = time.monotonic() - began
+        report = json.loads((last.directory / "ci-doctor-report" / "report.json").read_text())
+        assert sum(report["facts"]["starts"].values()) == 10, last
+    return [
+        f"- four starts of {seconds:g} s, one after the other: {four:.1f} s",
+        (
+            f"- ten starts of {seconds:g} s on five agents, in {len(build.jobs)} jobs: {ten:.1f} s, "
+            f"{ten / four:.2f} times as long; {report['verdict']}"
+        ),
+    ], ten <= MOST_TIMES * four
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--timed", type=float, metavar="SECONDS")
     parser.add_argument("--record", action="store_true")
     chosen_options = parser.parse_args()
+    if chosen_options.timed:
+        lines, is_within = timed(chosen_options.timed)
+        print("\n".join(lines))
+        if chosen_options.record:
+            load = f", load {os.getloadavg()[0]:.1f}"
+            record("Ten starts on five agents", lines, load)
+        return int(not is_within)
     rows = list(compared(chosen_options.runs))
     same = sum(jobs is alike for jobs, alike, *_ in rows)
     others = Counter((at_once, jobs) for jobs, _, at_once, *_ in rows if jobs is not at_once)

@@ -162,7 +162,10 @@ def run_experiment(
                 outcome = run_prepared(
                     prepared, on_progress, interruption=interruption, on_resumed=session.accept
                 )
-        return session.finish(with_history(session, loaded, outcome), on_stdout=True)
+        # A job that hands on has made no run of its own.
+        if not is_fanned_out or outcome.verdict is not None or outcome.error is not None:
+            outcome = with_history(session, loaded, outcome)
+        return session.finish(outcome, on_stdout=True)
 
 
 def _check_resume(session: Session, resumed: Path) -> None:

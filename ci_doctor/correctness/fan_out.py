@@ -175,8 +175,13 @@ def run_fanned_out(
         with own_directory("evidence") as folder:
             gathered = gather(agent, Path(folder), task.asked(running.build_id))
         return _decide(prepared, job, gathered)
-    pair = task.waves[-1][running.parallel_job or 0]
-    return _make(prepared, job, pair, on_progress, interruption)
+    number = running.parallel_job or 0
+    if not task.waves or number >= len(task.waves[-1]):
+        raise UsageError(
+            f"{TASK_VARIABLE} has no starts for parallel job {number}",
+            hint="leave the parallelism of uploaded steps as it is",
+        )
+    return _make(prepared, job, task.waves[-1][number], on_progress, interruption)
 
 
 class _Job(Struct, frozen=True, kw_only=True):
