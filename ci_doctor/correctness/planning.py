@@ -72,7 +72,7 @@ def read_settings(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
     changes: dict[str, ArmSettings | str] = {}
-    for name in ("requests", "archive"):
+    for name in ("requests", "archive", "archive_key", "archive_signers"):
         path = getattr(settings, name)
         # The address of an object store is no path.
         if path is not None and "://" not in path:
@@ -513,15 +513,30 @@ def _run_archive(
 ) -> "RunArchive | None":
     if settings.archive is None:
         return None
-    from ci_doctor.correctness.archive.archive import Archive, archive_place
+    from ci_doctor.correctness.archive.archive import NAMESPACE, Archive, archive_place
     from ci_doctor.correctness.archive.run_archive import RunArchive
+    from ci_doctor.store.signer import KEY_VARIABLE, load_signer, signer_from_text
+    from ci_doctor.store.trust import AllowedSigners
 
     try:
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     place = archive_place(settings.archive)
-    archive = Archive(place, days=settings.archive_days, limit=limit, redactor=redactor)
+    signer = None
+    if settings.archive_key is not None:
+        signer = load_signer(Path(settings.archive_key), NAMESPACE)
+    elif text := made.environment.get(KEY_VARIABLE):
+        signer = signer_from_text(text, KEY_VARIABLE, NAMESPACE)
+    signers = settings.archive_signers
+    archive = Archive(
+        place,
+        days=settings.archive_days,
+        limit=limit,
+        redactor=redactor,
+        signer=signer,
+        signers=None if signers is None else AllowedSigners.read(Path(signers)),
+    )
     matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write

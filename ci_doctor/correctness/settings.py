@@ -274,6 +274,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     archive_limit: str = "1GiB"
     archive_write: ArchiveWrite = ArchiveWrite.AUTO
     archive_builds: Count = 1
+    archive_key: str | None = None
+    archive_signers: str | None = None
     archive_ignore: tuple[str, ...] = ()
     fail_on_flaky: bool = False
     baseline: ArmSettings | None = None

@@ -33,8 +33,8 @@ SWITCHES: Final = MappingProxyType(
             ("correctness",),
         ),
         "CI_DOCTOR_CACHE_KEY_TEXT": VariableMeaning(
-            "The private key to sign caches with, in place of the file that `--key` names.",
-            ("cache",),
+            "The private key to sign caches and archived baselines with, in place of the file that `--key` names.",
+            ("cache", "correctness"),
         ),
         "CI_DOCTOR_PRELOAD": VariableMeaning("Read by a preload shim: `0` switches it off."),
         "CI_DOCTOR_PRELOAD_TRACE": VariableMeaning(
