@@ -15,13 +15,14 @@ with real servers that wait; the agent's command line and the scheduler are stoo
 
 import argparse
 import json
+import multiprocessing
 import os
 import shlex
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -118,47 +119,56 @@ def left_by_a_job(
     return pair_evidence(into, prepared.identities)
 
 
-def uploaded(task: Task, pair: Pair, body: bytes, foreign: bytes, rng: Random) -> Files:
-    """What the Artifacts tab holds of a pair's job: it may be lost, retried, cut, run twice, or beside that of another build."""
+Made = Callable[[bool], bytes]
+
+
+def uploaded(task: Task, pair: Pair, made: Made, rng: Random) -> Files:
+    """What the Artifacts tab holds of a pair's job. `made(True)` are starts that all agree, of another build."""
     wave = len(task.waves) - 1
-    own = Origin(build=BUILD, plan=PLAN, task="-".join(str(each + 1) for each in (pair[0], pair[-1])[: len(pair)]), step=task.key(wave), job=f"{wave} {pair}")  # fmt: skip
-    files: Files = [("whole", own.job, unsealed(sealed(own, body), 1 << 30))]
+    name = "-".join(str(place + 1) for place in (pair[0], pair[-1])[: len(pair)])
+    own = Origin(build=BUILD, plan=PLAN, task=name, step=task.key(wave), job=f"{wave} {pair}")
+    again = replace(own, job=f"{own.job} again", retry=1)
     fate = rng.choice(["lost", "retried", "cut", "twice", "foreign", *["whole"] * 5])
-    if wave and pair in {each for earlier in task.waves[:-1] for each in earlier}:
+    if any(pair in earlier for earlier in task.waves[:-1]):
         # It was lost once already.
         fate = "whole"
-    again = replace(own, job=f"{own.job} again", retry=1)
     if fate == "lost":
-        files = []
-    if fate == "retried":
-        files.append(("again", again.job, unsealed(sealed(again, body), 1 << 30)))
+        return []
+    if fate == "foreign":
+        return [("foreign", own.job, Evidence(origin=replace(own, build="other"), body=made(True)))]
+    content = sealed(own, made(False))
+    whole = unsealed(content, 1 << 30)
+    files: Files = [("whole", own.job, whole)]
+    if fate in {"retried", "cut"}:
+        files.append(("again", again.job, Evidence(origin=again, body=whole.body)))
     if fate == "cut":
         try:
-            unsealed(sealed(own, body)[:-20], 1 << 30)
+            files[0] = ("cut", own.job, unsealed(content[:-20], 1 << 30))
         except NotEvidenceError as error:
-            files = [("cut", own.job, str(error)), ("again", again.job, Evidence(origin=again, body=body))]  # fmt: skip
+            files[0] = ("cut", own.job, str(error))
     if fate == "twice":
-        files.append(("twice", own.job, Evidence(origin=own, body=body)))
-    if fate == "foreign":
-        files.append(("foreign", own.job, Evidence(origin=replace(own, build="another"), body=foreign)))  # fmt: skip
+        files.append(("twice", own.job, whole))
     return files
 
 
-def by_jobs(prepared: PreparedExperiment, starts: Sequence[CountedStart], rng: Random, scratch: Path) -> tuple[Verdict, int]:  # fmt: skip
+def by_jobs(
+    prepared: PreparedExperiment, starts: Sequence[CountedStart], rng: Random, scratch: Path
+) -> tuple[Verdict, int]:
     """The verdict over the evidence of jobs, and how many starts it rests on."""
     task = Task(plan=PLAN, began="j", seed=prepared.plan.rules.seed, waves=(((0, 1),),))
     files: Files = []
     while True:
         for pair in task.waves[-1]:
-            assert [(starts[place].arm, starts[place].number) for place in pair] == [
-                *starts_at(prepared.pace.order, pair)
-            ]
-            agreeing = [replace(starts[place], answers=starts[0].answers) for place in pair]
-            own, foreign = (
-                left_by_a_job(prepared, each, scratch)
-                for each in ([starts[place] for place in pair], agreeing)
-            )
-            files += uploaded(task, pair, own, foreign, rng)
+            own = [starts[place] for place in pair]
+            given = starts_at(prepared.pace.order, pair)
+            assert tuple((start.arm, start.number) for start in own) == given
+
+            def made(agree: bool, own: Sequence[CountedStart] = own) -> bytes:
+                answers = starts[0].answers
+                alike = [replace(start, answers=answers) for start in own] if agree else own
+                return left_by_a_job(prepared, alike, scratch)
+
+            files += uploaded(task, pair, made, rng)
         rng.shuffle(files)
         assembled = assemble(prepared, task, chosen(files, task.asked(BUILD)))
         wave = next_wave(prepared, task, assembled)
@@ -177,11 +187,21 @@ def in_one_go(starts: Sequence[CountedStart], rules: Rules) -> int:
     return made
 
 
-def compared(runs: int) -> Iterator[tuple[Verdict, Verdict, Verdict, int, int]]:
-    """The verdicts by jobs, over the same starts, and of the run that stops at once; the starts of first and last."""
+# The verdicts by jobs, over the same starts, and of the run that stops at once; the starts of first and last.
+Compared = tuple[Verdict, Verdict, Verdict, int, int]
+_PART = 50
+
+
+def part(first: int) -> list[Compared]:
+    """The runs from this number on."""
+    return list(compared(range(first, first + _PART)))
+
+
+def compared(runs: range) -> Iterator[Compared]:
+    """The runs of these numbers."""
     with tempfile.TemporaryDirectory() as name:
         template = prepared_in(Path(name))
-        for number in range(runs):
+        for number in runs:
             rules = replace(template.plan.rules, seed=number)
             prepared = replace(
                 template,
@@ -261,7 +281,12 @@ def main() -> int:
             load = f", load {os.getloadavg()[0]:.1f}"
             record("Ten starts on five agents", lines, load)
         return int(not is_within)
-    rows = list(compared(chosen_options.runs))
+    rows: list[Compared] = []
+    with multiprocessing.Pool() as pool:
+        for done in pool.imap(part, range(0, chosen_options.runs, _PART)):
+            rows += done
+            print(f"\r{len(rows):,} runs", end="", file=sys.stderr)
+    print(file=sys.stderr)
     same = sum(jobs is alike for jobs, alike, *_ in rows)
     others = Counter((at_once, jobs) for jobs, _, at_once, *_ in rows if jobs is not at_once)
     greener = sum(n for (one, jobs), n in others.items() if is_green(jobs) > is_green(one))

@@ -114,6 +114,6 @@ def test_evidence_of_jobs_leads_to_the_verdict_of_one_run(monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     import fan_out
 
-    rows = list(fan_out.compared(30))
+    rows = list(fan_out.compared(range(30)))
     assert all(jobs is same for jobs, same, *_ in rows)
     assert len({jobs for jobs, *_ in rows}) > 2
