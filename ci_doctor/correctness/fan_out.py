@@ -27,7 +27,7 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.steps import TASK_VARIABLE, StepTemplate, job_step
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.resume import reread
-from ci_doctor.correctness.evidence.run_identity import STARTS
+from ci_doctor.correctness.evidence.run_identity import STARTS, identify
 from ci_doctor.correctness.planning import PreparedExperiment
 from ci_doctor.correctness.results import (
     SAMPLES,
@@ -58,6 +58,8 @@ from ci_doctor.version import tool_version
 # The places in the drawn order, from 0 on, of the starts that one job makes.
 Pair = tuple[int, ...]
 _IN_A_JOB = 2
+# How the keys of uploaded steps begin; their labels are the same.
+_KEY = "ci-doctor-fan-out-"
 # A pair that two jobs have lost is not asked for again.
 _MOST_TRIES = 2
 
@@ -77,7 +79,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
     def key(self, wave: int) -> str:
         """The key of the step of a wave."""
-        return f"ci-doctor-{self.plan[:12]}-starts-{wave + 1}"
+        return f"{_KEY}{self.plan[:12]}-starts-{wave + 1}"
 
     def asked(self, build: str) -> Asked:
         """The steps that were asked for each pair."""
@@ -120,8 +122,12 @@ def settings_of(settings: CorrectnessSettings, environ: Mapping[str, str]) -> Co
 
 
 def plan_digest(prepared: PreparedExperiment, began: str) -> str:
-    """What all jobs must agree on: requests, commands, settings, order, commit, version, and the job that began."""
-    identity = msgspec.to_builtins(prepared.identity)
+    """What all jobs must agree on: requests, commands, settings, order, commit, version, and the job that began.
+
+    What an agent adds to the environment is no part of it: that makes another kind of agent.
+    """
+    own = identify(replace(prepared.plan, environment={}))
+    identity = msgspec.to_builtins(replace(prepared.identity, hashes=own.hashes))
     limits = list(prepared.plan.rules.limits)
     return digest(
         {"identity": identity, "limits": limits, "version": tool_version(), "began": began}
@@ -159,6 +165,12 @@ def run_fanned_out(
     began = running.job_id if task is None else task.began
     plan = plan_digest(prepared, began)
     if task is None:
+        # Else each job that is asked would ask others.
+        if any((name or "").startswith(_KEY) for name in (running.step_key, running.label)):
+            raise UsageError(
+                f"{TASK_VARIABLE} did not reach the command of a step that ci-doctor has uploaded",
+                hint=f"let the container of the step have it: environment = [{TASK_VARIABLE}] of its plugin",
+            )
         task = Task(plan=plan, began=began, seed=prepared.plan.rules.seed, waves=())
         arms = next_arms((), prepared.plan.ids, prepared.plan.rules, prepared.plan.rules.max_starts)
         return _hand_on(

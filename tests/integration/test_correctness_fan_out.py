@@ -80,7 +80,7 @@ def test_a_first_pair_that_agrees_is_one_job_and_a_pass(tmp_path: Path) -> None:
     report = verdict_of(build)
     assert report["verdict"] == "pass", report
     assert [job.status for job in build.jobs] == [0, 0, 0]
-    assert len(build.of_step("starts-")) == 1
+    assert len(build.of_step("starts")) == 1
     assert report["facts"]["schedule"]["made"] == "A1 B1"
     assert lines(report, "Jobs")
 
@@ -195,15 +195,35 @@ def test_the_template_says_where_and_how_the_jobs_run(tmp_path: Path) -> None:
     build = a_build(
         tmp_path,
         configuration='[correctness.step]\nqueue = "h100"\nimage = "vllm:1"\nconcurrency = 2\n'
-        'plugins = [{ "docker#v5" = { image = "vllm:1" } }]\nagents = { gpu = "h100" }\ntimeout = 30\n',
+        'plugins = [{ "docker#v5" = { image = "vllm:1" } }]\nagents = { gpu = "h100" }\ntimeout = 30\nenv = { OMP_NUM_THREADS = "1" }\n',
     )
-    verdict_of(build)
+    # A variable that may change answers makes another kind of agent, and no other experiment.
+    assert verdict_of(build)["verdict"] == "pass"
     step, deciding = stand_in_agent.uploaded(build.log)
     assert step["agents"] == {"queue": "h100", "gpu": "h100"}
     assert step["plugins"] == [{"docker#v5": {"image": "vllm:1"}}]
     assert (step["image"], step["concurrency"], step["timeout_in_minutes"]) == ("vllm:1", 2, 30)
     assert deciding["agents"] == {"queue": "gpus"}
     assert "image" not in deciding
+
+
+def test_a_container_that_does_not_get_the_task_asks_for_nothing_more(tmp_path: Path) -> None:
+    build = a_build(tmp_path)
+    build.command = f"unset CI_DOCTOR_TASK; {build.command}"
+    build.run()
+    assert [job.status for job in build.jobs] == [0, 2, 2]
+    assert "CI_DOCTOR_TASK did not reach" in build.jobs[-1].output
+
+
+@pytest.mark.nightly
+def test_64_starts_run_in_parallel_jobs(tmp_path: Path) -> None:
+    agents = {f"agent-{number}": {"VLLM_KIND": "h100"} for number in range(32)}
+    more = ("--min-candidate-starts", "32", "--min-baseline-starts", "32", "--start-timeout", "300")
+    build = a_build(tmp_path, "", "", *more, agents=agents)
+    report = verdict_of(build)
+    assert report["verdict"] == "pass", report
+    assert report["facts"]["starts"] == {"baseline": 32, "candidate": 32}
+    assert len(build.of_step("starts-1")) == 32
 
 
 def test_outside_a_build_it_says_what_to_write(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.fan_out import NotEvidenceError
 from ci_doctor.buildkite.steps import TASK_VARIABLE
+from ci_doctor.correctness.evidence.run_identity import identify
 from ci_doctor.correctness.fan_out import (
     PairEvidence,
     Task,
@@ -68,6 +69,11 @@ def test_what_all_jobs_agree_on_changes_with_each_part_of_it(tmp_path: Path) -> 
     }
     assert len(digests) == 5
     assert plan_digest(prepared(tmp_path), "j1") in digests
+    # Another agent may have another environment: it is of another kind then.
+    environment = {**one.plan.environment, "CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+    other = replace(one, plan=replace(one.plan, environment=environment))
+    assert identify(other.plan).hashes != identify(one.plan).hashes
+    assert plan_digest(other, "j1") in digests
 
 
 def test_the_kind_of_an_agent_is_what_decides_bits_and_no_device_of_its_own() -> None:
