@@ -252,7 +252,7 @@ def timed(seconds: float) -> tuple[list[str], bool]:
         ]
         assert sum(made.values()) == 4, ran
         line = shlex.join([sys.executable, "-m", "ci_doctor", *words, "--max-starts", "10", "--seed", "1", "--fan-out"])  # fmt: skip
-        agents = {f"agent-{number}": {} for number in range(5)}
+        agents: dict[str, dict[str, str]] = {f"agent-{number}": {} for number in range(5)}
         build = StandInBuild(folder, line, agents, files={"requests.jsonl": requests})
         began = time.monotonic()
         last = build.run()
@@ -290,7 +290,8 @@ def main() -> int:
     same = sum(jobs is alike for jobs, alike, *_ in rows)
     others = Counter((at_once, jobs) for jobs, _, at_once, *_ in rows if jobs is not at_once)
     greener = sum(n for (one, jobs), n in others.items() if is_green(jobs) > is_green(one))
-    by_job, alone = (sum(row[index] for row in rows) / len(rows) for index in (3, 4))
+    by_job = sum(row[3] for row in rows) / len(rows)
+    alone = sum(row[4] for row in rows) / len(rows)
     lines = [
         f"- the verdict of a run that made the same starts: {same:,} of {len(rows):,}",
         f"- the verdict of a run that may stop within a block: {len(rows) - others.total():,}",

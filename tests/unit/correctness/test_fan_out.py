@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_a_body_of_another_form_is_no_evidence(body: bytes) -> None:
 def test_what_belongs_to_one_machine_is_refused() -> None:
     for changes in ({"devices": ("0",)}, {"archive": "baselines"}):
         with pytest.raises(UsageError, match="belongs to one machine"):
-            settings_of(CorrectnessSettings(**changes), {})  # type: ignore[arg-type]
+            settings_of(CorrectnessSettings(**changes), {})
     given = settings_of(CorrectnessSettings(seed=3), {})
     assert (given.seed, given.localise) == (3, False)
 
@@ -118,8 +119,6 @@ def test_evidence_of_jobs_leads_to_the_verdict_of_one_run(monkeypatch: pytest.Mo
     # The simulation sets it for its own process.
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    import fan_out
-
-    rows = list(fan_out.compared(range(30)))
+    rows = list(import_module("fan_out").compared(range(30)))
     assert all(jobs is same for jobs, same, *_ in rows)
     assert len({jobs for jobs, *_ in rows}) > 2
