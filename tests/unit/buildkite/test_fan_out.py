@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
@@ -47,7 +47,8 @@ def whole(**changes: object) -> tuple[str, str, Evidence]:
 
 def problems(*steps: dict[str, object]) -> list[str]:
     """What the published schema of pipelines says against steps."""
-    validator = Draft7Validator(get_builtin_schema("vendor.buildkite"))
+    builtin = import_module("check_jsonschema.builtin_schemas")
+    validator = Draft7Validator(builtin.get_builtin_schema("vendor.buildkite"))
     return [error.message for error in validator.iter_errors({"steps": list(steps)})]
 
 
@@ -103,7 +104,11 @@ def test_evidence_of_something_else_is_refused(
 
 
 def test_the_last_attempt_that_is_whole_counts_and_earlier_ones_are_listed() -> None:
-    files = [whole(), whole(job="j2", retry=1), ("x", "j3", "its content was changed")]
+    files: list[tuple[str, str, Evidence | str]] = [
+        whole(),
+        whole(job="j2", retry=1),
+        ("x", "j3", "its content was changed"),
+    ]
     gathered = chosen(files, ASKED)
     assert gathered.evidence["1-2"].origin.job == "j2"
     assert gathered.earlier == ("1-2: job j1, before j2",)
@@ -122,6 +127,7 @@ def test_two_jobs_for_one_attempt_are_none() -> None:
 def test_what_jobs_leave_is_gathered_once_each(tmp_path: Path) -> None:
     log = tmp_path / "log"
     stand_in_agent.install(tmp_path / "bin", log)
+    agent: BuildSteps | None = None
     for number in range(1, 65):
         environ = {
             **JOB,
@@ -140,6 +146,7 @@ def test_what_jobs_leave_is_gathered_once_each(tmp_path: Path) -> None:
             )
     stand_in_agent.put_artifact(log, "j9", f"of/another-{PLAN[:16]}.evidence.gz", b"", build="b2")
     (tmp_path / "into").mkdir()
+    assert agent is not None
     asked = Asked(build="b1", plan=PLAN, steps={str(each): ("s1",) for each in range(1, 65)})
     gathered = gather(agent, tmp_path / "into", asked)
     assert {task: int(each.body) for task, each in gathered.evidence.items()} == {

@@ -55,27 +55,27 @@ def test_a_place_is_a_part_of_what_the_job_may_see(
 
 
 @pytest.mark.parametrize(
-    ("fan_out", "flags", "visible", "expected"),
+    ("fan_out", "named", "visible", "expected"),
     [
-        ("local:2", {}, "4,5,6", ("4", "5", "6")),
-        ("local:2", {"devices": "5,6"}, "4,5,6", ("5", "6")),
-        ("local:2", {}, None, ("cores:2,3", "cores:6,7")),
-        ("local:4", {}, None, ("cores:2", "cores:3", "cores:6", "cores:7")),
-        ("local:2", {}, "", ("cores:2,3", "cores:6,7")),
+        ("local:2", None, "4,5,6", ("4", "5", "6")),
+        ("local:2", "5,6", "4,5,6", ("5", "6")),
+        ("local:2", None, None, ("cores:2,3", "cores:6,7")),
+        ("local:4", None, None, ("cores:2", "cores:3", "cores:6", "cores:7")),
+        ("local:2", None, "", ("cores:2,3", "cores:6,7")),
     ],
 )
 def test_starts_fan_out_over_devices_and_over_sets_of_cores(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fan_out: str,
-    flags: dict[str, str],
+    named: str | None,
     visible: str | None,
     expected: tuple[str, ...],
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 6, 7})
     own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     path = {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
-    plan = planned(tmp_path, environment={**path, **own}, fan_out=fan_out, **flags)
+    plan = planned(tmp_path, environment={**path, **own}, fan_out=fan_out, devices=named)
     assert plan.places == expected
     assert plan.at_once == int(fan_out[-1])
     assert placed(plan.arms[Arm.BASELINE].specs, "4") == plan.arms[Arm.BASELINE].specs
