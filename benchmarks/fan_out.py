@@ -285,7 +285,8 @@ def main() -> int:
     with multiprocessing.Pool() as pool:
         for done in pool.imap(part, range(0, chosen_options.runs, _PART)):
             rows += done
-            print(f"\r{len(rows):,} runs", end="", file=sys.stderr)
+            alike = sum(jobs is same for jobs, same, *_ in rows)
+            print(f"\r{len(rows):,} runs, {alike:,} alike", end="", file=sys.stderr)
     print(file=sys.stderr)
     same = sum(jobs is alike for jobs, alike, *_ in rows)
     others = Counter((at_once, jobs) for jobs, _, at_once, *_ in rows if jobs is not at_once)
