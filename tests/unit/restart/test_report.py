@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from ci_doctor.model.facts.restart_check import (
     ConditionResult,
     Counts,
     DifferentAnswer,
+    Moment,
     Observation,
     Phase,
     Released,
@@ -19,8 +22,10 @@ from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart import report
 from ci_doctor.restart.promises import State
+from ci_doctor.restart.release import command_of
 from ci_doctor.restart.report import conclude, findings, judge
 from ci_doctor.restart.rules import RULES
+from ci_doctor.system.processes.process_table import look_up
 from tests.support.tables import lines_of
 from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
 
@@ -217,3 +222,48 @@ def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> N
     assert of.error is not None
     assert of.error.kind is kind
     assert of.error.message == f"interrupted by {ending}; every process was stopped"
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [
+        (Moment.UNDER_LOAD, "worker by SIGKILL at 2 of 4 requests"),
+        (Moment.SAVING, "worker by SIGKILL after 2 requests, 0.2 s after `saving` held"),
+        (
+            Moment.STOPPING,
+            "worker by SIGKILL after 2 requests, 0.2 s into a stop that took 0.4 s before (SIGTERM)",
+        ),
+        (
+            Moment.BEFORE_READY,
+            "worker by SIGKILL after 2 requests, 0.2 s into a start that took 3.0 s before",
+        ),
+    ],
+)
+def test_the_story_tells_in_what_the_signal_came(moment: Moment, said: str) -> None:
+    observation = seen(into_s=0.2, stop_s=0.4, start_s=3.0)
+    terms = structs.replace(TERMS, moment=moment)
+    table = next(each for each in report.tables(observation, terms) if each.title == "Restart")
+    assert table.rows[0].cells[0].value == said
+
+
+def test_a_client_that_says_nothing_has_its_exit_code_as_promise() -> None:
+    silent = {phase: structs.replace(each, empty=each.ok) for phase, each in PHASES.items()}
+    observation = seen(phases=silent)
+    terms = structs.replace(TERMS, same_outputs=False)
+    assert conclude(observation, (), terms).verdict is Verdict.VOID
+    by_command = structs.replace(terms, by_command=True)
+    assert conclude(observation, (), by_command).verdict is Verdict.PASS
+
+
+def test_a_title_in_place_of_the_arguments_is_shown_alone() -> None:
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", program, "", ""]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the kernel shows the arguments only after execve(2)
+        kin = look_up(process.pid)
+        assert kin is not None
+        shown = command_of(kin)
+        process.kill()
+    assert shown.endswith(f"-c '{program}'")
