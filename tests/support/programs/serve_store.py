@@ -30,7 +30,7 @@ class Store:
         self.traits = traits
         self.path = f"{folder}/store.txt"
         self.values: dict[str, str] = {}
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.stops = threading.Event()
         self.puts = itertools.count(1)
         with contextlib.suppress(FileNotFoundError), open(self.path) as file:  # noqa: PTH123
