@@ -166,15 +166,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Gathered(Struct, frozen=True, kw_only=True):
-    """`evidence` by task: of the attempts that are whole the last one.
+    """`evidence` by task: that of all attempts which are whole, in their order.
 
-    `refused` are sentences about files that do not count, `earlier` about attempts that later ones replaced. `problems` say what
-    could not be downloaded: a task without evidence may have some.
+    `refused` are sentences about files that do not count. `problems` say what could not be downloaded: a task
+    without evidence may have some.
     """
 
-    evidence: Mapping[str, Evidence]
+    evidence: Mapping[str, tuple[Evidence, ...]]
     refused: tuple[str, ...] = ()
-    earlier: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -214,20 +213,16 @@ def chosen(files: Sequence[tuple[str, str, Evidence | str]], asked: Asked) -> Ga
         origin = evidence.origin
         order = asked.steps[origin.task].index(origin.step), origin.retry
         attempts[origin.task][order].append(evidence)
-    kept: dict[str, Evidence] = {}
-    earlier: list[str] = []
+    kept: dict[str, tuple[Evidence, ...]] = {}
     for task, tries in attempts.items():
-        # From the last attempt on; one that was made twice is none.
-        for order in sorted(tries, reverse=True):
-            one, *others = tries[order]
+        for _, (one, *others) in sorted(tries.items()):
+            # Of one attempt that was made twice, nobody knows which to take.
             if others:
-                jobs = ", ".join(sorted({each.origin.job for each in tries[order]}))
+                jobs = ", ".join(sorted({each.origin.job for each in (one, *others)}))
                 refused.append(f"{task} was made {len(others) + 1} times by one attempt: {jobs}")
-            elif task in kept:
-                earlier.append(f"{task}: job {one.origin.job}, before {kept[task].origin.job}")
             else:
-                kept[task] = one
-    return Gathered(evidence=kept, refused=tuple(refused), earlier=tuple(earlier))
+                kept[task] = (*kept.get(task, ()), one)
+    return Gathered(evidence=kept, refused=tuple(refused))
 
 
 def _refusal(origin: Origin, job: str, asked: Asked) -> str:

@@ -6,6 +6,7 @@ start differs. A job makes two neighbours of the drawn order on one agent. The s
 evidence so far. It asks for the rest of the block if the verdict is open, and so on.
 """
 
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ci_doctor.buildkite.agent import ApiTime
 from ci_doctor.buildkite.fan_out import (
     Asked,
     BuildSteps,
+    Evidence,
     Gathered,
     NotEvidenceError,
     Origin,
@@ -34,6 +36,7 @@ from ci_doctor.correctness.results import (
     Experiment,
     ExperimentEnding,
     SameAnswers,
+    Tally,
     unusable,
 )
 from ci_doctor.correctness.run import OnProgress, begin, conclude, judge, make_experiment
@@ -50,6 +53,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.render.formatting import amount
+from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
@@ -124,11 +128,29 @@ def settings_of(settings: CorrectnessSettings, environ: Mapping[str, str]) -> Co
 def plan_digest(prepared: PreparedExperiment, began: str) -> str:
     """What all jobs must agree on: requests, commands, settings, order, commit, version, and the job that began.
 
-    What an agent adds to the environment is no part of it: that makes another kind of agent.
+    What an agent adds to the environment is no part of it: that makes another kind of agent. Neither is where its
+    checkout lies.
     """
-    own = identify(replace(prepared.plan, environment={}))
+    plan = prepared.plan
+    roots = (plan.environment.get("BUILDKITE_BUILD_CHECKOUT_PATH"), str(plan.services_directory))
+
+    def anywhere(text: str) -> str:
+        for root in filter(None, roots):
+            text = text.replace(root, ".")
+        return text
+
+    def moved(spec: ServiceSpec) -> ServiceSpec:
+        words = [anywhere(word) for word in spec.words()]
+        env = {name: anywhere(value) for name, value in spec.env.items()}
+        return replace(spec, command=words, cwd=spec.cwd and anywhere(spec.cwd), env=env)
+
+    arms = {
+        arm: replace(each, specs={name: moved(spec) for name, spec in each.specs.items()})
+        for arm, each in plan.arms.items()
+    }
+    own = identify(replace(plan, arms=arms, environment={}))
     identity = msgspec.to_builtins(replace(prepared.identity, hashes=own.hashes))
-    limits = list(prepared.plan.rules.limits)
+    limits = list(plan.rules.limits)
     return digest(
         {"identity": identity, "limits": limits, "version": tool_version(), "began": began}
     )
@@ -235,9 +257,14 @@ def _hand_on(prepared: PreparedExperiment, job: _Job, wave: tuple[Pair, ...]) ->
 
 
 class _Contents(Struct, frozen=True, kw_only=True):
-    """The first line of a pair's evidence: the identity of each arm here, and the lengths of what follows."""
+    """The first line of a pair's evidence: the identity of each arm here, and the lengths of what follows.
+
+    `host` is the agent. `is_outside`: something outside the change has ended a start.
+    """
 
     arms: Mapping[Arm, Identity]
+    host: str = ""
+    is_outside: bool = False
     starts: int
     samples: int
     logs: Mapping[str, int] = {}
@@ -267,16 +294,24 @@ def _make(
             hint="write a larger --budget, or `timeout` in step",
         )
     origin = Origin.of(job.environ, plan=job.task.plan, task=_name(pair))
-    path = leave(job.agent, origin, pair_evidence(prepared.plan.directory, prepared.identities))
+    body = pair_evidence(
+        prepared.plan.directory,
+        prepared.identities,
+        host=job.environ.get("BUILDKITE_AGENT_NAME") or platform.node(),
+        is_outside=any(each.start.outside and not each.start.claimed for each in made),
+    )
+    path = leave(job.agent, origin, body)
     return Outcome(verdict=None, summary=f"{names} are made: {path}")
 
 
-def starts_at(order: Sequence[Arm], pair: Pair) -> tuple[tuple[Arm, int], ...]:
+def starts_at(order: Sequence[Arm], pair: Sequence[int]) -> tuple[tuple[Arm, int], ...]:
     """The arm and number of the start at each place of the order. Pure."""
     return tuple((order[place], order[: place + 1].count(order[place])) for place in pair)
 
 
-def pair_evidence(directory: Path, identities: Mapping[Arm, Identity]) -> bytes:
+def pair_evidence(
+    directory: Path, identities: Mapping[Arm, Identity], host: str = "", *, is_outside: bool = False
+) -> bytes:
     """What the starts in a report directory left, without secrets, as one text."""
     starts, samples = ((directory / name).read_bytes() for name in (STARTS, SAMPLES))
     logs = {
@@ -285,6 +320,8 @@ def pair_evidence(directory: Path, identities: Mapping[Arm, Identity]) -> bytes:
     }
     contents = _Contents(
         arms=identities,
+        host=host,
+        is_outside=is_outside,
         starts=len(starts),
         samples=len(samples),
         logs={name: len(log) for name, log in logs.items()},
@@ -302,11 +339,14 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
     starts: bytes
     samples: bytes
     logs: Mapping[str, bytes]
+    origin: Origin
+    host: str = ""
+    is_outside: bool = False
 
     @classmethod
-    def read(cls, body: bytes) -> "PairEvidence":
-        """That of a text. Raises NotEvidenceError."""
-        line, _, rest = body.partition(b"\n")
+    def read(cls, evidence: Evidence) -> "PairEvidence":
+        """That of a job. Raises NotEvidenceError."""
+        line, _, rest = evidence.body.partition(b"\n")
         try:
             contents = msgspec.json.decode(line, type=decodable(_Contents))
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -319,7 +359,15 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
             rest[end - size : end] for end, size in zip(ends, sizes, strict=True)
         )
         names = dict(zip(contents.logs, logs, strict=True))
-        return cls(arms=contents.arms, starts=starts, samples=samples, logs=names)
+        return cls(
+            arms=contents.arms,
+            starts=starts,
+            samples=samples,
+            logs=names,
+            origin=evidence.origin,
+            host=contents.host,
+            is_outside=contents.is_outside,
+        )
 
     def agent(self) -> str:
         """The kind of agent: GPU or CPU, driver, and a digest of all that may decide the bits of an answer."""
@@ -333,6 +381,10 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
             # Each device has its own, also one of the same kind.
             if not name.endswith(".uuid")
         }
+        unread = {name for identity in self.arms.values() for name in identity.unknown}
+        if any(name.startswith(("gpu", "driver", "cpu")) for name in unread):
+            # Nobody knows that another agent is of this kind.
+            facts["host"] = self.host
         baseline = self.arms[Arm.BASELINE].facts
         name = baseline.get("gpu0.name") or baseline.get("cpu.model", "unknown CPU")
         driver = f", driver {baseline['driver']}" if "driver" in baseline else ""
@@ -340,13 +392,16 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
 
 
 class AssembledEvidence(Struct, frozen=True, kw_only=True):
-    """All evidence as an experiment: the pairs without any are `lost`, with a sentence for what does not count."""
+    """All evidence as an experiment: the pairs without any are `lost`, with a sentence for what does not count.
+
+    `repeated` are sentences about whole evidence beside the one that counts.
+    """
 
     experiment: Experiment
     lost: tuple[Pair, ...]
-    agents: Mapping[Pair, str]
-    arms: Mapping[Arm, Identity] | None
+    parts: Mapping[Pair, PairEvidence]
     refused: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
 
 def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> AssembledEvidence:
@@ -356,13 +411,23 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
     pairs = sorted({pair for wave in task.waves for pair in wave})
     parts: dict[Pair, PairEvidence] = {}
     refused: list[str] = []
+    repeated: list[str] = []
     for pair in pairs:
-        evidence = gathered.evidence.get(_name(pair))
-        if evidence is not None:
+        read: list[PairEvidence] = []
+        for evidence in gathered.evidence.get(_name(pair), ()):
             try:
-                parts[pair] = PairEvidence.read(evidence.body)
+                read.append(PairEvidence.read(evidence))
             except NotEvidenceError as error:
                 refused.append(f"{_name(pair)} of job {evidence.origin.job}: {error}")
+        if read:
+            # The first, or whoever repeats jobs could choose among answers. Only one that was ended from outside has none.
+            part = next((each for each in read if not each.is_outside), read[0])
+            parts[pair] = part
+            repeated += [
+                f"{_name(pair)}: job {each.origin.job}, beside {part.origin.job}"
+                for each in read
+                if each is not part
+            ]
     _write(plan.directory, list(parts.values()))
     finished = reread(plan.directory, ids=plan.ids, passes=plan.passes, requests=plan.requests)
     refused += finished.again
@@ -388,9 +453,9 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
             comparison=plan.comparison,
         ),
         lost=tuple(pair for pair in pairs if pair not in parts),
-        agents={pair: part.agent() for pair, part in parts.items()},
-        arms=next((part.arms for part in parts.values()), None),
+        parts=parts,
         refused=tuple(refused),
+        repeated=tuple(repeated),
     )
 
 
@@ -430,6 +495,23 @@ def next_wave(
     return pairs_of(made, made + len(arms))
 
 
+def with_lost(prepared: PreparedExperiment, assembled: AssembledEvidence) -> Experiment:
+    """The experiment with a start that was ended from outside in the place of each lost one.
+
+    So all others stay in the blocks for which their labels were drawn. Pure.
+    """
+    made = {result.start.name: result for result in assembled.experiment.results}
+    for pair in assembled.lost:
+        for arm, number in starts_at(prepared.pace.order, pair):
+            plan = prepared.plan
+            tally = Tally(arm=arm, number=number, ids=plan.ids, passes=plan.passes)
+            start = tally.start(failed=True, outside=True)
+            made[start.name] = tally.result(start=start)
+    places = starts_at(prepared.pace.order, range(len(made)))
+    results = tuple(made[f"{arm.letter}{number}"] for arm, number in places)
+    return replace(assembled.experiment, results=results)
+
+
 def without_lost(decision: Decision, lost: Sequence[Pair]) -> Decision:
     """A decision over evidence of which some is lost: never green. Pure."""
     # Nothing resumes such a run.
@@ -460,27 +542,26 @@ def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outc
             _hand_on(prepared, job, wave),
             findings=tuple(_findings(task, gathered, assembled)),
         )
-    if assembled.arms is not None:
+    for part in assembled.parts.values():
         # This agent may be of another kind than those that made starts.
-        prepared = replace(prepared, identities=assembled.arms)
-    experiment = assembled.experiment
-    decision = without_lost(judge(prepared, experiment), assembled.lost)
-    outcome = conclude(prepared, experiment, decision)
+        prepared = replace(prepared, identities=part.arms)
+        break
+    decision = judge(prepared, with_lost(prepared, assembled))
+    outcome = conclude(prepared, assembled.experiment, without_lost(decision, assembled.lost))
     return replace(
         outcome,
         tables=(
             *outcome.tables,
-            text_table(title="Jobs", lines=tuple(_lines(gathered, assembled))),
+            text_table(title="Jobs", lines=tuple(_lines(assembled))),
         ),
         findings=(*outcome.findings, *_findings(task, gathered, assembled)),
     )
 
 
-def _lines(gathered: Gathered, assembled: AssembledEvidence) -> Iterator[str]:
-    for pair, agent in assembled.agents.items():
-        origin = gathered.evidence[_name(pair)].origin
-        yield f"starts {_name(pair)}: job {origin.job} on {agent}"
-    yield from (f"not counted, an earlier attempt of {each}" for each in gathered.earlier)
+def _lines(assembled: AssembledEvidence) -> Iterator[str]:
+    for pair, part in assembled.parts.items():
+        yield f"starts {_name(pair)}: job {part.origin.job} on {part.agent()}"
+    yield from (f"not counted, another attempt of {each}" for each in assembled.repeated)
 
 
 def _findings(task: Task, gathered: Gathered, assembled: AssembledEvidence) -> Iterator[Finding]:

@@ -221,7 +221,7 @@ def test_an_archived_start_names_its_device(bench: Bench) -> None:
 def test_a_dry_run_names_the_devices_and_starts_nothing(bench: Bench) -> None:
     ran = bench.compare("", "", *BOTH, "--dry-run")
     assert ran.code == 0
-    assert "devices: two starts at once, on 0 and 1" in ran.out
+    assert "devices: 2 starts at once, on 0 and 1" in ran.out
     assert not (bench.reports / "report.json").exists()
 
 

@@ -96,9 +96,11 @@ def _across_agents(starts: Sequence[ArmStart], evidence: VerdictEvidence, rules:
     told = _over_looks(starts, evidence, rules)
     if told.verdict is Verdict.REGRESSION:
         return told
-    by_agent: dict[str, list[ArmStart]] = {}
+    by_agent: dict[str, list[ArmStart]] = {start.agent: [] for start in evidence.starts}
     for start in starts:
-        by_agent.setdefault(start.agent, []).append(start)
+        # One that was lost with its agent is of no kind.
+        if start.agent in by_agent:
+            by_agent[start.agent].append(start)
     # Enough starts are asked for below. The plan's blocks are of all kinds together.
     within = replace(rules, least_baselines=1, least_candidates=1, order=StartOrder.UNKNOWN)
     arms = {agent: {start.arm for start in counted(each)} for agent, each in by_agent.items()}

@@ -96,6 +96,13 @@ class ArmStart(Struct, frozen=True, kw_only=True):
         return f"{letter}{self.number}"
 
     @property
+    def place(self) -> str:
+        """The device that was drawn, or the kind of agent, in words; nothing if neither is known."""
+        if self.devices:
+            return f"device {self.devices}"
+        return f"an agent of the kind {self.agent}" if self.agent else ""
+
+    @property
     def answered(self) -> int:
         """How many requests have an answer."""
         return len(self.answers) - list(self.answers.values()).count(None)
@@ -149,12 +156,15 @@ def working(starts: Iterable[ArmStart]) -> int:
 
 
 def only_device(starts: Sequence[ArmStart], everyone: Sequence[ArmStart]) -> str | None:
-    """The device on which alone these starts ran, if nothing works there, and something elsewhere."""
-    devices = {start.devices for start in starts}
-    device = devices.pop() if len(devices) == 1 else ""
-    there = [start for start in everyone if start.devices == device]
-    elsewhere = [start for start in everyone if start.devices not in {device, ""}]
-    return device if device and not working(there) and working(elsewhere) else None
+    """The device, or the kind of agent, on which alone these starts ran.
+
+    None unless nothing works there, and something elsewhere.
+    """
+    places = {start.place for start in starts}
+    place = places.pop() if len(places) == 1 else ""
+    there = [start for start in everyone if start.place == place]
+    elsewhere = [start for start in everyone if start.place not in {place, ""}]
+    return place if place and not working(there) and working(elsewhere) else None
 
 
 def have_answers(starts: Iterable[ArmStart]) -> bool:

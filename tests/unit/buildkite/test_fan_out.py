@@ -103,19 +103,17 @@ def test_evidence_of_something_else_is_refused(
     assert reason in gathered.refused[0]
 
 
-def test_the_last_attempt_that_is_whole_counts_and_earlier_ones_are_listed() -> None:
+def test_all_attempts_that_are_whole_are_gathered_in_their_order() -> None:
     files: list[tuple[str, str, Evidence | str]] = [
-        whole(),
+        # A step that was asked later, since no job of the first one had left evidence then.
+        whole(job="j4", step="s2"),
         whole(job="j2", retry=1),
+        whole(),
         ("x", "j3", "its content was changed"),
     ]
     gathered = chosen(files, ASKED)
-    assert gathered.evidence["1-2"].origin.job == "j2"
-    assert gathered.earlier == ("1-2: job j1, before j2",)
+    assert [each.origin.job for each in gathered.evidence["1-2"]] == ["j1", "j2", "j4"]
     assert len(gathered.refused) == 1
-    # A step that was asked later replaces one whose job came back after all.
-    later = chosen([*files, whole(job="j4", step="s2")], ASKED)
-    assert later.evidence["1-2"].origin.job == "j4"
 
 
 def test_two_jobs_for_one_attempt_are_none() -> None:
@@ -149,9 +147,8 @@ def test_what_jobs_leave_is_gathered_once_each(tmp_path: Path) -> None:
     assert agent is not None
     asked = Asked(build="b1", plan=PLAN, steps={str(each): ("s1",) for each in range(1, 65)})
     gathered = gather(agent, tmp_path / "into", asked)
-    assert {task: int(each.body) for task, each in gathered.evidence.items()} == {
-        str(each): each for each in range(1, 65)
-    }
+    bodies = {task: [int(each.body) for each in left] for task, left in gathered.evidence.items()}
+    assert bodies == {str(each): [each] for each in range(1, 65)}
     assert not gathered.refused + gathered.problems
 
 

@@ -514,6 +514,19 @@ def test_a_fault_is_red_within_kinds_if_they_leave_power_and_undecided_if_not() 
     assert "ask for agents of one kind, such as k0" in said.reason
 
 
+def test_a_kind_of_agent_on_which_nothing_works_is_never_the_changes_fault() -> None:
+    pool = [
+        start(A, "xx", 1, agent="h"),
+        start(A, "--", 2, agent="a", failed=True),
+        start(B, "--", 1, agent="a", failed=True),
+    ]
+    said = decide(pool, ["r0", "r1"], RULES, complete=True)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert "an agent of the kind a, on which nothing works" in said.reason
+    alike = [replace(each, agent="") for each in pool]
+    assert decide(alike, ["r0", "r1"], RULES, complete=True).verdict is Verdict.FAILED
+
+
 def test_a_candidate_alone_on_its_kind_is_never_green() -> None:
     pool = [("h", "xx", "xx"), ("h", "xx", "xx"), *[("h", "xx", "xx")] * 6, ("a", "yx", "yx")]
     assert sequence(DRAWN)[8] is B
