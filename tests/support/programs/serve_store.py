@@ -30,7 +30,7 @@ class Store:
         self.traits = traits
         self.path = f"{folder}/store.txt"
         self.values: dict[str, str] = {}
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.stops = threading.Event()
         self.puts = itertools.count(1)
         with contextlib.suppress(FileNotFoundError), open(self.path) as file:  # noqa: PTH123
@@ -75,6 +75,8 @@ class Store:
             with self.lock:
                 pass
         if "forgets" in self.traits:
+            # No put is acknowledged from here on: the file would not hold it.
+            self.lock.acquire()
             self.rewrite(self.path)
         time.sleep(PAUSE_S)
         os._exit(0)
