@@ -41,6 +41,10 @@ class StepTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout: Count | None = None
     env: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        if self.concurrency_group and self.concurrency is None:
+            raise ValueError("`concurrency_group` takes `concurrency` beside it")
+
 
 def job_step(
     template: StepTemplate,

@@ -4,6 +4,7 @@ import json
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
@@ -179,6 +180,11 @@ def test_steps_are_those_of_the_running_one_and_fit_the_schema() -> None:
     assert other["concurrency_method"] == "eager"
     # The schema is one: a key that it does not know is seen.
     assert problems({**step, "paralellism": 4})
+
+
+def test_a_group_without_a_number_of_jobs_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="takes `concurrency`"):
+        msgspec.convert({"concurrency_group": "pool"}, StepTemplate)
 
 
 def test_more_jobs_than_one_upload_takes_are_refused() -> None:
