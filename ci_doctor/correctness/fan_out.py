@@ -45,7 +45,7 @@ from ci_doctor.correctness.verdict.schedule import next_arms
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.identity import Identity, differences
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.finding import Evidence as Excerpt
 from ci_doctor.model.finding import Finding
@@ -290,8 +290,8 @@ def _make(
     names = " and ".join(f"{arm.letter}{number}" for arm, number in given)
     if len(made) < len(given):
         raise InfraError(
-            f"the budget ended before {names} had",
-            hint="write a larger --budget, or `timeout` in step",
+            f"the budget ended before {names} were made",
+            hint="write a larger --budget, or a larger `timeout` in [correctness.step]",
         )
     origin = Origin.of(job.environ, plan=job.task.plan, task=_name(pair))
     body = pair_evidence(
@@ -301,7 +301,7 @@ def _make(
         is_outside=any(each.start.outside and not each.start.claimed for each in made),
     )
     path = leave(job.agent, origin, body)
-    return Outcome(verdict=None, summary=f"{names} are made: {path}")
+    return Outcome(verdict=None, summary=f"made {names}; their evidence is {path}")
 
 
 def starts_at(order: Sequence[Arm], pair: Sequence[int]) -> tuple[tuple[Arm, int], ...]:
@@ -469,9 +469,11 @@ def _write(directory: Path, parts: Sequence[PairEvidence]) -> None:
             (directory / name).write_bytes(b"".join(texts))
         for part in parts:
             for name, log in part.logs.items():
-                path = directory / "logs" / Path(name).parent.name / Path(name).name
-                make_directory(path.parent)
-                path.write_bytes(log)
+                start, file = Path(name).parent.name, Path(name).name
+                # Another job named it: it stays below `logs`.
+                if start != "..":
+                    make_directory(directory / "logs" / start)
+                    (directory / "logs" / start / file).write_bytes(log)
     except OSError as error:
         raise InfraError(
             f"cannot write the evidence to {directory}: {error.strerror}",
@@ -552,15 +554,28 @@ def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outc
         outcome,
         tables=(
             *outcome.tables,
-            text_table(title="Jobs", lines=tuple(_lines(assembled))),
+            text_table(title="Jobs", lines=tuple(job_lines(assembled))),
         ),
         findings=(*outcome.findings, *_findings(task, gathered, assembled)),
     )
 
 
-def _lines(assembled: AssembledEvidence) -> Iterator[str]:
+def job_lines(assembled: AssembledEvidence) -> Iterator[str]:
+    """Which job made which starts, on which kind of agent, and in which facts the kinds differ. Pure."""
+    kinds: dict[str, PairEvidence] = {}
     for pair, part in assembled.parts.items():
+        kinds.setdefault(part.agent(), part)
         yield f"starts {_name(pair)}: job {part.origin.job} on {part.agent()}"
+    first, *others = kinds or [""]
+    for other in others:
+        facts = dict.fromkeys(
+            each.describe()
+            for arm in Arm
+            for each in differences(kinds[first].arms[arm], kinds[other].arms[arm])
+            if not each.fact.endswith(".uuid")
+        )
+        words = ", ".join(facts) or "no fact that can be read"
+        yield f"{first} and {other} differ in {words}"
     yield from (f"not counted, another attempt of {each}" for each in assembled.repeated)
 
 

@@ -16,6 +16,7 @@ from ci_doctor.correctness.fan_out import (
     PairEvidence,
     Task,
     assemble,
+    job_lines,
     pair_evidence,
     pairs_of,
     plan_digest,
@@ -114,6 +115,16 @@ def assembled_of(one: PreparedExperiment, *bodies: bytes) -> AssembledEvidence:
     )
     task = replace(TASK, waves=(((0, 1),),))
     return assemble(one, task, Gathered(evidence={"1-2": attempts}))
+
+
+def test_the_report_says_in_what_kinds_of_agents_differ(tmp_path: Path) -> None:
+    facts = {"gpu0.name": "NVIDIA H100", "driver": "580.65", "gpu0.uuid": "GPU-1"}
+    others = {**facts, "driver": "570.1", "gpu0.uuid": "GPU-2"}
+    parts = {(0, 1): left(facts), (2, 3): left(others), (4,): left(facts)}
+    *jobs, difference = job_lines(replace(assembled_of(prepared(tmp_path)), parts=parts))
+    assert len(jobs) == 3
+    assert difference.endswith("differ in driver 580.65 -> 570.1")
+    assert len([*job_lines(replace(assembled_of(prepared(tmp_path)), parts={}))]) == 0
 
 
 def test_a_job_that_is_repeated_does_not_choose_among_answers(tmp_path: Path) -> None:
