@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A script's processes as values, and whether the end of one leaves something waiting in vain.
+
+A death is worth a word if three things hold: it was a server, or was to become one; something
+still asks for it some time after its end; nobody else serves there, or is about to.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.system.processes.process_table import Kin
+
+
+class Process(Struct, kw_only=True, eq=False):
+    """A process of the script.
+
+    Times are monotonic seconds. `parent` had started it, if that was seen. `words` are its command
+    line, `outputs` the files or pipes behind its stdout and stderr, as /proc names them, `log` the
+    regular file that they lead to. `returncode` is as subprocess has it; None while it lives, and
+    if nobody tells; oom: whose memory ran out, if the kernel killed it for that. `ports` are those
+    that it listened on, ever. is_beside: another child of its parent was started while it ran.
+    """
+
+    kin: Kin
+    born: float
+    parent: "Process | None" = None
+    words: tuple[str, ...] = ()
+    directory: str = ""
+    outputs: tuple[str, ...] = ()
+    log: str | None = None
+    environ_ports: frozenset[int] = frozenset()
+    ended: float | None = None
+    returncode: int | None = None
+    oom: str | None = None
+    is_orphan: bool = False
+    is_beside: bool = False
+    ports: set[int] = set()
+    pidfd: int = -1
+
+    @property
+    def pid(self) -> int:
+        """Its pid."""
+        return self.kin.pid
+
+    @property
+    def program(self) -> str:
+        """`python3`, without its folder."""
+        return (self.words[0].rpartition("/")[2] if self.words else "") or self.kin.name
+
+    @property
+    def name(self) -> str:
+        """`python3 (pid 42)`."""
+        return f"{self.program} (pid {self.pid})"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it runs what its parent runs: a subshell, or a worker that was forked."""
+        return self.parent is not None and self.words == self.parent.words
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is a shell."""
+        return self.program.lstrip("-") in _SHELLS
+
+    def above(self) -> Iterator["Process"]:
+        """Its parent, and those above it."""
+        parent = self.parent
+        while parent is not None:
+            yield parent
+            parent = parent.parent
+
+
+class Listener(Struct, kw_only=True, eq=False):
+    """A socket that listens on a TCP port since it was seen; `owner` is None if it is not the script's."""
+
+    port: int
+    since: float
+    owner: Process | None = None
+
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})
+# They wait, ask or pass on, and are no servers unless they listen.
+_PAUSES: Final = frozenset({"sleep", "wait", "inotifywait"})
+_CLIENTS: Final = frozenset(
+    {"curl", "wget", "nc", "ncat", "netcat", "http", "grpcurl", "redis-cli", "pg_isready", "psql"}
+    | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq", "nvidia-smi"}
+)
+_WRAPPERS: Final = frozenset(
+    {"timeout", "env", "nice", "stdbuf", "sudo", "setsid", "nohup", "time", "xargs", "uv", "srun"}
+)
+# Requests to end: by the script, a person or an agent, as far as anybody can tell.
+_ASKED: Final = frozenset(
+    {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGPIPE, signal.SIGQUIT}
+)
+_FROM_SHELL: Final = 128
+_HOST_PORT: Final = re.compile(
+    r"(?:localhost|\d+\.\d+\.\d+\.\d+|\[::1?\]|host\S*|\$\{?\w*HOST\w*\}?|/dev/tcp/[^/\s]+|tcp://[^:/\s]*)"
+    r"[:/ ](\d{2,5})(?!\d|\.\d)",
+    re.IGNORECASE,
+)
+_OPTION: Final = re.compile(r"-{1,2}[\w.-]*port[\w-]*=(\d{2,5})", re.IGNORECASE)
+_ASSIGNMENT: Final = re.compile(r"\w*PORT\w*=(\d{2,5})", re.IGNORECASE)
+_PORT_OPTIONS: Final = re.compile(r"-{1,2}[\w.-]*port|-p|-P|-l|-b|--bind|--listen|--http", re.IGNORECASE)
+_LOWEST_BARE: Final = 1024
+_HIGHEST: Final = 65535
+
+
+def named_ports(words: tuple[str, ...]) -> frozenset[int]:
+    """The TCP ports that a command line names: `--port 8000`, `localhost:8000`, `server.py 8000`."""
+    return frozenset(port for port in _named(words) if 0 < port <= _HIGHEST)
+
+
+def _named(words: tuple[str, ...]) -> Iterator[int]:
+    previous = ""
+    for word in words:
+        for pattern in (_HOST_PORT, _OPTION, _ASSIGNMENT):
+            yield from (int(match[1]) for match in pattern.finditer(word))
+        if word.startswith(":") and word[1:].isdigit() and len(word) <= 6:
+            yield int(word[1:])
+        elif word.isdigit() and len(word) <= 5:
+            is_option = previous.startswith("-")
+            if (is_option and _PORT_OPTIONS.fullmatch(previous)) or (
+                not is_option
+                and int(word) >= _LOWEST_BARE
+                and previous.rpartition("/")[2] not in {"", "timeout", *_PAUSES}
+            ):
+                yield int(word)
+        previous = word
+
+
+def is_bad(process: Process) -> bool | None:
+    """Whether it ended by a fault of its own; None if nobody knows, or if it may have been asked to."""
+    code = process.returncode
+    if process.oom is not None:
+        return True
+    if code is None or code == 0:
+        return None
+    number = -code if code < 0 else code - _FROM_SHELL
+    return None if number in _ASKED else True
+
+
+def may_have_served(process: Process) -> bool:
+    """Whether it listened, or may have been about to."""
+    if process.ports:
+        return True
+    program = process.program
+    return program not in _PAUSES | _CLIENTS and not (process.is_shell and process.is_copy)
+
+
+def is_background(process: Process) -> bool:
+    """Whether it ran beside what its parent did: a job of a shell, a daemon, a child of a program."""
+    if process.is_beside or process.is_orphan or process.parent is None:
+        return True
+    if process.parent.program in _WRAPPERS or (process.parent.is_shell and process.is_copy):
+        return is_background(process.parent)
+    return not process.parent.is_shell
+
+
+def foreground(root: Process, living: Iterable[Process]) -> tuple[Process, ...]:
+    """From the script itself down to the command that runs: at each step the youngest child."""
+    children: dict[int, list[Process]] = {}
+    for process in living:
+        if process.parent is not None:
+            children.setdefault(id(process.parent), []).append(process)
+    chain = [root]
+    while below := [each for each in children.get(id(chain[-1]), ()) if not each.ports]:
+        chain.append(max(below, key=lambda each: each.born))
+    return tuple(chain)
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """What is known at one moment.
+
+    `recent` are the processes that came lately, dead ones too. `refused` has the times of refused
+    connections by port; 0 is a port that nobody knows.
+    """
+
+    now: float
+    root: Process
+    living: tuple[Process, ...]
+    recent: tuple[Process, ...]
+    listeners: tuple[Listener, ...]
+    refused: Mapping[int, Sequence[float]]
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """What waits for a server that is gone: its port, its log, or, with neither, its pid.
+
+    From the first sign to the last one; `by` is the process that shows it, None if only the kernel
+    has counted `refusals`.
+    """
+
+    port: int | None
+    since: float
+    last: float
+    refusals: int = 0
+    by: Process | None = None
+    log: str | None = None
+
+
+# From an end to the last sign that something still waits. Whoever asks a server to end asks no more
+# soon after; a server that failed by itself was not asked.
+GRACE_S: Final = 0.4
+LONG_GRACE_S: Final = 3.0
+# A parent that is no shell may run a check as a child of its own, again and again.
+_CHILD_GRACE_S: Final = 1.5
+_REPEATED: Final = 2
+_MANY: Final = 3
+_AGE_OF_SERVER_S: Final = 1.0
+
+
+def waiting_for(death: Process, scene: Scene) -> Waiting | None:
+    """What waits in vain for this process that has ended; None if nothing does, or not yet."""
+    if death.ended is None or not may_have_served(death):
+        return None
+    bad = is_bad(death)
+    grace_s = GRACE_S if bad else LONG_GRACE_S
+    if bad and not death.ports and death.parent is not None and not death.parent.is_shell:
+        grace_s = _CHILD_GRACE_S
+    if not death.ports and not _was_to_serve(death, scene):
+        return None
+    if _is_replaced(death, scene):
+        return None
+    for waiting in _signs(death, scene):
+        if waiting.last - death.ended >= grace_s:
+            return waiting
+    return None
+
+
+def _was_to_serve(death: Process, scene: Scene) -> bool:
+    """Whether a process that never listened was a server that was not ready yet."""
+    if not is_background(death):
+        return False
+    # A check that is made again and again.
+    same = [each for each in scene.recent if each.words == death.words and each is not death]
+    if any(each.parent is death.parent and not each.is_copy for each in same):
+        return False
+    # A launcher ends well, and its daemon goes on.
+    return not any(death in each.above() for each in scene.living)
+
+
+def _is_replaced(death: Process, scene: Scene) -> bool:
+    """Whether another process may be about to serve in its place."""
+    ended = death.ended or 0.0
+    chain = foreground(scene.root, scene.living)
+    wanted = _ports_of(death)
+    for each in scene.living:
+        if each.words == death.words and each is not death and death not in each.above():
+            return True
+        if each.born < ended or each in chain or each.ports or not may_have_served(each):
+            continue
+        if each.is_shell or named_ports(each.words) & wanted:
+            continue
+        if is_background(each):
+            return True
+    return any(
+        each.born >= ended
+        and not each.is_shell
+        and may_have_served(each)
+        and not each.ports
+        and each.is_beside
+        for each in scene.living
+    )
+
+
+def _ports_of(death: Process) -> frozenset[int]:
+    """Where it listened, or by its command line or environment was to listen."""
+    return frozenset(death.ports) or named_ports(death.words) or death.environ_ports
+
+
+def _is_served(port: int, death: Process, scene: Scene) -> bool:
+    """Whether somebody listens there who is not another's server that was there before."""
+    return any(
+        each.port == port and (each.owner is not None or each.since > death.born)
+        for each in scene.listeners
+    )
+
+
+def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
+    ended = death.ended or 0.0
+    chain = foreground(scene.root, scene.living)
+    shells = {id(each) for each in chain}
+    pauses = 0
+    askers: dict[int | None, list[Process]] = {}
+    wanted = _ports_of(death)
+    for each in scene.recent:
+        alive = each.ended is None
+        if each is death or each.ports or not (alive or each.born > ended):
+            continue
+        is_front = each in chain or (each.parent is not None and id(each.parent) in shells)
+        if not is_front or death in each.above():
+            continue
+        if each.born > ended and each.program in _PAUSES | _CLIENTS:
+            pauses += 1
+        if each.is_shell and not _is_program_text(each):
+            continue
+        for port in named_ports(each.words):
+            askers.setdefault(port, []).append(each)
+        if _names_log(each, death) or str(death.pid) in each.words:
+            askers.setdefault(None, []).append(each)
+    is_waiting = _waits(chain, ended, pauses)
+    ports = wanted or frozenset(_unserved(askers, scene))
+    for port in sorted(ports):
+        if _is_served(port, death, scene):
+            continue
+        asking = askers.get(port, [])
+        refused = [at for at in scene.refused.get(port, ()) if at > ended]
+        if asking:
+            times = [scene.now if each.ended is None else each.born for each in asking]
+            yield Waiting(
+                port=port,
+                since=min(each.born for each in asking),
+                last=max([*times, *refused]),
+                refusals=len(refused),
+                by=asking[-1],
+            )
+        elif refused and wanted and is_waiting:
+            yield Waiting(port=port, since=refused[0], last=refused[-1], refusals=len(refused))
+    unserved = [port for port in ports if not _is_served(port, death, scene)]
+    unknown = [at for at in scene.refused.get(0, ()) if at > ended]
+    if unserved and len(unknown) >= _MANY and is_bad(death) and is_waiting:
+        yield Waiting(
+            port=unserved[0], since=unknown[0], last=unknown[-1], refusals=len(unknown)
+        )
+    starter = death.parent
+    if (
+        not wanted
+        and is_bad(death)
+        and starter is not None
+        and not starter.is_shell
+        and not _candidates(death, scene)
+    ):
+        # Its port is nowhere written: the program that started it asks again and again.
+        for port, times in scene.refused.items():
+            later = [at for at in times if at > ended]
+            if port and times[0] >= death.born and len(later) >= _MANY:
+                yield Waiting(port=port, since=times[0], last=later[-1], refusals=len(later))
+    for each in askers.get(None, []):
+        yield Waiting(
+            port=None,
+            since=each.born,
+            last=scene.now if each.ended is None else each.born,
+            by=each,
+            log=death.log,
+        )
+
+
+def _unserved(askers: Mapping[int | None, list[Process]], scene: Scene) -> Iterator[int]:
+    """The ports that the foreground asks for, and nobody ever served."""
+    served = {each.port for each in scene.listeners}
+    for process in scene.recent:
+        served |= process.ports
+    for port in askers:
+        if port is not None and port not in served:
+            yield port
+
+
+def _candidates(death: Process, scene: Scene) -> list[Process]:
+    """Who lives, never listened, and may be the server that is waited for."""
+    return [
+        each
+        for each in scene.living
+        if each is not scene.root
+        and not each.ports
+        and not each.is_shell
+        and may_have_served(each)
+        and is_background(each)
+        and each not in set(death.above())
+    ]
+
+
+def _waits(chain: tuple[Process, ...], ended: float, pauses: int) -> bool:
+    """Whether what runs in the foreground looks like waiting: not one `sleep`, and no next step."""
+    leaf = chain[-1]
+    if pauses >= _REPEATED:
+        return True
+    if leaf.program in _PAUSES:
+        return False
+    return leaf.is_shell or leaf.born < ended
+
+
+def _is_program_text(process: Process) -> bool:
+    """Whether a shell has its program in its command line (`bash -c …`)."""
+    return any(re.fullmatch(r"-\w*c", word) for word in process.words[1:3])
+
+
+def _names_log(process: Process, death: Process) -> bool:
+    """Whether its command line names the log of the process that has ended, by whatever path."""
+    if death.log is None:
+        return False
+    name = death.log.rpartition("/")[2]
+    return any(word == name or word.endswith(f"/{name}") for word in process.words[1:])
