@@ -2,7 +2,7 @@
 """Reads logs: turns the end of a script's server into a failure with its cause, and into words."""
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from ci_doctor.model.service import ServiceFailure
@@ -12,12 +12,8 @@ from ci_doctor.services.instance import Death, Subject
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.watch.judging import Process, Waiting
 
-_MOST_LINES = 3
 
-
-def failure_of(
-    process: Process, waiting: Waiting, place: str | None, living: Iterable[Kin]
-) -> ServiceFailure:
+def failure_of(process: Process, waiting: Waiting, living: Iterable[Kin]) -> ServiceFailure:
     """The failure of a server that ended, with the cause that its own log names."""
     ended = process.ended or process.born
     subject = Subject(
@@ -51,19 +47,3 @@ def words_of(waiting: Waiting, place: str | None) -> str:
     if waiting.by is not None:
         text += f", by {waiting.by.name}"
     return text if place is None else f"{text}; at {place}"
-
-
-def lines_of(failure: ServiceFailure, waiting: Waiting, place: str | None) -> Iterator[str]:
-    """What is said of a death at once: how, by which cause, and what waits for it."""
-    yield f"✗ {failure.message}"
-    if failure.cause is not None:
-        yield f"  {failure.cause.place.where}: {failure.cause.place.text.strip()}"
-    elif failure.tail:
-        root = len(failure.tail) - 1 if failure.tail_root is None else failure.tail_root
-        where = failure.log if failure.tail_line is None else f"{failure.log}:{failure.tail_line + root}"
-        yield f"  {where}: {failure.tail[root].strip()}"
-    elif failure.log is None:
-        yield "  its output went into no file that can be read"
-    else:
-        yield f"  {failure.log} is empty"
-    yield f"  {words_of(waiting, place)}"

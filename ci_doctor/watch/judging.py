@@ -104,7 +104,9 @@ _HOST_PORT: Final = re.compile(
 )
 _OPTION: Final = re.compile(r"-{1,2}[\w.-]*port[\w-]*=(\d{2,5})", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(r"\w*PORT\w*=(\d{2,5})", re.IGNORECASE)
-_PORT_OPTIONS: Final = re.compile(r"-{1,2}[\w.-]*port|-p|-P|-l|-b|--bind|--listen|--http", re.IGNORECASE)
+_PORT_OPTIONS: Final = re.compile(
+    r"-{1,2}[\w.-]*port|-p|-P|-l|-b|--bind|--listen|--http", re.IGNORECASE
+)
 _LOWEST_BARE: Final = 1024
 _HIGHEST: Final = 65535
 
@@ -323,9 +325,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
     unserved = [port for port in ports if not _is_served(port, death, scene)]
     unknown = [at for at in scene.refused.get(0, ()) if at > ended]
     if unserved and len(unknown) >= _MANY and is_bad(death) and is_waiting:
-        yield Waiting(
-            port=unserved[0], since=unknown[0], last=unknown[-1], refusals=len(unknown)
-        )
+        yield Waiting(port=unserved[0], since=unknown[0], last=unknown[-1], refusals=len(unknown))
     starter = death.parent
     if (
         not wanted

@@ -57,6 +57,7 @@ class ScriptTree:
         self.by_pidfd: dict[int, Process] = {}
         self._recent: list[Process] = []
         self._ended: list[Process] = []
+        self._settled: list[Process] = []
         self.short = 0
         self._own = os.getpid()
         self._spared = spared
@@ -88,6 +89,7 @@ class ScriptTree:
             if now - process.born >= SETTLED_S:
                 self._young.remove(process)
                 self._settle(process)
+                self._settled.append(process)
         born: list[Process] = []
         newest = self._newest.read() if self._is_told else None
         pids = range(0)
@@ -128,6 +130,11 @@ class ScriptTree:
         """Those that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
+
+    def take_settled(self) -> list[Process]:
+        """Those that have lived for a second since the last call."""
+        settled, self._settled = self._settled, []
+        return settled
 
     def recent(self, since: float) -> list[Process]:
         """Those that live, or ended after that time."""
@@ -284,7 +291,9 @@ class ScriptTree:
     def _status(self, process: Process) -> int | None:
         if process.pid != self.command:
             with contextlib.suppress(OSError):
-                which = (os.P_PID, process.pid) if process.pidfd < 0 else (os.P_PIDFD, process.pidfd)
+                which = (
+                    (os.P_PID, process.pid) if process.pidfd < 0 else (os.P_PIDFD, process.pidfd)
+                )
                 ended = os.waitid(*which, os.WEXITED | os.WNOHANG)
                 if ended is not None:
                     code = ended.si_status

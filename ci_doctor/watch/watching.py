@@ -4,20 +4,21 @@
 import contextlib
 import os
 import select
+import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import Struct
-
+from ci_doctor.model.facts.watch import WatchedDeath, WatchFacts
+from ci_doctor.model.service import LeftBehind
 from ci_doctor.system import clock
 from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
 from ci_doctor.system.processes.process_table import children_of
 from ci_doctor.system.processes.refusals import Refusals
-from ci_doctor.system.processes.tree import become_subreaper
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 from ci_doctor.watch.judging import (
     Listener,
     Process,
@@ -27,12 +28,13 @@ from ci_doctor.watch.judging import (
     may_have_served,
     waiting_for,
 )
+from ci_doctor.watch.leftovers import CommandSpawner, Leftovers, end_all
 from ci_doctor.watch.listening import Listening
+from ci_doctor.watch.report import left_lines, lines_of, stall_lines
 from ci_doctor.watch.script_place import place_of
+from ci_doctor.watch.stalls import StallWatch, WatchSettings
+from ci_doctor.watch.timeline import Timeline, servers
 from ci_doctor.watch.tree import ScriptTree
-
-if TYPE_CHECKING:
-    from ci_doctor.model.service import ServiceFailure
 
 SHORTEST_S: Final = 0.03
 LONGEST_S: Final = 0.5
@@ -40,7 +42,8 @@ LONGEST_S: Final = 0.5
 _SHARE: Final = 0.012
 _RECENT_S: Final = 30.0
 _REFUSALS: Final = 256
-_KILLED: Final = -9
+# As long as the relay waits for last words.
+_LAST_S: Final = 0.2
 
 
 def next_pause(cost_s: float) -> float:
@@ -48,82 +51,101 @@ def next_pause(cost_s: float) -> float:
     return min(max(SHORTEST_S, cost_s / _SHARE), LONGEST_S)
 
 
-class SaidDeath(Struct, frozen=True, kw_only=True):
-    """A server that died while the script waited: how, what waits, and when that was said.
-
-    place: the line of the script that runs; None if nobody can tell.
-    """
-
-    process: Process
-    failure: "ServiceFailure"
-    waiting: Waiting
-    at: float
-    place: str | None = None
-
-
 class ScriptWatch:
     """Watches the processes below the command of a `relay`, until it ends.
 
-    `log` keeps what the command writes. `on_death` is called in the thread of the watch, once for
-    each death that is worth a word.
+    `log` keeps what the command writes. `say` gets lines for whoever reads along; it is called in the
+    thread of the watch, too.
     """
 
-    def __init__(self, log: Path, on_death: Callable[["ScriptWatch", SaidDeath], None]) -> None:
-        self.deaths: list[SaidDeath] = []
-        self.listeners: list[Listener] = []
-        self.gone: dict[int, float] = {}
-        self.refused: dict[int, deque[float]] = {}
-        self.problem: str | None = None
-        self.began = clock.now()
-        self.ended: float | None = None
-        self.cpu_s = 0.0
-        self.tree: ScriptTree | None = None
+    def __init__(
+        self, settings: WatchSettings, log: Path, say: Callable[[Iterable[str]], None]
+    ) -> None:
         become_subreaper()
+        self._settings = settings
         self._log = log
-        self._on_death = on_death
-        self._pending: list[Process] = []
-        self._orphan_ended = False
-        self._memory = MemoryEvents.read()
-        self._poll = select.epoll()
-        self._stop_reader, self._stop = os.pipe()
+        self._say = say
+        self._began = clock.now()
+        self._tree: ScriptTree | None = None
+        self._spawner = CommandSpawner()
+        self._own = OwnTree(self._spawner)
+        self._leftovers = Leftovers(settings.allowed)
         self._listening = Listening()
         self._refusals = Refusals()
+        self._stalls = StallWatch(settings, log)
+        self._timeline = Timeline()
+        self._memory = MemoryEvents.read()
+        self._listeners: list[Listener] = []
+        self._gone: dict[int, float] = {}
+        self._refused: dict[int, deque[float]] = {}
+        self._pending: list[Process] = []
+        self._deaths: list[WatchedDeath] = []
+        self._left = LeftBehind()
+        self._problem: str | None = None
+        self._cpu_s = 0.0
+        self._is_ended = False
+        self._orphan_ended = False
+        self._poll = select.epoll()
+        self._stop_reader, self._stop = os.pipe()
         self._thread: threading.Thread | None = None
 
     # --- what the relay calls, in the main thread ---
 
     def begin(self, command: int) -> None:
         """The command runs as the child `command`; our other children are none of it."""
-        self.began = clock.now()
+        self._began = clock.now()
         spared = frozenset(children_of(os.getpid())) - {command}
-        self.tree = ScriptTree(
-            command, spared, self._watch, self._unwatch, log=str(self._log)
-        )
+        self._spawner.know(command, spared)
         self._poll.register(self._stop_reader, select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, name="ci-doctor-watch", daemon=True)
-        self._thread.start()
+        with contextlib.suppress(OSError, KeyError):
+            self._tree = ScriptTree(command, spared, self._watch, self._unwatch, log=str(self._log))
+            self._thread = threading.Thread(target=self._run, name="ci-doctor-watch", daemon=True)
+            self._thread.start()
 
     def child_ended(self) -> None:
         """A child of ours has ended: an orphan, perhaps."""
         self._orphan_ended = True
 
     def finish(self, request: int | None) -> None:
-        """The command has ended: look once more, and at nothing any more."""
-        self.ended = clock.now()
+        """The command has ended: what it has left is named, and ended if that is asked for."""
         os.write(self._stop, b".")
-        if self._thread is not None:
-            self._thread.join()
+        tree = self._tree
+        if tree is None or self._thread is None:
+            self._problem = "the watch could not begin"
+            return
+        self._thread.join()
         with contextlib.suppress(OSError):
-            self._look()
-
-    def close(self) -> None:
-        """Give all file descriptors back."""
-        if self.tree is not None:
-            self.tree.close()
+            self._await_last(tree)
+            now = clock.now()
+            self._left = self._leftovers.left(tree, self._listeners_now(), now)
+            if self._left.things and (
+                self._settings.cleans or self._is_ended or request is not None
+            ):
+                self._say(left_lines(self._left.things, ended=True))
+                end_all(self._own)
+                self._look(tree)
+                self._left = self._leftovers.left(tree, self._listeners_now(), clock.now())
+        for process in tree.living.values():
+            self._timeline.add(process, clock.now())
+        tree.close()
         self._refusals.close()
         self._poll.close()
         os.close(self._stop)
         os.close(self._stop_reader)
+
+    def facts(self) -> WatchFacts:
+        """What was seen, after the end."""
+        return WatchFacts(
+            commands=self._timeline.commands(self._began),
+            servers=servers(self._listeners, self._gone, self._refused, self._began),
+            deaths=tuple(self._deaths),
+            stalls=tuple(self._stalls.found),
+            left=self._left,
+            unseen=0 if self._tree is None else self._tree.short,
+            cpu_s=round(self._cpu_s, 3),
+            is_ended=self._is_ended,
+            problem=self._problem,
+        )
 
     # --- the thread ---
 
@@ -131,20 +153,27 @@ class ScriptWatch:
         try:
             self._look_until_the_end()
         except Exception as error:  # noqa: BLE001 - the job goes on as without a watch
-            self.problem = f"the watch ended early: {type(error).__name__}: {error}"
+            self._problem = f"the watch ended early: {type(error).__name__}: {error}"
 
     def _look_until_the_end(self) -> None:
+        tree = self._tree
+        if tree is None:
+            return
         due = clock.now()
         spent = time.thread_time()
         while True:
             for descriptor, _ in self._poll.poll(max(0.0, due - clock.now())):
                 if descriptor == self._stop_reader:
-                    self.cpu_s = time.thread_time()
+                    self._cpu_s = time.thread_time()
                     return
-                self._end(descriptor)
+                process = tree.by_pidfd.get(descriptor)
+                if process is not None:
+                    tree.end(process)
             if clock.now() >= due:
                 try:
-                    self._look()
+                    self._look(tree)
+                    self._leftovers.look(tree)
+                    self._look_for_stall(tree)
                 except OSError:  # no descriptor is left for a moment
                     due = clock.now() + LONGEST_S
                     continue
@@ -152,25 +181,44 @@ class ScriptWatch:
                 due = clock.now() + next_pause(now - spent)
                 spent = now
 
-    def _look(self) -> None:
-        tree = self.tree
-        if tree is None:
-            return
+    def _look(self, tree: ScriptTree) -> None:
         now = clock.now()
         if self._orphan_ended:
             self._orphan_ended = False
             tree.reap()
         tree.look()
+        self._leftovers.note(tree.take_settled())
         for process in tree.take_ended():
-            self._note_end(process)
+            self._note_end(process, tree)
         come, gone = self._listening.look(tree, now)
-        self.listeners += come
-        self.gone |= {id(listener): now for listener in gone}
+        self._listeners += come
+        self._gone |= {id(listener): now for listener in gone}
         for port in self._refusals.read():
-            self.refused.setdefault(port, deque(maxlen=_REFUSALS)).append(now)
+            self._refused.setdefault(port, deque(maxlen=_REFUSALS)).append(now)
         tree.recent(now - _RECENT_S)
-        if self._pending:
-            self._judge(now)
+        if self._pending and not self._is_ended:
+            self._judge(tree, now)
+
+    def _await_last(self, tree: ScriptTree) -> None:
+        """What a shell has started beside the command (`> >(tee log)`) ends a moment after it."""
+        limit = clock.now() + _LAST_S
+        while tree.living and clock.now() < limit:
+            for descriptor, _ in self._poll.poll(max(0.0, limit - clock.now())):
+                process = tree.by_pidfd.get(descriptor)
+                if process is not None:
+                    tree.end(process)
+                elif descriptor == self._stop_reader:
+                    os.read(descriptor, 1)
+        self._orphan_ended = True
+        self._look(tree)
+
+    def _listeners_now(self) -> list[Listener]:
+        return [each for each in self._listeners if id(each) not in self._gone]
+
+    def _look_for_stall(self, tree: ScriptTree) -> None:
+        stall = self._stalls.look(tuple(tree.living.values()), clock.now() - self._began)
+        if stall is not None:
+            self._say(stall_lines(stall))
 
     def _watch(self, pidfd: int) -> None:
         self._poll.register(pidfd, select.EPOLLIN)
@@ -178,76 +226,58 @@ class ScriptWatch:
     def _unwatch(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
 
-    def _end(self, pidfd: int) -> None:
-        tree = self.tree
-        process = None if tree is None else tree.by_pidfd.get(pidfd)
-        if tree is not None and process is not None:
-            tree.end(process)
-
-    def _note_end(self, process: Process) -> None:
-        if process.returncode == _KILLED:
+    def _note_end(self, process: Process, tree: ScriptTree) -> None:
+        if process.returncode == -signal.SIGKILL:
             # The counters are of the whole cgroup: only what they grew by is about this end.
             before, self._memory = self._memory, MemoryEvents.read()
             cause = oom_cause(before, self._memory)
             process.oom = None if cause is None else cause.describe()
-        if may_have_served(process) and self.tree is not None and process is not self.tree.root:
+        self._timeline.add(process, clock.now())
+        if may_have_served(process) and process is not tree.root:
             self._pending.append(process)
 
-    # --- deaths ---
-
-    def scene(self, now: float) -> Scene | None:
-        """What is known now; None before the command runs."""
-        if self.tree is None:
-            return None
-        return Scene(
+    def _judge(self, tree: ScriptTree, now: float) -> None:
+        scene = Scene(
             now=now,
-            root=self.tree.root,
-            living=tuple(self.tree.living.values()),
-            recent=tuple(self.tree.recent(now - _RECENT_S)),
+            root=tree.root,
+            living=tuple(tree.living.values()),
+            recent=tuple(tree.recent(now - _RECENT_S)),
             listeners=tuple(self._listening.by_inode.values()),
-            refused=self.refused,
+            refused=self._refused,
         )
-
-    def _judge(self, now: float) -> None:
-        scene = self.scene(now)
-        if scene is None or self.ended is not None:
-            return
         said: list[Process] = []
-        for process in tuple(self._pending):
-            if any(_is_family(process, other) for other in said):
-                self._pending.remove(process)
-                continue
+        for process in self._pending:
             waiting = waiting_for(process, scene)
-            if waiting is not None:
+            if waiting is not None and not any(_is_family(process, other) for other in said):
                 said.append(process)
-                self._pending.remove(process)
-                self._say(process, waiting, scene)
-            elif not process.ports and now - (process.ended or now) > _RECENT_S:
-                self._pending.remove(process)
-        if said:
-            self._pending = [
-                each
-                for each in self._pending
-                if not any(_is_family(each, other) for other in said)
-            ]
+                self._note_death(process, waiting, scene)
+        self._pending = [
+            each
+            for each in self._pending
+            if (each.ports or now - (each.ended or now) < _RECENT_S)
+            and not any(each is other or _is_family(each, other) for other in said)
+        ]
+        if said and self._settings.ends_on_death:
+            self._is_ended = True
+            self._say(("the script is ended: --on-death end",))
+            end_all(self._own)
 
-    def _say(self, process: Process, waiting: Waiting, scene: Scene) -> None:
+    def _note_death(self, process: Process, waiting: Waiting, scene: Scene) -> None:
         # Most scripts lose no server.
-        from ci_doctor.watch.deaths import failure_of
+        from ci_doctor.watch.deaths import failure_of, words_of
 
         chain = foreground(scene.root, scene.living)
         place = next(filter(None, map(place_of, reversed(chain))), None)
-        living = [each.kin for each in scene.living]
-        failure = failure_of(process, waiting, place, living)
-        death = SaidDeath(
-            process=process, failure=failure, waiting=waiting, at=clock.now(), place=place
+        failure = failure_of(process, waiting, [each.kin for each in scene.living])
+        death = WatchedDeath(
+            failure=failure,
+            waits=words_of(waiting, place),
+            said_s=round(clock.now() - self._began, 2),
         )
-        self.deaths.append(death)
-        self._on_death(self, death)
+        self._deaths.append(death)
+        self._say(lines_of(failure, death.waits))
 
 
 def _is_family(one: Process, other: Process) -> bool:
     """Whether one of two that have ended was below the other."""
     return one in other.above() or other in one.above()
-
-
