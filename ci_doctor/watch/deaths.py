@@ -30,7 +30,7 @@ def failure_of(process: Process, waiting: Waiting, living: Iterable[Kin]) -> Ser
         oom=process.oom,
         host_oom=process.oom == "the host" and process.returncode == -signal.SIGKILL,
     )
-    return died(subject, death, lambda: living)
+    return died(subject, death, lambda: living, is_ours=False)
 
 
 def words_of(waiting: Waiting, place: str | None) -> str:

@@ -192,7 +192,8 @@ class Scene(Struct, frozen=True, kw_only=True):
 class Waiting(Struct, frozen=True, kw_only=True):
     """What waits for a server that is gone: its port, its log, or, with neither, its pid.
 
-    From the first sign to the last one; `by` is the process that shows it, None if only the kernel
+    From the first sign to the last one, both after its end or still there then; refused_before:
+    connections that were refused while it lived. `by` is the process that shows it, None if only the kernel
     has counted `refusals`.
     """
 
@@ -200,10 +201,13 @@ class Waiting(Struct, frozen=True, kw_only=True):
     since: float
     last: float
     refusals: int = 0
+    refused_before: int = 0
     by: Process | None = None
     log: str | None = None
 
 
+# A process that is younger may still be its parent's copy, before execve(2).
+SETTLED_S: Final = 1.0
 # From an end to the last sign that something still waits. Whoever asks a server to end asks no more
 # soon after; a server that failed by itself was not asked.
 GRACE_S: Final = 0.4
@@ -212,7 +216,6 @@ LONG_GRACE_S: Final = 3.0
 _CHILD_GRACE_S: Final = 1.5
 _REPEATED: Final = 2
 _MANY: Final = 3
-_AGE_OF_SERVER_S: Final = 1.0
 
 
 def waiting_for(death: Process, scene: Scene) -> Waiting | None:
@@ -228,7 +231,11 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     if _is_replaced(death, scene):
         return None
     for waiting in _signs(death, scene):
-        if waiting.last - death.ended >= grace_s:
+        # A script that has asked in vain before is in its loop. Another one may ask once, to see
+        # that its server is down.
+        is_in_loop = not death.ports and waiting.refused_before >= _REPEATED
+        since = death.ended if is_in_loop else max(waiting.since, death.ended)
+        if waiting.last - since >= grace_s:
             return waiting
     return None
 
@@ -247,26 +254,34 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
 
 def _is_replaced(death: Process, scene: Scene) -> bool:
     """Whether another process may be about to serve in its place."""
-    ended = death.ended or 0.0
     chain = foreground(scene.root, scene.living)
     wanted = _ports_of(death)
-    for each in scene.living:
-        if each.words == death.words and each is not death and death not in each.above():
-            return True
-        if each.born < ended or each in chain or each.ports or not may_have_served(each):
+    for each in scene.recent:
+        if death in each.above() or each is scene.root or each is death:
             continue
-        if each.is_shell or named_ports(each.words) & wanted:
-            continue
-        if is_background(each):
+        # The later one counts, if it has ended meanwhile.
+        outlived = each.ended is None or each.ended > (death.ended or 0.0)
+        if outlived and each.born > death.born and (each.ports & wanted or _is_like(each, death)):
             return True
-    return any(
-        each.born >= ended
-        and not each.is_shell
-        and may_have_served(each)
-        and not each.ports
-        and each.is_beside
-        for each in scene.living
-    )
+        if each.ended is not None:
+            continue
+        if each.words == death.words:
+            return True
+        # An end may be noticed a moment after the next start.
+        is_later = each.born > (death.ended or 0.0) - SETTLED_S
+        may_serve = not each.ports and not each.is_shell and may_have_served(each)
+        if not is_later or not may_serve or not is_background(each):
+            continue
+        # A client names the port, too, and runs in the foreground as long as nothing else does.
+        if each not in chain and not named_ports(each.words) & wanted:
+            return True
+    return False
+
+
+def _is_like(one: Process, other: Process) -> bool:
+    """Whether two run the same program: `vllm serve`, `python server.py`, `python -m server`."""
+    count = 3 if "-m" in one.words[1:2] else 2
+    return len(one.words) >= count and one.words[:count] == other.words[:count]
 
 
 def _ports_of(death: Process) -> frozenset[int]:
@@ -318,10 +333,17 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
                 since=min(each.born for each in asking),
                 last=max([*times, *refused]),
                 refusals=len(refused),
+                refused_before=_before(scene.refused.get(port, ()), death),
                 by=asking[-1],
             )
         elif refused and wanted and is_waiting:
-            yield Waiting(port=port, since=refused[0], last=refused[-1], refusals=len(refused))
+            yield Waiting(
+                port=port,
+                since=refused[0],
+                last=refused[-1],
+                refusals=len(refused),
+                refused_before=_before(scene.refused.get(port, ()), death),
+            )
     unserved = [port for port in ports if not _is_served(port, death, scene)]
     unknown = [at for at in scene.refused.get(0, ()) if at > ended]
     if unserved and len(unknown) >= _MANY and is_bad(death) and is_waiting:
@@ -347,6 +369,10 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             by=each,
             log=death.log,
         )
+
+
+def _before(times: Iterable[float], death: Process) -> int:
+    return sum(death.born <= at <= (death.ended or at) for at in times)
 
 
 def _unserved(askers: Mapping[int | None, list[Process]], scene: Scene) -> Iterator[int]:

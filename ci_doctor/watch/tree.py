@@ -23,10 +23,8 @@ from ci_doctor.system.processes.process_table import (
     look_up,
     read_table,
 )
-from ci_doctor.watch.judging import Process
+from ci_doctor.watch.judging import SETTLED_S, Process
 
-# A process that is younger may still be its parent's copy, before execve(2).
-SETTLED_S = 1.0
 _MOST_AT_ONCE = 8192  # pids; a look at all processes costs less than more of them
 _ALL_S = 10.0
 _BLIND_S = 1.0
