@@ -31,9 +31,7 @@ _FULL = "; no space is left on the disk of its log"
 Living = Callable[[], Iterable[Kin]]
 
 
-def died(
-    subject: Subject, death: Death, living: Living, *, is_ours: bool = True
-) -> ServiceFailure:
+def died(subject: Subject, death: Death, living: Living, *, is_ours: bool = True) -> ServiceFailure:
     """The service's own process ended; if it is not ours, anybody may have killed it."""
     end = _log_end(subject)
     outside, reason = _reason(end, subject, living)

@@ -5,6 +5,7 @@ A death is worth a word if three things hold: it was a server, or was to become 
 still asks for it some time after its end; nobody else serves there, or is about to.
 """
 
+import itertools
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.syntax.shell_tree import syntax_tree
 from ci_doctor.system.processes.process_table import Kin
 
 
@@ -145,6 +147,16 @@ def is_bad(process: Process) -> bool | None:
     return None if number in _ASKED else True
 
 
+def is_pause(process: Process) -> bool:
+    """Whether it only waits, as in a loop."""
+    return process.program in _PAUSES
+
+
+def is_shell_or_wrapper(process: Process) -> bool:
+    """Whether it only runs another command."""
+    return process.is_shell or process.program in _WRAPPERS
+
+
 def may_have_served(process: Process) -> bool:
     """Whether it listened, or may have been about to."""
     if process.ports:
@@ -154,12 +166,12 @@ def may_have_served(process: Process) -> bool:
 
 
 def is_background(process: Process) -> bool:
-    """Whether it ran beside what its parent did: a job of a shell, a daemon, a child of a program."""
-    if process.is_beside or process.is_orphan or process.parent is None:
+    """Whether it ran beside what its script did: a job of a shell, a daemon, a child of a program."""
+    line = [each for each in (process, *process.above()) if each.parent is not None]
+    if any(each.is_beside or each.is_orphan for each in (process, *line)):
         return True
-    if process.parent.program in _WRAPPERS or (process.parent.is_shell and process.is_copy):
-        return is_background(process.parent)
-    return not process.parent.is_shell
+    starter = next((each for each in process.above() if each.program not in _WRAPPERS), None)
+    return starter is None or not starter.is_shell
 
 
 def foreground(root: Process, living: Iterable[Process]) -> tuple[Process, ...]:
@@ -215,6 +227,7 @@ LONG_GRACE_S: Final = 3.0
 # A parent that is no shell may run a check as a child of its own, again and again.
 _CHILD_GRACE_S: Final = 1.5
 _REPEATED: Final = 2
+_LONGEST_LOOP: Final = 400
 _MANY: Final = 3
 
 
@@ -247,6 +260,10 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
     # A check that is made again and again.
     same = [each for each in scene.recent if each.words == death.words and each is not death]
     if any(each.parent is death.parent and not each.is_copy for each in same):
+        return False
+    # Another one that is to serve there may be on its way.
+    wanted = _ports_of(death)
+    if any(named_ports(each.words) & wanted for each in _candidates(death, scene)):
         return False
     # A launcher ends well, and its daemon goes on.
     return not any(death in each.above() for each in scene.living)
@@ -313,7 +330,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             continue
         if each.born > ended and each.program in _PAUSES | _CLIENTS:
             pauses += 1
-        if each.is_shell and not _is_program_text(each):
+        if each.is_shell and not _is_one_statement(each):
             continue
         for port in named_ports(each.words):
             askers.setdefault(port, []).append(each)
@@ -346,7 +363,8 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             )
     unserved = [port for port in ports if not _is_served(port, death, scene)]
     unknown = [at for at in scene.refused.get(0, ()) if at > ended]
-    if unserved and len(unknown) >= _MANY and is_bad(death) and is_waiting:
+    enough = len(unknown) >= _MANY and (bool(is_bad(death)) or not _noise(scene, death))
+    if unserved and enough and is_waiting:
         yield Waiting(port=unserved[0], since=unknown[0], last=unknown[-1], refusals=len(unknown))
     starter = death.parent
     if (
@@ -369,6 +387,17 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             by=each,
             log=death.log,
         )
+
+
+def _noise(scene: Scene, death: Process) -> bool:
+    """Whether somebody else is refused all the time: before that process began, or while it served."""
+    times = scene.refused.get(0, ())
+    served = [each.since for each in scene.listeners if each.owner is death]
+    begun = min(served, default=death.ended or 0.0)
+    return any(
+        death.born - LONG_GRACE_S <= at < death.born or begun < at < (death.ended or 0.0)
+        for at in times
+    )
 
 
 def _before(times: Iterable[float], death: Process) -> int:
@@ -409,9 +438,12 @@ def _waits(chain: tuple[Process, ...], ended: float, pauses: int) -> bool:
     return leaf.is_shell or leaf.born < ended
 
 
-def _is_program_text(process: Process) -> bool:
-    """Whether a shell has its program in its command line (`bash -c …`)."""
-    return any(re.fullmatch(r"-\w*c", word) for word in process.words[1:3])
+def _is_one_statement(process: Process) -> bool:
+    """Whether a shell has its program in its command line, and it is one loop: `sh -c 'until …'`."""
+    for option, text in itertools.pairwise(process.words[1:4]):
+        if re.fullmatch(r"-\w*c", option) and len(text) <= _LONGEST_LOOP:
+            return len(syntax_tree(text).program.children) == 1
+    return False
 
 
 def _names_log(process: Process, death: Process) -> bool:

@@ -24,7 +24,8 @@ def place_of(process: Process) -> str | None:
     if not process.is_shell:
         return None
     if len(process.words) > 2 and re.fullmatch(r"-\w*c", process.words[1]):
-        return shortened(" ".join(process.words[2].split()), _SHOWN)
+        text = " ".join(process.words[2].split())
+        return text if len(text) <= _SHOWN else None
     with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):
         folder = f"/proc/{process.pid}"
         path = os.readlink(f"{folder}/fd/{_SCRIPT}")  # noqa: PTH115

@@ -25,6 +25,8 @@ from ci_doctor.watch.judging import (
     Scene,
     Waiting,
     foreground,
+    is_pause,
+    is_shell_or_wrapper,
     may_have_served,
     waiting_for,
 )
@@ -42,6 +44,9 @@ LONGEST_S: Final = 0.5
 _SHARE: Final = 0.012
 _RECENT_S: Final = 30.0
 _REFUSALS: Final = 256
+# A shell needs a millisecond or two for its next command, and curl ten to be refused.
+_AFTER_PAUSE_S: Final = (0.002, 0.003, 0.005)
+_QUICK_EVERY_S: Final = 0.25
 # As long as the relay waits for last words.
 _LAST_S: Final = 0.2
 
@@ -85,6 +90,7 @@ class ScriptWatch:
         self._cpu_s = 0.0
         self._is_ended = False
         self._orphan_ended = False
+        self._quick_due = 0.0
         self._poll = select.epoll()
         self._stop_reader, self._stop = os.pipe()
         self._thread: threading.Thread | None = None
@@ -169,6 +175,12 @@ class ScriptWatch:
                 process = tree.by_pidfd.get(descriptor)
                 if process is not None:
                     tree.end(process)
+                    # What comes after a pause in a loop is short, and tells what is waited for.
+                    if self._pending and is_pause(process) and clock.now() >= self._quick_due:
+                        self._quick_due = clock.now() + _QUICK_EVERY_S
+                        for pause_s in _AFTER_PAUSE_S:
+                            time.sleep(pause_s)
+                            tree.look()
             if clock.now() >= due:
                 try:
                     self._look(tree)
@@ -246,7 +258,8 @@ class ScriptWatch:
             refused=self._refused,
         )
         said: list[Process] = []
-        for process in self._pending:
+        # Of `timeout 60 server` the server is the one to name.
+        for process in sorted(self._pending, key=is_shell_or_wrapper):
             waiting = waiting_for(process, scene)
             if waiting is not None and not any(_is_family(process, other) for other in said):
                 said.append(process)
