@@ -53,7 +53,9 @@ def free_port() -> int:
         return int(found.getsockname()[1]) // 2 + 15000 if False else int(found.getsockname()[1])
 
 
-def run(seed: int, name: str, fault: str, seconds: float, *, plain: bool, extra: tuple[str, ...] = ()) -> Row:
+def run(
+    seed: int, name: str, fault: str, seconds: float, *, plain: bool, extra: tuple[str, ...] = ()
+) -> Row:
     """One job in a folder of its own, and the same without a watch if `plain`."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -63,11 +65,26 @@ def run(seed: int, name: str, fault: str, seconds: float, *, plain: bool, extra:
             (place / file).write_text(text)
         status = None
         if plain:
-            with subprocess.Popen(job.command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            with subprocess.Popen(
+                job.command,
+                cwd=place,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as process:
                 status = process.wait()
                 _end(process.pid, place)
         begin = time.monotonic()
-        with (place / "err").open("wb") as err, subprocess.Popen([*OURS, *extra, "--", *job.command], cwd=place, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True) as process:
+        with (
+            (place / "err").open("wb") as err,
+            subprocess.Popen(
+                [*OURS, *extra, "--", *job.command],
+                cwd=place,
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+                start_new_session=True,
+            ) as process,
+        ):
             code = process.wait()
         length = time.monotonic() - begin
         _end(process.pid, place)
@@ -77,7 +94,18 @@ def run(seed: int, name: str, fault: str, seconds: float, *, plain: bool, extra:
         if watch.get("problem"):
             deaths.append(f"PROBLEM {watch['problem']}")
         stderr = (place / "err").read_text(errors="replace")
-        return Row(seed, name, job.parts, code, status, length, deaths, said, watch["cpu_s"] / length, stderr)
+        return Row(
+            seed,
+            name,
+            job.parts,
+            code,
+            status,
+            length,
+            deaths,
+            said,
+            watch["cpu_s"] / length,
+            stderr,
+        )
 
 
 def _end(session: int, place: Path) -> None:
@@ -108,19 +136,37 @@ def main() -> None:
                 calls.append(pool.submit(run, seed, "healthy", "", 20, plain=seed % 4 == 0))
             else:
                 name = names[seed % len(names)]
-                calls.append(pool.submit(run, seed, name, FAULTS[name], 12, plain=False, extra=("--on-death", options.on_death)))
+                calls.append(
+                    pool.submit(
+                        run,
+                        seed,
+                        name,
+                        FAULTS[name],
+                        12,
+                        plain=False,
+                        extra=("--on-death", options.on_death),
+                    )
+                )
         rows = [call.result() for call in concurrent.futures.as_completed(calls)]
     rows.sort()
     said = [row for row in rows if row.deaths]
     wrong = said if options.what == "healthy" else [row for row in rows if not row.deaths]
     for row in wrong:
-        print(row.seed, row.name, row.parts, "status", row.status, f"{row.seconds:.1f} s", row.deaths)
+        print(
+            row.seed, row.name, row.parts, "status", row.status, f"{row.seconds:.1f} s", row.deaths
+        )
     for row in rows:
         if row.plain is not None and row.plain != row.status:
             print("ANOTHER STATUS", row.seed, row.parts, row.plain, row.status)
         if options.what == "faults" and row.deaths:
-            print(f"{row.seed} {row.name}: said at {row.said_s:.1f} s of {row.seconds:.1f}", row.parts, row.deaths[0][-150:])
-    print(f"{len(rows)} jobs, {len(said)} with a death said; CPU share at most {max(row.cpu_share for row in rows):.3f}")
+            print(
+                f"{row.seed} {row.name}: said at {row.said_s:.1f} s of {row.seconds:.1f}",
+                row.parts,
+                row.deaths[0][-150:],
+            )
+    print(
+        f"{len(rows)} jobs, {len(said)} with a death said; CPU share at most {max(row.cpu_share for row in rows):.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -102,7 +102,9 @@ server.wait()
 """
 
 
-def script(seed: int, port: int, server: str, python: str, fault: str = "", seconds: float = 20) -> Script:
+def script(
+    seed: int, port: int, server: str, python: str, fault: str = "", seconds: float = 20
+) -> Script:
     """The script of this seed; with a `fault` its server gets these words, and it waits `seconds`."""
     chance = random.Random(seed)
     flavour = chance.choice(["bash", "bash", "bash-e", "dash", "dash-e", "python", "make"])
@@ -130,14 +132,22 @@ def script(seed: int, port: int, server: str, python: str, fault: str = "", seco
         stop = chance.choice(["shutdown", "left"])
     if start in {"tee", "subshell", "function", "timeout", "setsid"} and "again" in stop:
         stop = "kill-sleep"
-    if start in {"tee", "subshell", "function"} and stop in {"until-down", "restart", "kill-wait", "shutdown"}:
+    if start in {"tee", "subshell", "function"} and stop in {
+        "until-down",
+        "restart",
+        "kill-wait",
+        "shutdown",
+    }:
         stop = "left"
     if fault:
         body = f"for n in $(seq {int(seconds * 2)}); do curl -s http://localhost:{{port}}/v1/x > /dev/null || true; sleep 0.5; done"
         stop = "left"
     values = {"server": words, "again": f"{server} {port}", "port": port, "python": python}
     values |= {"tries": str(int(seconds * 2)), "seconds": str(int(seconds))}
-    text = "\n".join(part.format(**values) for part in (STARTS[start], WAITS[wait], BODIES.get(body, body), STOPS[stop]))
+    text = "\n".join(
+        part.format(**values)
+        for part in (STARTS[start], WAITS[wait], BODIES.get(body, body), STOPS[stop])
+    )
     parts = (flavour, start, wait, body if not fault else "requests", stop)
     if flavour == "make":
         recipe = "\n".join("\t" + line for line in text.replace("$", "$$").splitlines())

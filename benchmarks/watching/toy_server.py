@@ -68,7 +68,10 @@ def _end(options: argparse.Namespace) -> None:
     if options.signal is not None:
         os.kill(os.getpid(), options.signal)
     if options.code:
-        print(f"Traceback (most recent call last):\n  File \"x.py\", line 1, in serve\n{options.words}", file=sys.stderr)
+        print(
+            f'Traceback (most recent call last):\n  File "x.py", line 1, in serve\n{options.words}',
+            file=sys.stderr,
+        )
     sys.exit(options.code)
 
 

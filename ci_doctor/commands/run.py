@@ -304,7 +304,7 @@ def run(
         from ci_doctor.watch.stalls import WatchSettings, stacks_folder
 
         with stacks_folder(request.environ, wanted=stacks) as (folder, with_stacks):
-            settings = WatchSettings(
+            watched = WatchSettings(
                 ends_on_death=on_death == "end",
                 cleans=clean,
                 allowed=allow,
@@ -314,7 +314,7 @@ def run(
                 environment=environ,
             )
             request = replace(request, environ=with_stacks)
-            return run_supervised(session, request, loaded, settings)
+            return run_supervised(session, request, loaded, watched)
     session.is_preparation = True
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:

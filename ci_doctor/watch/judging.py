@@ -9,6 +9,7 @@ import itertools
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -113,6 +114,7 @@ _LOWEST_BARE: Final = 1024
 _HIGHEST: Final = 65535
 
 
+@lru_cache(4096)
 def named_ports(words: tuple[str, ...]) -> frozenset[int]:
     """The TCP ports that a command line names: `--port 8000`, `localhost:8000`, `server.py 8000`."""
     return frozenset(port for port in _named(words) if 0 < port <= _HIGHEST)
@@ -150,6 +152,11 @@ def is_bad(process: Process) -> bool | None:
 def is_pause(process: Process) -> bool:
     """Whether it only waits, as in a loop."""
     return process.program in _PAUSES
+
+
+def is_client(process: Process) -> bool:
+    """Whether it is a program that asks a server, and is none."""
+    return process.program in _CLIENTS
 
 
 def is_shell_or_wrapper(process: Process) -> bool:
@@ -375,10 +382,10 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
         and not _candidates(death, scene)
     ):
         # Its port is nowhere written: the program that started it asks again and again.
-        for port, times in scene.refused.items():
-            later = [at for at in times if at > ended]
-            if port and times[0] >= death.born and len(later) >= _MANY:
-                yield Waiting(port=port, since=times[0], last=later[-1], refusals=len(later))
+        for port, refusals in scene.refused.items():
+            later = [at for at in refusals if at > ended]
+            if port and refusals[0] >= death.born and len(later) >= _MANY:
+                yield Waiting(port=port, since=refusals[0], last=later[-1], refusals=len(later))
     for each in askers.get(None, []):
         yield Waiting(
             port=None,

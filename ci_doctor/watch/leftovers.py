@@ -2,8 +2,8 @@
 """Acts on processes: what a script has left behind is named, and ended if that is asked for."""
 
 import asyncio
-import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy, removal
 from ci_doctor.services.leak_places import SHARED_MEMORY
+from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.processes.tree import OwnTree
 from ci_doctor.watch.judging import Listener, Process
@@ -29,6 +30,8 @@ _KINDS: Final = frozenset(LeftKind) - {
     LeftKind.SOCKET,
 }
 _AT_ONCE: Final = 8
+# Other jobs make shared memory, too: that may take this share of a core.
+_SHARE: Final = 0.003
 _STOP_S: Final = 8.0
 _KILL_S: Final = 4.0
 
@@ -64,25 +67,31 @@ class Leftovers:
         self._allowed = tuple(allowed)
         self._ledger = LeakLedger({SCRIPT: LeakPolicy(temporary=SHARED_MEMORY)})
         self._unseen: deque[Process] = deque()
-        self._shared: list[str] = []
+        self._before = _shared()
+        self._new: set[str] = set()
+        self._due = 0.0
 
     def note(self, processes: Iterable[Process]) -> None:
         """These are of the script, and have become what they are."""
         processes = tuple(processes)
         self._ledger.belong(SCRIPT, (each.pid for each in processes))
-        self._unseen.extend(processes)
+        if self._new:
+            self._unseen.extend(processes)
 
     def look(self, tree: ScriptTree) -> None:
-        """Look at what a few of them hold, and at all again if there is new shared memory."""
-        with contextlib.suppress(OSError):
-            shared = os.listdir(SHARED_MEMORY)  # noqa: PTH208 - only names are needed
-            if shared != self._shared:
-                self._shared = shared
-                self._unseen = deque(tree.living.values())
+        """If there is new shared memory, look at what a few of the processes hold."""
+        if clock.now() < self._due:
+            return
+        new = _shared() - self._before
+        if new - self._new:
+            self._unseen = deque(tree.living.values())
+        self._new = new
+        began = time.thread_time()
         batch = [self._unseen.popleft() for _ in range(min(_AT_ONCE, len(self._unseen)))]
         kin = [each.kin for each in batch if each.ended is None]
         if kin:
             self._ledger.witness(SCRIPT, lambda: kin)
+        self._due = clock.now() + (time.thread_time() - began) / _SHARE
 
     def left(self, tree: ScriptTree, listeners: Iterable[Listener], now: float) -> LeftBehind:
         """What is left now, without what is allowed."""
@@ -112,6 +121,13 @@ class Leftovers:
 
     def _matches(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._allowed)
+
+
+def _shared() -> set[str]:
+    try:
+        return set(os.listdir(SHARED_MEMORY))  # noqa: PTH208 - only names are needed
+    except OSError:
+        return set()
 
 
 def _is_below_left(process: Process) -> bool:

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads from the kernel which processes of a script listen on which ports, by what has changed."""
 
+import time
+from collections.abc import Iterable
+
 from ci_doctor.system.processes.listeners import holders, listening_ports
-from ci_doctor.watch.judging import Listener, Process, named_ports
+from ci_doctor.watch.judging import Listener, Process, may_have_served, named_ports
 from ci_doctor.watch.tree import ScriptTree
 
 # A socket may come before its process was seen.
 _LOOKS = 3
+# A listener of another job is looked for in all processes: that may take this share of a core.
+_SHARE = 0.005
 
 
 class Listening:
@@ -16,6 +21,7 @@ class Listening:
         self.by_inode: dict[int, Listener] = {}
         self.is_known = True
         self._unowned: dict[int, int] = {}
+        self._search_due = 0.0
         for inode, port in self._ports().items():
             self.by_inode[inode] = Listener(port=port, since=float("-inf"))
 
@@ -29,19 +35,30 @@ class Listening:
             self._unowned[inode] = _LOOKS
         for inode in tuple(self._unowned):
             listener = self.by_inode.get(inode)
-            left = self._unowned[inode] - 1
             if listener is None:
                 del self._unowned[inode]
-                continue
-            listener.owner = _owner(tree, inode, listener.port)
-            if listener.owner is not None:
-                listener.owner.ports.add(listener.port)
-            if listener.owner is not None or not left:
+            elif self._search(tree, inode, listener, now):
                 del self._unowned[inode]
                 come.append(listener)
-            else:
-                self._unowned[inode] = left
         return come, gone
+
+    def _search(self, tree: ScriptTree, inode: int, listener: Listener, now: float) -> bool:
+        """Whether it is known now whose the socket is: a process of the script, or none of them."""
+        # Most processes are no servers: first those that name the port, then the youngest.
+        able = [each for each in tree.living.values() if may_have_served(each)]
+        naming = [each for each in able if listener.port in named_ports(each.words)]
+        owner = _owner(tree, inode, naming)
+        if owner is None:
+            if now < self._search_due:
+                return False
+            began = time.thread_time()
+            owner = _owner(tree, inode, sorted(able, key=lambda each: -each.born))
+            self._search_due = now + (time.thread_time() - began) / _SHARE
+            self._unowned[inode] -= 1
+        if owner is not None:
+            listener.owner = owner
+            owner.ports.add(listener.port)
+        return owner is not None or self._unowned[inode] <= 0
 
     def _ports(self) -> dict[int, int]:
         try:
@@ -51,14 +68,10 @@ class Listening:
             return {}
 
 
-def _owner(tree: ScriptTree, inode: int, port: int) -> Process | None:
-    """The process that holds the socket: the topmost of a family, which has handed it down."""
+def _owner(tree: ScriptTree, inode: int, processes: Iterable[Process]) -> Process | None:
+    """The one that holds the socket: the topmost of a family, which has handed it down."""
     inodes = frozenset({inode})
-    # Most processes are no servers: first those that name the port, then the youngest.
-    order = sorted(
-        tree.living.values(), key=lambda each: (port not in named_ports(each.words), -each.born)
-    )
-    pid = next(holders((each.pid for each in order), inodes), None)
+    pid = next(holders((each.pid for each in processes), inodes), None)
     owner = None if pid is None else tree.living.get(pid)
     while owner is not None and owner.parent is not None and owner.parent.ended is None:
         if next(holders([owner.parent.pid], inodes), None) is None:

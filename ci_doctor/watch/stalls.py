@@ -187,7 +187,7 @@ def _peers(pid: int, processes: Sequence[Process]) -> Iterator[str]:
         peers = [each.raddr for each in connections if each.raddr]
         for host, port in peers[:_MOST_PEERS]:
             owner = next((each.name for each in processes if port in each.ports), None)
-            yield f"is connected to {host}:{port}{f', {owner}' if owner else ''}"
+            yield f"is connected to {host}:{port}" + ("" if owner is None else f", {owner}")
 
 
 def _locks() -> Iterator[tuple[int, str]]:

@@ -2,7 +2,7 @@
 """Pure. The commands of a script in the order of their starts, its servers, and where its time went."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -78,14 +78,18 @@ def servers(
     listeners: Iterable[Listener],
     gone: Mapping[int, float],
     refused: Mapping[int, Sequence[float]],
+    named: Container[int],
     began: float,
 ) -> tuple[WatchedServer, ...]:
-    """The ports that processes of the script served, and those of others that it asked for before."""
+    """The ports that processes of the script served, and those `named` by it that others served."""
     found = []
+    earlier: dict[int, float] = {}
     for listener in listeners:
-        asked = [at for at in refused.get(listener.port, ()) if at <= listener.since]
-        if listener.owner is None and not asked:
+        if listener.owner is None and listener.port not in named:
             continue
+        since = earlier.get(listener.port, began)
+        asked = [at for at in refused.get(listener.port, ()) if since <= at <= listener.since]
+        earlier[listener.port] = gone.get(id(listener), listener.since)
         end = gone.get(id(listener))
         found.append(
             WatchedServer(

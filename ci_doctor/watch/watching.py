@@ -25,9 +25,11 @@ from ci_doctor.watch.judging import (
     Scene,
     Waiting,
     foreground,
+    is_client,
     is_pause,
     is_shell_or_wrapper,
     may_have_served,
+    named_ports,
     waiting_for,
 )
 from ci_doctor.watch.leftovers import CommandSpawner, Leftovers, end_all
@@ -83,6 +85,7 @@ class ScriptWatch:
         self._listeners: list[Listener] = []
         self._gone: dict[int, float] = {}
         self._refused: dict[int, deque[float]] = {}
+        self._named: set[int] = set()
         self._pending: list[Process] = []
         self._deaths: list[WatchedDeath] = []
         self._left = LeftBehind()
@@ -143,7 +146,7 @@ class ScriptWatch:
         """What was seen, after the end."""
         return WatchFacts(
             commands=self._timeline.commands(self._began),
-            servers=servers(self._listeners, self._gone, self._refused, self._began),
+            servers=servers(self._listeners, self._gone, self._refused, self._named, self._began),
             deaths=tuple(self._deaths),
             stalls=tuple(self._stalls.found),
             left=self._left,
@@ -245,6 +248,8 @@ class ScriptWatch:
             cause = oom_cause(before, self._memory)
             process.oom = None if cause is None else cause.describe()
         self._timeline.add(process, clock.now())
+        if is_client(process):
+            self._named |= named_ports(process.words)
         if may_have_served(process) and process is not tree.root:
             self._pending.append(process)
 
