@@ -322,78 +322,88 @@ def _is_served(port: int, death: Process, scene: Scene) -> bool:
 
 
 def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
-    ended = death.ended or 0.0
     chain = foreground(scene.root, scene.living)
-    shells = {id(each) for each in chain}
-    pauses = 0
-    askers: dict[int | None, list[Process]] = {}
+    askers = _askers(death, scene, chain)
     wanted = _ports_of(death)
+    ports = [
+        port
+        for port in sorted(wanted or _never_served(askers, scene))
+        if not _is_served(port, death, scene)
+    ]
+    is_waiting = _waits(death, scene, chain)
+    for port in ports:
+        refused = _later(scene.refused.get(port, ()), death)
+        asking = askers.get(port, [])
+        if asking or (refused and wanted and is_waiting):
+            times = [*refused, *(_last_seen(each, scene) for each in asking)]
+            yield Waiting(
+                port=port,
+                since=min([*refused[:1], *(each.born for each in asking)]),
+                last=max(times),
+                refusals=len(refused),
+                refused_before=_before(scene.refused.get(port, ()), death),
+                by=asking[-1] if asking else None,
+            )
+    if is_waiting:
+        yield from _unclear_signs(death, scene, ports)
+    for each in askers.get(None, []):
+        yield Waiting(
+            port=None, since=each.born, last=_last_seen(each, scene), by=each, log=death.log
+        )
+
+
+def _unclear_signs(death: Process, scene: Scene, ports: Sequence[int]) -> Iterator[Waiting]:
+    """Refused connections to a port that nobody knows, or that is written nowhere."""
+    unknown = _later(scene.refused.get(0, ()), death)
+    is_clear = bool(is_bad(death)) or not _noise(scene, death)
+    if ports and len(unknown) >= _MANY and is_clear:
+        yield Waiting(port=ports[0], since=unknown[0], last=unknown[-1], refusals=len(unknown))
+    starter = death.parent
+    if _ports_of(death) or not is_bad(death) or starter is None or starter.is_shell:
+        return
+    if _candidates(death, scene):
+        return
+    # The program that started it asks again and again.
+    for port, times in scene.refused.items():
+        later = _later(times, death)
+        if port and times[0] >= death.born and len(later) >= _MANY:
+            yield Waiting(port=port, since=times[0], last=later[-1], refusals=len(later))
+
+
+def _askers(
+    death: Process, scene: Scene, chain: Sequence[Process]
+) -> dict[int | None, list[Process]]:
+    """Who asks in the foreground, now or after that end, by port; None for its log or its pid."""
+    askers: dict[int | None, list[Process]] = {}
     for each in scene.recent:
-        alive = each.ended is None
-        if each is death or each.ports or not (alive or each.born > ended):
+        if not _is_after(each, death) or not _is_in_front(each, death, chain):
             continue
-        is_front = each in chain or (each.parent is not None and id(each.parent) in shells)
-        if not is_front or death in each.above():
-            continue
-        if each.born > ended and each.program in _PAUSES | _CLIENTS:
-            pauses += 1
         if each.is_shell and not _is_one_statement(each):
             continue
         for port in named_ports(each.words):
             askers.setdefault(port, []).append(each)
         if _names_log(each, death) or str(death.pid) in each.words:
             askers.setdefault(None, []).append(each)
-    is_waiting = _waits(chain, ended, pauses)
-    ports = wanted or frozenset(_unserved(askers, scene))
-    for port in sorted(ports):
-        if _is_served(port, death, scene):
-            continue
-        asking = askers.get(port, [])
-        refused = [at for at in scene.refused.get(port, ()) if at > ended]
-        if asking:
-            times = [scene.now if each.ended is None else each.born for each in asking]
-            yield Waiting(
-                port=port,
-                since=min(each.born for each in asking),
-                last=max([*times, *refused]),
-                refusals=len(refused),
-                refused_before=_before(scene.refused.get(port, ()), death),
-                by=asking[-1],
-            )
-        elif refused and wanted and is_waiting:
-            yield Waiting(
-                port=port,
-                since=refused[0],
-                last=refused[-1],
-                refusals=len(refused),
-                refused_before=_before(scene.refused.get(port, ()), death),
-            )
-    unserved = [port for port in ports if not _is_served(port, death, scene)]
-    unknown = [at for at in scene.refused.get(0, ()) if at > ended]
-    enough = len(unknown) >= _MANY and (bool(is_bad(death)) or not _noise(scene, death))
-    if unserved and enough and is_waiting:
-        yield Waiting(port=unserved[0], since=unknown[0], last=unknown[-1], refusals=len(unknown))
-    starter = death.parent
-    if (
-        not wanted
-        and is_bad(death)
-        and starter is not None
-        and not starter.is_shell
-        and not _candidates(death, scene)
-    ):
-        # Its port is nowhere written: the program that started it asks again and again.
-        for port, refusals in scene.refused.items():
-            later = [at for at in refusals if at > ended]
-            if port and refusals[0] >= death.born and len(later) >= _MANY:
-                yield Waiting(port=port, since=refusals[0], last=later[-1], refusals=len(later))
-    for each in askers.get(None, []):
-        yield Waiting(
-            port=None,
-            since=each.born,
-            last=scene.now if each.ended is None else each.born,
-            by=each,
-            log=death.log,
-        )
+    return askers
+
+
+def _is_after(process: Process, death: Process) -> bool:
+    return process.ended is None or process.born > (death.ended or 0.0)
+
+
+def _is_in_front(process: Process, death: Process, chain: Sequence[Process]) -> bool:
+    """Whether it runs, or ran, in the foreground, and asks rather than serves."""
+    if process is death or process.ports or death in process.above():
+        return False
+    return process in chain or process.parent in chain
+
+
+def _last_seen(process: Process, scene: Scene) -> float:
+    return scene.now if process.ended is None else process.born
+
+
+def _later(times: Sequence[float], death: Process) -> list[float]:
+    return [at for at in times if at > (death.ended or 0.0)]
 
 
 def _noise(scene: Scene, death: Process) -> bool:
@@ -411,14 +421,11 @@ def _before(times: Iterable[float], death: Process) -> int:
     return sum(death.born <= at <= (death.ended or at) for at in times)
 
 
-def _unserved(askers: Mapping[int | None, list[Process]], scene: Scene) -> Iterator[int]:
+def _never_served(askers: Iterable[int | None], scene: Scene) -> frozenset[int]:
     """The ports that the foreground asks for, and nobody ever served."""
     served = {each.port for each in scene.listeners}
-    for process in scene.recent:
-        served |= process.ports
-    for port in askers:
-        if port is not None and port not in served:
-            yield port
+    served.update(port for process in scene.recent for port in process.ports)
+    return frozenset(port for port in askers if port is not None) - served
 
 
 def _candidates(death: Process, scene: Scene) -> list[Process]:
@@ -435,14 +442,19 @@ def _candidates(death: Process, scene: Scene) -> list[Process]:
     ]
 
 
-def _waits(chain: tuple[Process, ...], ended: float, pauses: int) -> bool:
+def _waits(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
     """Whether what runs in the foreground looks like waiting: not one `sleep`, and no next step."""
+    pauses = [
+        each
+        for each in scene.recent
+        if each.born > (death.ended or 0.0)
+        and each.program in _PAUSES | _CLIENTS
+        and _is_in_front(each, death, chain)
+    ]
     leaf = chain[-1]
-    if pauses >= _REPEATED:
+    if len(pauses) >= _REPEATED:
         return True
-    if leaf.program in _PAUSES:
-        return False
-    return leaf.is_shell or leaf.born < ended
+    return leaf.is_shell or (leaf.program not in _PAUSES and leaf.born < (death.ended or 0.0))
 
 
 def _is_one_statement(process: Process) -> bool:

@@ -184,7 +184,7 @@ def _peers(pid: int, processes: Sequence[Process]) -> Iterator[str]:
 
     with contextlib.suppress(psutil.Error, OSError):
         connections = psutil.Process(pid).net_connections("tcp")
-        peers = [each.raddr for each in connections if each.raddr]
+        peers = [each.raddr for each in connections if len(each.raddr)]
         for host, port in peers[:_MOST_PEERS]:
             owner = next((each.name for each in processes if port in each.ports), None)
             yield f"is connected to {host}:{port}" + ("" if owner is None else f", {owner}")

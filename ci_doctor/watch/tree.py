@@ -200,27 +200,37 @@ class ScriptTree:
             return
         except OSError:  # a thread's id, or no descriptor is left
             return
-        chain: dict[int, Kin] = {}
-        kin = look_up(pid)
-        if kin is None:
-            self.short += 1
-        for _ in range(_TRIES):
-            while kin is not None:
-                chain[kin.pid] = kin
-                known = kin.pid in self.living or kin.parent in {self._own, 0, 1}
-                kin = None if known else look_up(kin.parent)
-            top = next(reversed(chain.values()), None)
-            # Its parent ended meanwhile: it has another one now.
-            is_cut = top is not None and top.parent not in {self._own, 0, 1}
-            if not is_cut or (top is not None and top.pid in self.living):
-                break
-            chain, kin = {}, look_up(pid)
-        if pid in chain and self._is_ours(chain[pid], chain):
-            for kin in reversed(chain.values()):
-                if kin.pid not in self.living:
-                    self._take_in(kin, born, pidfd if kin.pid == pid else -1)
+        chain = self._chain_of_ours(pid)
+        for kin in reversed(chain.values()):
+            if kin.pid not in self.living:
+                self._take_in(kin, born, pidfd if kin.pid == pid else -1)
         if pid not in self.living or self.living[pid].pidfd != pidfd:
             os.close(pidfd)
+
+    def _chain_of_ours(self, pid: int) -> dict[int, Kin]:
+        """`_chain` of a process of the script; empty for another one."""
+        for _ in range(_TRIES):
+            chain = self._chain(pid)
+            if not chain:
+                self.short += 1
+                return chain
+            if self._is_ours(chain[pid], chain):
+                return chain
+            if next(reversed(chain.values())).parent in {self._own, 0, 1}:
+                break  # another's
+            # Its parent ended meanwhile: it has another one now.
+        return {}
+
+    def _chain(self, pid: int) -> dict[int, Kin]:
+        """That process and those above it by pid, up to one that is known; empty if it is gone."""
+        chain: dict[int, Kin] = {}
+        kin = look_up(pid)
+        while kin is not None:
+            chain[kin.pid] = kin
+            if kin.pid in self.living or kin.parent in {self._own, 0, 1}:
+                break
+            kin = look_up(kin.parent)
+        return chain
 
     def _take_in(self, kin: Kin, born: list[Process], pidfd: int = -1) -> None:
         process = Process(

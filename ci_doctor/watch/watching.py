@@ -170,31 +170,41 @@ class ScriptWatch:
             return
         due = clock.now()
         spent = time.thread_time()
-        while True:
-            for descriptor, _ in self._poll.poll(max(0.0, due - clock.now())):
-                if descriptor == self._stop_reader:
-                    self._cpu_s = time.thread_time()
-                    return
-                process = tree.by_pidfd.get(descriptor)
-                if process is not None:
-                    tree.end(process)
-                    # What comes after a pause in a loop is short, and tells what is waited for.
-                    if self._pending and is_pause(process) and clock.now() >= self._quick_due:
-                        self._quick_due = clock.now() + _QUICK_EVERY_S
-                        for pause_s in _AFTER_PAUSE_S:
-                            time.sleep(pause_s)
-                            tree.look()
-            if clock.now() >= due:
-                try:
-                    self._look(tree)
-                    self._leftovers.look(tree)
-                    self._look_for_stall(tree)
-                except OSError:  # no descriptor is left for a moment
-                    due = clock.now() + LONGEST_S
-                    continue
+        while not self._await(tree, due):
+            if clock.now() < due:
+                continue
+            pause_s = LONGEST_S
+            # No descriptor is left for a moment.
+            with contextlib.suppress(OSError):
+                self._look(tree)
+                self._leftovers.look(tree)
+                self._look_for_stall(tree)
                 now = time.thread_time()
-                due = clock.now() + next_pause(now - spent)
+                pause_s = next_pause(now - spent)
                 spent = now
+            due = clock.now() + pause_s
+        self._cpu_s = time.thread_time()
+
+    def _await(self, tree: ScriptTree, due: float) -> bool:
+        """Note which processes have ended until then; whether the script has, and all is over."""
+        for descriptor, _ in self._poll.poll(max(0.0, due - clock.now())):
+            if descriptor == self._stop_reader:
+                os.read(descriptor, 1)
+                return True
+            process = tree.by_pidfd.get(descriptor)
+            if process is not None:
+                tree.end(process)
+                if self._pending and is_pause(process):
+                    self._look_quickly(tree)
+        return False
+
+    def _look_quickly(self, tree: ScriptTree) -> None:
+        """What comes after a pause in a loop is short, and tells what is waited for."""
+        if clock.now() >= self._quick_due:
+            self._quick_due = clock.now() + _QUICK_EVERY_S
+            for pause_s in _AFTER_PAUSE_S:
+                time.sleep(pause_s)
+                tree.look()
 
     def _look(self, tree: ScriptTree) -> None:
         now = clock.now()
@@ -218,12 +228,7 @@ class ScriptWatch:
         """What a shell has started beside the command (`> >(tee log)`) ends a moment after it."""
         limit = clock.now() + _LAST_S
         while tree.living and clock.now() < limit:
-            for descriptor, _ in self._poll.poll(max(0.0, limit - clock.now())):
-                process = tree.by_pidfd.get(descriptor)
-                if process is not None:
-                    tree.end(process)
-                elif descriptor == self._stop_reader:
-                    os.read(descriptor, 1)
+            self._await(tree, limit)
         self._orphan_ended = True
         self._look(tree)
 
