@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.watching import scripts  # noqa: E402
+from benchmarks.watching import scripts
 
-SERVER = f"{sys.executable} {Path(__file__).parent / 'watching' / 'toy_server.py'}"
+SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'tests/support/programs/toy_server.py'}"
 OURS = ("ci-doctor", "run", "--watch", "--determinism", "off", "--report-dir", "report")
 FAULTS = {
     "dies before ready": "--before",

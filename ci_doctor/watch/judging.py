@@ -346,9 +346,14 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             )
     if is_waiting:
         yield from _unclear_signs(death, scene, ports)
-    for each in askers.get(None, []):
+    readers = askers.get(None, [])
+    if readers:
         yield Waiting(
-            port=None, since=each.born, last=_last_seen(each, scene), by=each, log=death.log
+            port=None,
+            since=min(each.born for each in readers),
+            last=max(_last_seen(each, scene) for each in readers),
+            by=readers[-1],
+            log=death.log,
         )
 
 

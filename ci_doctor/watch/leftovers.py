@@ -93,25 +93,33 @@ class Leftovers:
             self._ledger.witness(SCRIPT, lambda: kin)
         self._due = clock.now() + (time.thread_time() - began) / _SHARE
 
-    def left(self, tree: ScriptTree, listeners: Iterable[Listener], now: float) -> LeftBehind:
-        """What is left now, without what is allowed."""
+    def processes(
+        self, tree: ScriptTree, listeners: Iterable[Listener], now: float
+    ) -> list[LeftThing]:
+        """The processes that live, the topmost of each family, without those that are allowed."""
         self._ledger.witness(SCRIPT, lambda: [each.kin for each in tree.living.values()])
-        left = self._ledger.settled()
         ports: dict[int, set[int]] = {}
         for listener in listeners:
             if listener.owner is not None:
                 ports.setdefault(listener.owner.pid, set()).add(listener.port)
-        things = [
-            _process(each, ports.get(each.pid, set()), now)
+        return [
+            _process(each, ports.get(each.pid, set()), tree.root.log, now)
             for each in tree.living.values()
             if not self._is_allowed(each, ports.get(each.pid, set())) and not _is_below_left(each)
         ]
-        held = {str(port) for numbers in ports.values() for port in numbers}
-        for thing in left.things:
-            is_held = thing.kind is LeftKind.PORT and thing.name in held
-            if thing.kind in _KINDS and not is_held and not self._matches(thing.name):
-                things.append(thing)
-        return structs.replace(left, things=tuple(things), unknown={}, unseen=())
+
+    def left(self, processes: Sequence[LeftThing], listeners: Iterable[Listener]) -> LeftBehind:
+        """These processes, and what else is left now; the answer of the first call stays."""
+        left = self._ledger.settled()
+        held = {str(each.port) for each in listeners}
+        things = [
+            thing
+            for thing in left.things
+            if thing.kind in _KINDS
+            and not (thing.kind is LeftKind.PORT and thing.name in held)
+            and not self._matches(thing.name)
+        ]
+        return structs.replace(left, things=(*processes, *things), unknown={}, unseen=())
 
     def _is_allowed(self, process: Process, ports: Iterable[int]) -> bool:
         names = (process.kin.name, process.program, command_line(process), *map(str, ports))
@@ -135,12 +143,12 @@ def _is_below_left(process: Process) -> bool:
     return any(each.ended is None for each in process.above())
 
 
-def _process(process: Process, ports: Iterable[int], now: float) -> LeftThing:
+def _process(process: Process, ports: Iterable[int], log: str | None, now: float) -> LeftThing:
     why = f"{command_line(process)}, started {duration(now - process.born)} ago"
     numbers = sorted(ports)
     if numbers:
         why += f", listens on port {' and '.join(map(str, numbers))}"
-    if process.log is not None:
+    if process.log not in {None, log}:
         why += f", writes to {process.log}"
     return LeftThing(
         kind=LeftKind.PROCESS,

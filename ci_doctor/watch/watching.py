@@ -125,15 +125,13 @@ class ScriptWatch:
         self._thread.join()
         with contextlib.suppress(OSError):
             self._await_last(tree)
-            now = clock.now()
-            self._left = self._leftovers.left(tree, self._listeners_now(), now)
-            if self._left.things and (
-                self._settings.cleans or self._is_ended or request is not None
-            ):
-                self._say(left_lines(self._left.things, ended=True))
+            left = self._leftovers.processes(tree, self._listeners_now(), clock.now())
+            if left and (self._settings.cleans or self._is_ended or request is not None):
+                self._say(left_lines(left, ended=True))
                 end_all(self._own)
-                self._look(tree)
-                self._left = self._leftovers.left(tree, self._listeners_now(), clock.now())
+                self._await(tree, clock.now())
+                left = self._leftovers.processes(tree, self._listeners_now(), clock.now())
+            self._left = self._leftovers.left(left, self._listeners_now())
         for process in tree.living.values():
             self._timeline.add(process, clock.now())
         tree.close()

@@ -16,19 +16,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 def main() -> None:
     """Load, listen, serve, end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("port", type=int, nargs="?", default=int(os.environ.get("PORT", "0")))
-    parser.add_argument("--port", dest="named", type=int)
-    for name in ("--load", "--end"):
-        parser.add_argument(name, type=float, default=0.3 if name == "--load" else 1e6)
-    parser.add_argument("--before", action="store_true", help="end before it listens")
-    parser.add_argument("--code", type=int, default=1)
-    parser.add_argument("--signal", type=int)
-    parser.add_argument("--hang", action="store_true")
-    parser.add_argument("--daemon", action="store_true")
-    parser.add_argument("--on-term", type=int)
-    parser.add_argument("--words", default="RuntimeError: CUDA error: device-side assert triggered")
-    options, _ = parser.parse_known_args()
+    options = _options()
     if options.daemon:
         for _ in range(2):
             if os.fork():
@@ -37,11 +25,29 @@ def main() -> None:
     if options.on_term is not None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(options.on_term))
     print("INFO loading the model", flush=True)
-    begin = time.monotonic()
-    while time.monotonic() - begin < options.load:
-        time.sleep(0.05)
-    if options.before:
-        _end(options)
+    time.sleep(options.load)
+    if not options.before:
+        _serve(options)
+    _end(options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int, nargs="?", default=int(os.environ.get("PORT", "0")))
+    parser.add_argument("--port", dest="named", type=int)
+    parser.add_argument("--load", type=float, default=0.3)
+    parser.add_argument("--end", type=float, default=1e6)
+    parser.add_argument("--before", action="store_true", help="end before it listens")
+    parser.add_argument("--code", type=int, default=1)
+    parser.add_argument("--signal", type=int)
+    parser.add_argument("--hang", action="store_true")
+    parser.add_argument("--daemon", action="store_true")
+    parser.add_argument("--on-term", type=int)
+    parser.add_argument("--words", default="RuntimeError: CUDA error: device-side assert triggered")
+    return parser.parse_known_args()[0]
+
+
+def _serve(options: argparse.Namespace) -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", options.named or options.port))
@@ -59,7 +65,6 @@ def main() -> None:
             connection.sendall(ANSWER)
             if b"/shutdown" in request:
                 sys.exit(0)
-    _end(options)
 
 
 def _end(options: argparse.Namespace) -> None:
