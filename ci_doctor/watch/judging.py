@@ -90,7 +90,7 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"
 _PAUSES: Final = frozenset({"sleep", "wait", "inotifywait"})
 _CLIENTS: Final = frozenset(
     {"curl", "wget", "nc", "ncat", "netcat", "http", "grpcurl", "redis-cli", "pg_isready", "psql"}
-    | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq", "nvidia-smi"}
+    | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq"}
 )
 _WRAPPERS: Final = frozenset(
     {"timeout", "env", "nice", "stdbuf", "sudo", "setsid", "nohup", "time", "xargs", "uv", "srun"}
