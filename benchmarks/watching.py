@@ -8,6 +8,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.watching import scripts
+from benchmarks.results import record
+from benchmarks.watching import public, scripts
 
 SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'tests/support/programs/toy_server.py'}"
 OURS = ("ci-doctor", "run", "--watch", "--determinism", "off", "--report-dir", "report")
@@ -73,7 +75,7 @@ def run(
                 start_new_session=True,
             ) as process:
                 status = process.wait()
-                _end(process.pid, place)
+                _end(place)
         begin = time.monotonic()
         with (
             (place / "err").open("wb") as err,
@@ -87,7 +89,7 @@ def run(
         ):
             code = process.wait()
         length = time.monotonic() - begin
-        _end(process.pid, place)
+        _end(place)
         watch = json.loads((place / "report" / "report.json").read_text())["facts"]["watch"]
         deaths = [f"{each['failure']['message']} | {each['waits']}" for each in watch["deaths"]]
         said = watch["deaths"][0]["said_s"] if watch["deaths"] else None
@@ -108,24 +110,64 @@ def run(
         )
 
 
-def _end(session: int, place: Path) -> None:
+def _end(place: Path) -> None:
     """Kill what a job has left: all whose directory is its folder."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if os.readlink(entry / "cwd").startswith(str(place)):
+                if str((entry / "cwd").readlink()).startswith(str(place)):
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
 
 
+def public_row(script: public.Public, fault: str, mirrors: Path | None, limit_s: float) -> str:
+    """One public script with one fault: with a watch that ends it, and without."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        public.fetch(script, folder, mirrors)
+        programs = public.prepare(folder)
+        environment = {
+            **os.environ,
+            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            f"FAULT_{script.port}": public.FAULTS[fault],
+            "OUT_DIR": str(folder / "out"),
+        }
+        words = shlex.join([*OURS, "--on-death", "end"])
+        code, watched = public.run(f"{words} -- {script.command}", folder, environment, limit_s)
+        watch = json.loads((folder / "report" / "report.json").read_text())["facts"]["watch"]
+        said = next((each["failure"]["message"] for each in watch["deaths"]), "nothing")
+        status, plain = public.run(script.command, folder, environment, limit_s)
+        bound = "at least " if status is None else ""
+        return f"| {script.name} | {fault} | {bound}{plain:.0f} s ({status}) | {watched:.0f} s ({code}) | {said} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["healthy", "faults"])
+    parser.add_argument("what", choices=["healthy", "faults", "public"])
     parser.add_argument("--seeds", default="0-199")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--on-death", default="say")
+    parser.add_argument("--mirrors", type=Path)
+    parser.add_argument("--limit", type=float, default=700.0)
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
+    if options.what == "public":
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            calls = [
+                pool.submit(public_row, script, fault, options.mirrors, options.limit)
+                for script in public.PUBLIC
+                for fault in public.FAULTS
+            ]
+            head = [
+                "| script | fault | without | with --on-death end | said |",
+                "|---|---|--:|--:|---|",
+            ]
+            lines = [*head, *(call.result() for call in calls)]
+        print(*lines, sep="\n")
+        if options.record:
+            record("public scripts below `run --watch`", lines)
+        return
     first, last = map(int, options.seeds.split("-"))
     seeds = range(first, last + 1)
     names = list(FAULTS)

@@ -285,12 +285,11 @@ def _is_replaced(death: Process, scene: Scene) -> bool:
             continue
         # The later one counts, if it has ended meanwhile.
         outlived = each.ended is None or each.ended > (death.ended or 0.0)
-        if outlived and each.born > death.born and (each.ports & wanted or _is_like(each, death)):
+        is_next = each.words == death.words or (each.born > death.born and _is_like(each, death))
+        if outlived and ((each.born > death.born and each.ports & wanted) or is_next):
             return True
         if each.ended is not None:
             continue
-        if each.words == death.words:
-            return True
         # An end may be noticed a moment after the next start.
         is_later = each.born > (death.ended or 0.0) - SETTLED_S
         may_serve = not each.ports and not each.is_shell and may_have_served(each)
@@ -303,9 +302,12 @@ def _is_replaced(death: Process, scene: Scene) -> bool:
 
 
 def _is_like(one: Process, other: Process) -> bool:
-    """Whether two run the same program: `vllm serve`, `python server.py`, `python -m server`."""
+    """Whether two run the same program, `vllm serve` or `python server.py`, and not at other ports."""
     count = 3 if "-m" in one.words[1:2] else 2
-    return len(one.words) >= count and one.words[:count] == other.words[:count]
+    if len(one.words) < count or one.words[:count] != other.words[:count]:
+        return False
+    first, second = _ports_of(one), _ports_of(other)
+    return not first or not second or bool(first & second)
 
 
 def _ports_of(death: Process) -> frozenset[int]:

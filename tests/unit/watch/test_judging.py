@@ -128,6 +128,12 @@ def test_a_successor_that_still_loads_is_waited_for_instead() -> None:
     assert waiting_for(death, scene(death, 90.0, successor, refused={PORT: [10.2, 89.0]})) is None
 
 
+def test_one_of_the_same_program_at_another_port_is_no_successor() -> None:
+    death = server()
+    decode = process("python server.py --port 8200", 2, SCRIPT, is_beside=True)
+    assert waiting_for(death, scene(death, 12.0, decode, refused={PORT: [10.2, 11.9]})) is not None
+
+
 def test_a_port_that_another_has_owned_all_the_time_was_never_served() -> None:
     death = server()
     others = Listener(port=PORT, since=float("-inf"))
