@@ -182,13 +182,17 @@ def is_background(process: Process) -> bool:
 
 
 def foreground(root: Process, living: Iterable[Process]) -> tuple[Process, ...]:
-    """From the script itself down to the command that runs: at each step the youngest child."""
+    """From the script itself down to the command that runs: at each step the youngest child.
+
+    No server, and no job of a shell that has gone on to another command.
+    """
     children: dict[int, list[Process]] = {}
     for process in living:
-        if process.parent is not None:
-            children.setdefault(id(process.parent), []).append(process)
+        parent = process.parent
+        if parent is not None and not process.ports and not (process.is_beside and parent.is_shell):
+            children.setdefault(id(parent), []).append(process)
     chain = [root]
-    while below := [each for each in children.get(id(chain[-1]), ()) if not each.ports]:
+    while below := children.get(id(chain[-1])):
         chain.append(max(below, key=lambda each: each.born))
     return tuple(chain)
 
