@@ -286,7 +286,10 @@ def run(
         from ci_doctor.commands.run_record import record_environment
         from ci_doctor.config.loading import load_config
         from ci_doctor.supervision.run import SupervisionRequest
+        from ci_doctor.system.processes.program import show_as
 
+        # Before anything of ours is forked.
+        show_as(b"ci-doctor run")
         loaded = load_config(config_path, Path.cwd())
         request = SupervisionRequest(
             command=command,

@@ -321,7 +321,6 @@ def relay(
     CommandRefusedError if it cannot be run, and OSError if the machine has no descriptor or process
     left. Of the main thread alone, and before other threads are started.
     """
-    program.show_as(b"ci-doctor run")
     channels = open_channels()
     # The signals are held back until all of this stands: none is lost, none comes twice.
     with Arrivals() as arrivals:

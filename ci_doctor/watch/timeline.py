@@ -117,7 +117,7 @@ def timeline_table(facts: WatchFacts) -> Table:
     if facts.unseen:
         table.append(row(f"at most {facts.unseen} processes and threads were too short to be seen"))
     return Table(
-        title="Timeline", columns=("command", "seconds", "end"), rows=tuple(table), is_detail=True
+        title="Timeline", columns=("command", "seconds", "end"), rows=tuple(table), is_aside=True
     )
 
 
