@@ -216,7 +216,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     """What waits for a server that is gone: its port, its log, or, with neither, its pid.
 
     From the first sign to the last one, both after its end or still there then; refused_before:
-    connections that were refused while it lived. `by` is the process that shows it, None if only the kernel
+    connections that were refused while it lived; is_repeated: it was asked for more than once. `by` is the process that shows it, None if only the kernel
     has counted `refusals`.
     """
 
@@ -225,6 +225,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     last: float
     refusals: int = 0
     refused_before: int = 0
+    is_repeated: bool = True
     by: Process | None = None
     log: str | None = None
 
@@ -239,6 +240,7 @@ LONG_GRACE_S: Final = 3.0
 _CHILD_GRACE_S: Final = 1.5
 _REPEATED: Final = 2
 _LONGEST_LOOP: Final = 400
+_APART_S: Final = 0.25  # curl asks at two addresses of localhost, one after the other
 _MANY: Final = 3
 
 
@@ -256,10 +258,10 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
         return None
     for waiting in _signs(death, scene):
         # A script that has asked in vain before is in its loop. Another one may ask once, to see
-        # that its server is down.
+        # that its server is down, and on a busy machine that takes a while.
         is_in_loop = not death.ports and waiting.refused_before >= _REPEATED
         since = death.ended if is_in_loop else max(waiting.since, death.ended)
-        if waiting.last - since >= grace_s:
+        if waiting.last - since >= grace_s and (is_in_loop or waiting.is_repeated):
             return waiting
     return None
 
@@ -348,6 +350,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
                 last=max(times),
                 refusals=len(refused),
                 refused_before=_before(scene.refused.get(port, ()), death),
+                is_repeated=_is_repeated(refused, asking, scene),
                 by=asking[-1] if asking else None,
             )
     if is_waiting:
@@ -358,6 +361,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             port=None,
             since=min(each.born for each in readers),
             last=max(_last_seen(each, scene) for each in readers),
+            is_repeated=_is_repeated((), readers, scene),
             by=readers[-1],
             log=death.log,
         )
@@ -407,6 +411,13 @@ def _is_in_front(process: Process, death: Process, chain: Sequence[Process]) -> 
     if process is death or process.ports or death in process.above():
         return False
     return process in chain or process.parent in chain
+
+
+def _is_repeated(refused: Sequence[float], asking: Sequence[Process], scene: Scene) -> bool:
+    """Whether two commands have asked, or one for long, or connections were refused three times."""
+    times = [at for before, at in itertools.pairwise(refused) if at - before > _APART_S]
+    is_long = any(each.ended is None and scene.now - each.born >= LONG_GRACE_S for each in asking)
+    return is_long or len(asking) >= _REPEATED or len(times) + 1 >= _MANY
 
 
 def _last_seen(process: Process, scene: Scene) -> float:
