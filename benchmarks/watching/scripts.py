@@ -60,6 +60,7 @@ STOPS = {
     "restart": "( while true; do curl -s http://localhost:{port}/ > /dev/null; sleep 0.3; done ) &\nLOAD=$!\nkill -9 $PID\n{again} --load 2 > again.log 2>&1 &\nPID=$!\nsleep 4\nkill $LOAD; kill $PID; wait",
     "left": "true",
 }
+_BY_PID = {"until-down", "restart", "kill-wait", "shutdown"}
 WAIT_PY = """import sys, time, urllib.request
 end = time.time() + float(sys.argv[2])
 while time.time() < end:
@@ -121,27 +122,7 @@ def script(
             requests=200 if fault else 10,
         )  # fmt: skip
         return Script(files, (python, "job.py"), (flavour, f"timeout{timeout}", stdout))
-    starts = [name for name in STARTS if not (name == "tee" and fault)]
-    start, wait = chance.choice(starts), chance.choice(list(WAITS))
-    while (flavour.startswith("dash") or flavour == "make") and wait == "tcp":
-        wait = chance.choice(list(WAITS))
-    while wait == "grep" and start in {"stdout", "null", "append"}:
-        start = chance.choice(starts)
-    body, stop = chance.choice(list(BODIES)), chance.choice(list(STOPS))
-    if start in {"daemon"}:
-        stop = chance.choice(["shutdown", "left"])
-    if start in {"tee", "subshell", "function", "timeout", "setsid"} and "again" in stop:
-        stop = "kill-sleep"
-    if start in {"tee", "subshell", "function"} and stop in {
-        "until-down",
-        "restart",
-        "kill-wait",
-        "shutdown",
-    }:
-        stop = "left"
-    if fault:
-        body = f"for n in $(seq {int(seconds * 2)}); do curl -s http://localhost:{{port}}/v1/x > /dev/null || true; sleep 0.5; done"
-        stop = "left"
+    start, wait, body, stop = _parts(chance, flavour, fault, seconds)
     values = {"server": words, "again": f"{server} {port}", "port": port, "python": python}
     values |= {"tries": str(int(seconds * 2)), "seconds": str(int(seconds))}
     text = "\n".join(
@@ -157,3 +138,27 @@ def script(
     head = "set -e\n" if flavour.endswith("-e") else ""
     files["job.sh"] = head + text + "\n"
     return Script(files, (shell, "job.sh"), parts)
+
+
+def _parts(
+    chance: random.Random, flavour: str, fault: str, seconds: float
+) -> tuple[str, str, str, str]:
+    """The names of the parts of a shell script, which fit each other."""
+    starts = [name for name in STARTS if not (name == "tee" and fault)]
+    start, wait = chance.choice(starts), chance.choice(list(WAITS))
+    while flavour in {"dash", "dash-e", "make"} and wait == "tcp":
+        wait = chance.choice(list(WAITS))
+    while wait == "grep" and start in {"stdout", "null", "append"}:
+        start = chance.choice(starts)
+    body, stop = chance.choice(list(BODIES)), chance.choice(list(STOPS))
+    if fault:
+        request = "curl -s http://localhost:{port}/v1/x > /dev/null || true; sleep 0.5"
+        return start, wait, f"for n in $(seq {int(seconds * 2)}); do {request}; done", "left"
+    if start == "daemon":
+        stop = chance.choice(["shutdown", "left"])
+    # Their $PID is not the server's.
+    if start in {"tee", "subshell", "function", "timeout", "setsid"} and "again" in stop:
+        stop = "kill-sleep"
+    if start in {"tee", "subshell", "function"} and stop in _BY_PID:
+        stop = "left"
+    return start, wait, body, stop
