@@ -138,14 +138,14 @@ async def wait_until_ready(
         prober.close()
 
 
-async def attempt(probe: ReadinessProbe, context: ProbeContext) -> str | None:
-    """None if `probe` holds in one attempt of its full time, else what was wrong.
+async def attempt(probe: ReadinessProbe, context: ProbeContext, patience: int = 1) -> str | None:
+    """None if `probe` holds in one attempt of `patience` times its full time, else what was wrong.
 
     Raises UsageError as `wait_until_ready`.
     """
     prober = _prober(probe, context)
     try:
-        answer = await prober.ask(probe.attempt_s)
+        answer = await prober.ask(patience * probe.attempt_s)
         return None if answer is None else answer.text
     finally:
         prober.close()

@@ -14,9 +14,16 @@ RECIPES = ROOT / "examples" / "recipes"
 OF_SERVERS = ["disaggregated-prefill", "lmcache-vs-vllm", "multi-node", "sglang"]
 
 
-@pytest.mark.parametrize("recipe", OF_SERVERS)
+@pytest.mark.parametrize(
+    ("folder", "words", "count"),
+    [
+        *((f"recipes/{recipe}", (), 6) for recipe in OF_SERVERS),
+        ("vllm", ("--config", "prefix.toml"), 24),
+        ("vllm", ("--config", "connector.toml"), 24),
+    ],
+)
 def test_a_dry_run_takes_the_servers_and_the_requests_of_a_recipe(
-    recipe: str, tmp_path: Path
+    folder: str, words: tuple[str, ...], count: int, tmp_path: Path
 ) -> None:
     """No machine of ours has vLLM or SGLang: a dry run looks for the programs and starts none."""
     for program in ("vllm", "python"):
@@ -27,12 +34,13 @@ def test_a_dry_run_takes_the_servers_and_the_requests_of_a_recipe(
     ran = doctor(
         "correctness",
         "--dry-run",
-        cwd=RECIPES / recipe,
+        *words,
+        cwd=RECIPES.parent / folder,
         env=environment({"PATH": f"{tmp_path}:/usr/bin:/bin"}),
     )
 
     assert ran.code == 0, ran
-    assert "would send 6 requests to up to 16 starts" in ran.out + ran.err
+    assert f"would send {count} requests to up to 16 starts" in ran.out + ran.err
 
 
 def test_the_scripts_and_steps_of_the_recipes_are_clean() -> None:
