@@ -135,8 +135,11 @@ def public_row(script: public.Public, fault: str, mirrors: Path | None, limit_s:
         }
         words = shlex.join([*OURS, "--on-death", "end"])
         code, watched = public.run(f"{words} -- {script.command}", folder, environment, limit_s)
-        watch = json.loads((folder / "report" / "report.json").read_text())["facts"]["watch"]
-        said = next((each["failure"]["message"] for each in watch["deaths"]), "nothing")
+        said = "nothing"
+        if code is not None:
+            report = json.loads((folder / "report" / "report.json").read_text())
+            deaths = report["facts"]["watch"]["deaths"]
+            said = next((each["failure"]["message"] for each in deaths), said)
         status, plain = public.run(script.command, folder, environment, limit_s)
         bound = "at least " if status is None else ""
         return f"| {script.name} | {fault} | {bound}{plain:.0f} s ({status}) | {watched:.0f} s ({code}) | {said} |"
@@ -212,7 +215,7 @@ def run_seeds(options: argparse.Namespace) -> None:
             print("ANOTHER STATUS", row.seed, row.parts, row.plain, row.status)
         if options.what == "faults" and row.deaths:
             print(
-                f"{row.seed} {row.name}: said at {row.said_s:.1f} s of {row.seconds:.1f}",
+                f"{row.seed} {row.name}: said at {row.said_s} s of {row.seconds:.1f}",
                 row.parts,
                 row.deaths[0][-150:],
             )

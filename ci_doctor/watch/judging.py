@@ -268,7 +268,8 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
 
 def _was_to_serve(death: Process, scene: Scene) -> bool:
     """Whether a process that never listened was a server that was not ready yet."""
-    if not is_background(death):
+    # A daemon's parents end well, and are copies of each other.
+    if not is_background(death) or (death.is_copy and death.returncode == 0):
         return False
     # A check that is made again and again.
     same = [each for each in scene.recent if each.words == death.words and each is not death]
@@ -476,7 +477,14 @@ def _waits(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
     leaf = chain[-1]
     if len(pauses) >= _REPEATED:
         return True
-    return leaf.is_shell or (leaf.program not in _PAUSES and leaf.born < (death.ended or 0.0))
+    if leaf.is_shell:
+        # Not between two commands: it waits itself.
+        return not any(
+            each.parent is leaf and (each.ended or 0.0) > scene.now - SETTLED_S
+            for each in scene.recent
+            if each is not death
+        )
+    return leaf.program not in _PAUSES and leaf.born < (death.ended or 0.0)
 
 
 def _is_one_statement(process: Process) -> bool:

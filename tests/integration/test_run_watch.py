@@ -63,7 +63,7 @@ def findings(cwd: Path) -> list[str]:
     [
         "SERVER --before > server.log 2>&1 &\n",
         "set -e\n( cd . ; SERVER --before > server.log 2>&1 ) &\n",
-        "SERVER --before --daemon > server.log 2>&1\n",
+        "SERVER --before --daemon --load 2 > server.log 2>&1\n",
         "SERVER --before 2>&1 | tee server.log &\n",
     ],
     ids=["job", "subshell", "daemon", "pipe"],

@@ -176,6 +176,14 @@ def test_a_next_step_that_sleeps_once_is_no_wait() -> None:
     assert waiting_for(death, scene(death, 16.0, sleeping, refused=refused)) is None
 
 
+def test_a_shell_between_two_commands_waits_for_nothing() -> None:
+    death = server(ports={PORT})
+    refused = {PORT: [10.2, 10.6, 11.0, 11.4]}  # by a poller in the background
+    slept = process("sleep 1", 10.3, SCRIPT, ended=11.4)
+    assert waiting_for(death, scene(death, 11.5, slept, refused=refused)) is None
+    assert waiting_for(death, scene(death, 13.0, slept, refused=refused)) is not None
+
+
 def test_a_grep_of_its_log_waits_for_it() -> None:
     death = server(log="/w/server.log", words="vllm serve m")
     greps = [process("grep -q ready server.log", at, SCRIPT, ended=at) for at in (11.0, 12.0)]
