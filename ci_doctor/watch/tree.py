@@ -328,7 +328,7 @@ def _opened(pid: int, number: int) -> str:
 
 def _written_by(pid: int) -> str:
     """The first regular file that a process writes, as tee(1) does; empty if there is none."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         for number in sorted(map(int, os.listdir(f"/proc/{pid}/fd"))):  # noqa: PTH208
             target = _opened(pid, number)
             if target.startswith("/") and os.path.isfile(target):  # noqa: PTH113

@@ -7,6 +7,7 @@ import select
 import signal
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -160,7 +161,11 @@ class ScriptWatch:
         try:
             self._look_until_the_end()
         except Exception as error:  # noqa: BLE001 - the job goes on as without a watch
-            self._problem = f"the watch ended early: {type(error).__name__}: {error}"
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._problem = (
+                f"the watch ended early: {type(error).__name__}: {error} "
+                f"({os.path.basename(place.filename)}:{place.lineno})"  # noqa: PTH119
+            )
 
     def _look_until_the_end(self) -> None:
         tree = self._tree
@@ -191,9 +196,10 @@ class ScriptWatch:
                 return True
             process = tree.by_pidfd.get(descriptor)
             if process is not None:
-                tree.end(process)
-                if self._pending and is_pause(process):
-                    self._look_quickly(tree)
+                with contextlib.suppress(OSError):  # no descriptor is left for a moment
+                    tree.end(process)
+                    if self._pending and is_pause(process):
+                        self._look_quickly(tree)
         return False
 
     def _look_quickly(self, tree: ScriptTree) -> None:
