@@ -3,10 +3,11 @@
 
     python exact.py --model DIR [--adapter NAME=DIR]... < questions.json
 
-The input is a list of objects: `prompt` and `answer` are token ids, `model` is the name that was asked. The output has an
-object for each: `own`, the log-probabilities of the answer's tokens, and `best`, those of the most probable tokens at the
-same places, in nat. Each is one pass over prompt and answer, without a cache. transformers computes norms and rotations in
-float32, so the numbers hold to about 1e-6.
+The input is a list of objects: `body` is the request, `answer` has token ids, and `stopped` says that the last one is not in
+the text. Of the body count the model's name, the prompt or messages, `allowed_token_ids` and `presence_penalty`. The output has
+an object for each: `own`, the log-probabilities of the answer's tokens, `below`, by how much the best allowed token is more
+probable after the penalty, in nat, and `text`, the answer's words. Each is one pass over prompt and answer, without a cache.
+transformers computes norms and rotations in float32, so the numbers hold to about 1e-6.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import functools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers as hf
@@ -34,6 +36,24 @@ def with_adapter(model: torch.nn.Module, folder: Path) -> torch.nn.Module:
     return model
 
 
+def prompt_of(tokenizer: hf.PreTrainedTokenizerBase, body: dict[str, Any]) -> list[int]:
+    """The tokens that the server reads."""
+    if "messages" in body:
+        text = tokenizer.apply_chat_template(
+            body["messages"], tokenize=False, add_generation_prompt=True
+        )
+        return list(tokenizer(text, add_special_tokens=False).input_ids)
+    return list(tokenizer(body["prompt"]).input_ids)
+
+
+def penalised(numbers: torch.Tensor, answer: list[int], penalty: float) -> torch.Tensor:
+    """Each place without `penalty` nat for the tokens that were answered before it."""
+    ranked = numbers.clone()
+    for place in range(1, len(answer)):
+        ranked[place, list(set(answer[:place]))] -= penalty
+    return ranked
+
+
 @torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -44,6 +64,9 @@ def main() -> None:
         name: Path(folder) for name, folder in (each.split("=", 1) for each in arguments.adapter)
     }
 
+    tokenizer = hf.AutoTokenizer.from_pretrained(arguments.model)
+    in_words = functools.partial(tokenizer.decode, skip_special_tokens=True)
+
     @functools.cache
     def model_of(name: str) -> torch.nn.Module:
         plain = hf.AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float64).eval()
@@ -51,13 +74,20 @@ def main() -> None:
 
     readings = []
     for each in json.load(sys.stdin):
-        prompt, answer = each["prompt"], each["answer"]
-        logits = model_of(each["model"])(torch.tensor([prompt + answer])).logits[
+        body, answer = each["body"], each["answer"]
+        prompt = prompt_of(tokenizer, body)
+        logits = model_of(body["model"])(torch.tensor([prompt + answer])).logits[
             0, len(prompt) - 1 : -1
         ]
         numbers = torch.log_softmax(logits.double(), dim=-1)
-        own = numbers[range(len(answer)), answer].tolist()
-        readings.append({"own": own, "best": numbers.max(dim=-1).values.tolist()})
+        places = range(len(answer))
+        ranked = penalised(numbers, answer, body.get("presence_penalty", 0))
+        allowed = body.get("allowed_token_ids") or slice(None)
+        below = ranked[:, allowed].max(dim=-1).values - ranked[places, answer]
+        said = prompt + (answer[:-1] if each.get("stopped") else answer)
+        text = in_words(said).removeprefix(in_words(prompt))
+        own = numbers[places, answer].tolist()
+        readings.append({"own": own, "below": below.tolist(), "text": text})
     json.dump(readings, sys.stdout)
 
 

@@ -24,7 +24,7 @@ class Experiment(NamedTuple):
     """Flags of both arms, beside those that all servers get.
 
     requests: a kind of requests.py. environ: variables of the candidate alone. sound: the arms whose answers float64 must
-    confirm.
+    confirm. candidates: the candidate starts that a green verdict takes.
     """
 
     name: str
@@ -40,22 +40,24 @@ class Experiment(NamedTuple):
     proof: str | None = None
     environ: tuple[tuple[str, str], ...] = ()
     localise: bool = False
+    candidates: int = 1
 
 
 OFF, ON = "--no-enable-prefix-caching", "--enable-prefix-caching"
-_LORA = "--enable-lora --max-lora-rank 8 --max-loras 2 --lora-modules a={models}/lora-a b={models}/lora-b"
+LORA = "--enable-lora --max-lora-rank 8 --max-loras 2 --lora-modules a={models}/lora-a b={models}/lora-b"
 _NGRAM = (
     """--speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":3}'"""
 )
-_CONNECTOR = (
+_STORE = (
     """--kv-transfer-config '{"kv_connector":"ExampleConnector","kv_role":"kv_both","""
     """"kv_connector_extra_config":{"shared_storage_path":"%s"}}'"""
 )
-_OWN = _CONNECTOR % "{run}/kv-{arm}-{start}"
-_KEPT = _CONNECTOR % "{run}/kv-kept"
+CONNECTOR = _STORE % "{run}/kv-{arm}-{start}"
+_KEPT = _STORE % "{run}/kv-kept"
 _SYNC, _ASYNC = "--no-async-scheduling", "--async-scheduling"
-# 330 tokens of a shared beginning and 8 requests at once do not fit into 64 blocks of 16.
-_SMALL_CACHE = "--block-size 16 --num-gpu-blocks-override 70 --max-num-seqs 8"
+# 330 tokens of a shared beginning and 8 requests at once do not fit into 36 blocks of 32. On processors blocks are of 32 tokens, or
+# a multiple of that.
+SMALL_CACHE = "--block-size 32 --num-gpu-blocks-override 36 --max-num-seqs 8"
 
 EXPERIMENTS = (
     # The same command twice.
@@ -77,8 +79,8 @@ EXPERIMENTS = (
     Experiment("prefix-moe", OFF, ON, model="moe", proof=HITS),
     Experiment("prefix-window", OFF, ON, model="window", proof=HITS),
     Experiment("hash", f"{ON} --prefix-caching-hash-algo sha256", f"{ON} --prefix-caching-hash-algo sha256_cbor", proof=HITS),
-    Experiment("block-32", f"{ON} --block-size 16", f"{ON} --block-size 32", proof=HITS),
-    Experiment("block-128", f"{ON} --block-size 16", f"{ON} --block-size 128", proof=HITS),
+    Experiment("block-64", f"{ON} --block-size 32", f"{ON} --block-size 64", proof=HITS),
+    Experiment("block-128", f"{ON} --block-size 32", f"{ON} --block-size 128", proof=HITS),
     # How requests share a step.
     Experiment("chunks-64", OFF, f"{OFF} --max-num-batched-tokens 64 --max-num-seqs 32"),
     Experiment("chunks-257", OFF, f"{OFF} --max-num-batched-tokens 257"),
@@ -86,8 +88,8 @@ EXPERIMENTS = (
     Experiment("chunks-off", f"{OFF} --max-num-batched-tokens 64 --max-num-seqs 32", f"{OFF} --no-enable-chunked-prefill --max-num-batched-tokens 2048"),
     Experiment("seqs", f"{OFF} --max-num-seqs 1", f"{OFF} --max-num-seqs 16"),
     Experiment("seqs-bf16", f"{OFF} --max-num-seqs 1", f"{OFF} --max-num-seqs 16", ANY, dtype="bfloat16"),
-    Experiment("preemption", OFF, f"{OFF} {_SMALL_CACHE}", proof=PREEMPTED),
-    Experiment("preemption-cached", OFF, f"{ON} {_SMALL_CACHE} --max-num-batched-tokens 128", proof=PREEMPTED),
+    Experiment("preemption", OFF, f"{OFF} {SMALL_CACHE}", proof=PREEMPTED),
+    Experiment("preemption-cached", OFF, f"{ON} {SMALL_CACHE} --max-num-batched-tokens 128", proof=PREEMPTED),
     Experiment("priority", OFF, f"{OFF} --scheduling-policy priority --max-num-seqs 4", requests="priority"),
     Experiment("async", f"{OFF} {_SYNC}", f"{OFF} {_ASYNC}"),
     Experiment("speculation", f"{OFF} {_SYNC}", f"{OFF} {_SYNC} {_NGRAM}", requests="repeating", proof=DRAFTS),
@@ -97,10 +99,10 @@ EXPERIMENTS = (
     Experiment("tensor-parallel", OFF, f"{OFF} --tensor-parallel-size 2", ANY),
     Experiment("tensor-parallel-limit", OFF, f"{OFF} --tensor-parallel-size 2", compare="numbers", limit=LIMIT),
     # Key and value stores.
-    Experiment("connector", OFF, f"{OFF} {_OWN}"),
+    Experiment("connector", OFF, f"{OFF} {CONNECTOR}"),
     Experiment("connector-restart", OFF, f"{OFF} {_KEPT}"),
     # Adapters, sampling, types.
-    Experiment("lora", f"{OFF} {_LORA}", f"{ON} {_LORA}", requests="lora", proof=HITS),
+    Experiment("lora", f"{OFF} {LORA}", f"{ON} {LORA}", requests="lora", proof=HITS),
     Experiment("seeded", OFF, ON, requests="seeded", proof=HITS),
     Experiment("several", OFF, ON, requests="several", proof=HITS),
     Experiment("sampled", OFF, ON, NOT_RED, requests="sampled", proof=HITS),

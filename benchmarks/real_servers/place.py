@@ -54,9 +54,10 @@ def model(kind: str) -> Path:
 
 def vllm(flags: str, kind: str = "llama", environment: str = VLLM) -> str:
     """The command line of a server, with `{port}` for ci-doctor; the model's name is `m`."""
-    program = interpreter(environment).with_name("vllm")
+    # By its interpreter: the first line of the program in a copied environment names that of the original.
+    python = interpreter(environment)
     fixed = f"--served-model-name m --max-model-len {CONTEXT} --port {{port}}"
-    return f"{shlex.join([str(program), 'serve', str(model(kind))])} {fixed} {flags}".strip()
+    return f"{shlex.join([str(python), str(python.with_name('vllm')), 'serve', str(model(kind))])} {fixed} {flags}".strip()
 
 
 def folder_of(table: str, name: str) -> Path:

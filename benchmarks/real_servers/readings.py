@@ -18,7 +18,6 @@ class Answer(NamedTuple):
     """One answer of all its choices. `numbers` are by place, those of alternatives by place and token."""
 
     arm: str
-    prompt: tuple[int, ...]
     words: str
     tokens: tuple[int, ...]
     own: tuple[float, ...]
@@ -52,8 +51,6 @@ def answer(sample: dict[str, Any]) -> Answer:
     """Raises KeyError or TypeError for a request that failed: here none may."""
     output = sample["output"]
     choices = sorted(output["choices"], key=itemgetter("index"))
-    # Completions have the prompt's tokens in each choice, chats beside the choices.
-    prompt = choices[0].get("prompt_token_ids") or output.get("prompt_token_ids") or ()
     words = [f"{text_of(each)} {each['finish_reason']}" for each in choices]
     tokens = [token for each in choices for token in each["token_ids"]]
     entries = [entry for each in choices for entry in entries_of(each["logprobs"])]
@@ -61,7 +58,7 @@ def answer(sample: dict[str, Any]) -> Answer:
     numbers = {(place, ""): number for place, number in enumerate(own)}
     for place, (_, listed) in enumerate(entries):
         numbers |= {(place, token): number for token, number in listed.items()}
-    return Answer(sample["arm"], tuple(prompt), "\n".join(words), tuple(tokens), own, numbers)
+    return Answer(sample["arm"], "\n".join(words), tuple(tokens), own, numbers)
 
 
 def text_of(choice: dict[str, Any]) -> str:
@@ -87,7 +84,7 @@ def reading(found: Answers) -> Reading:
         each = list(starts.values())
         words += differs([[one.words for one in passes] for passes in each])
         tokens += differs([[(one.words, one.tokens) for one in passes] for passes in each])
-        numbers += differs([[one[2:] for one in passes] for passes in each])
+        numbers += differs([[one[1:] for one in passes] for passes in each])
         nat = max(nat, apart(list(itertools.chain.from_iterable(each))))
     return Reading(words, tokens, numbers, nat)
 

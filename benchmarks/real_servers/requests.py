@@ -78,18 +78,58 @@ def _repeating(place: int, prompt: str) -> Body:
     return _completion(place, " ".join(words * 4))
 
 
+def _stopped(place: int, prompt: str) -> Body:
+    """Words that no answer has: the server holds back as many letters until the stream ends."""
+    return _stream(place, prompt) | {"stop": ["nobody says this"]}
+
+
+def _ended(place: int, prompt: str) -> Body:
+    return _completion(place, prompt) | {"stop_token_ids": list(range(300, 400))}
+
+
+def _namesake(place: int, prompt: str) -> Body:
+    """Neighbours have one prompt: for an adapter, for a tenant of its name, and for neither."""
+    return _completion(place, prompt) | ({"model": "a"}, {"cache_salt": "a"}, {})[place % 3]
+
+
+def _masked(place: int, prompt: str) -> Body:
+    """Every third answer is restricted to a tenth of the tokens."""
+    return _completion(place, prompt) | (
+        {"allowed_token_ids": list(range(100, 300))} if place % 3 == 0 else {}
+    )
+
+
+def _narrow(place: int, prompt: str) -> Body:
+    """Answers of four tokens repeat themselves: n-gram speculation is often right."""
+    return _completion(place, prompt) | {"allowed_token_ids": [400, 500, 600, 700]}
+
+
+def _penalised(place: int, prompt: str) -> Body:
+    return _completion(place, prompt) | {
+        "allowed_token_ids": list(range(400, 416)),
+        "presence_penalty": 1.5,
+    }
+
+
 KINDS: dict[str, Callable[[int, str], Body]] = {
     "completions": _completion, "chat": _chat, "stream": _stream, "salt": _salt, "lora": _lora, "seeded": _seeded,
     "sampled": _sampled, "several": _several, "priority": _priority, "repeating": _repeating,
+    "stopped": _stopped, "ended": _ended, "namesakes": _namesake, "masked": _masked, "narrow": _narrow,
+    "penalised": _penalised,
 }  # fmt: skip
+
+
+# Three neighbours have one prompt.
+_SHARED = {"lora", "namesakes"}
 
 
 def as_file(kind: str, count: int = COUNT) -> str:
     """One JSON object a line, for `ci-doctor correctness`."""
     path = "/v1/chat/completions" if kind == "chat" else "/v1/completions"
-    prompts = _prompts(count // 3 + 1) if kind == "lora" else _prompts(count)
+    is_shared = kind in _SHARED
+    prompts = _prompts(count // 3 + 1) if is_shared else _prompts(count)
     lines = []
     for place in range(count):
-        prompt = prompts[place // 3] if kind == "lora" else prompts[place]
+        prompt = prompts[place // 3] if is_shared else prompts[place]
         lines.append({"id": f"r{place}", "path": path, "body": KINDS[kind](place, prompt)})
     return "".join(f"{json.dumps(each)}\n" for each in lines)

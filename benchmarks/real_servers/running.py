@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +65,28 @@ def correctness(folder: Path) -> int:
     return ended.returncode
 
 
-def configured(experiment: Experiment, folder: Path) -> str:
-    """The configuration of a run."""
+def configured(
+    experiment: Experiment,
+    folder: Path,
+    candidate: str = place.VLLM,
+    environ: Mapping[str, str] = place.ENVIRON,
+    settings: Mapping[str, object] = {},
+) -> str:
+    """The configuration of a run. `candidate` names the environment of that arm, `environ` has the variables of both.
+
+    `settings` are further keys of [correctness].
+    """
     lines = []
     for arm in ("baseline", "candidate"):
-        own = dict(experiment.environ) if arm == "candidate" else {}
+        own, environment = {}, place.VLLM
+        if arm == "candidate":
+            own, environment = dict(experiment.environ), candidate
         lines += [
             f"[services.{arm}]",
-            f"command = {json.dumps(command(experiment, arm, folder))}",
+            f"command = {json.dumps(command(experiment, arm, folder, environment))}",
             'ready = "/health"',
             "start_timeout = 900",
-            f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in (place.ENVIRON | own).items())} }}",
+            f"env = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in {**environ, **own}.items())} }}",
             "",
         ]
     lines += [
@@ -85,6 +97,9 @@ def configured(experiment: Experiment, folder: Path) -> str:
         f"localise = {json.dumps(experiment.localise)}",
         'budget = "60m"',
     ]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    if experiment.candidates > 1:
+        lines.append(f"min_candidate_starts = {experiment.candidates}")
     if experiment.limit:
         lines.append(f'limit = "{experiment.limit}"')
     lines += ["", "[correctness.baseline]", 'services = ["baseline"]', ""]
@@ -94,7 +109,7 @@ def configured(experiment: Experiment, folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
-def command(experiment: Experiment, arm: str, folder: Path) -> str:
+def command(experiment: Experiment, arm: str, folder: Path, environment: str = place.VLLM) -> str:
     """The command line of one arm."""
     flags = experiment.baseline if arm == "baseline" else experiment.candidate
     common = [f"--dtype {experiment.dtype}"] if experiment.dtype else []
@@ -105,7 +120,7 @@ def command(experiment: Experiment, arm: str, folder: Path) -> str:
         place.model("lora-b")
     for name, path in places.items():
         flags = flags.replace(name, path)
-    return place.vllm(" ".join([*common, flags]), experiment.model)
+    return place.vllm(" ".join([*common, flags]), experiment.model, environment)
 
 
 def read(experiment: Experiment, folder: Path) -> dict[str, Any]:
@@ -143,26 +158,31 @@ def below_best(experiment: Experiment, folder: Path, given: Answers) -> dict[str
     lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
     if any(line["body"]["temperature"] for line in lines):
         return None
-    model_of = {line["id"]: line["body"]["model"] for line in lines}
+    bodies = {line["id"]: line["body"] for line in lines}
     asked = sorted(
         {
-            (request, one.arm, one.prompt, one.tokens)
+            (request, one.arm, one.tokens)
             for request, starts in given.items()
             for passes in starts.values()
             for one in passes
         }
     )
-    questions = [
-        {"model": model_of[request], "prompt": prompt, "answer": answer}
-        for request, _, prompt, answer in asked
-    ]
+    questions = [{"body": bodies[request], "answer": answer} for request, _, answer in asked]
+    largest = {"baseline": 0.0, "candidate": 0.0}
+    for (_, arm, _), exact in zip(asked, exactly(experiment, questions), strict=True):
+        largest[arm] = max(largest[arm], *exact["below"])
+    return largest
+
+
+def exactly(experiment: Experiment, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What exact.py answers to each question."""
     words: list[object] = [
         place.interpreter(),
         place.HERE / "exact.py",
         "--model",
         place.model(experiment.model),
     ]
-    if experiment.requests == "lora":
+    if "--enable-lora" in experiment.candidate:
         words += [
             "--adapter",
             f"a={place.model('lora-a')}",
@@ -173,11 +193,8 @@ def below_best(experiment: Experiment, folder: Path, given: Answers) -> dict[str
         [str(word) for word in words], input=json.dumps(questions), text=True, check=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    largest = {"baseline": 0.0, "candidate": 0.0}
-    for (_, arm, _, _), exact in zip(asked, json.loads(made.stdout), strict=True):
-        gaps = [best - own for own, best in zip(exact["own"], exact["best"], strict=True)]
-        largest[arm] = max(largest[arm], *gaps)
-    return largest
+    given: list[dict[str, Any]] = json.loads(made.stdout)
+    return given
 
 
 def problems(experiment: Experiment, row: dict[str, Any]) -> list[str]:
