@@ -24,6 +24,9 @@ STARTS = {
     "subshell": "( cd . ; {server} > server.log 2>&1 ) &\nPID=$!",
     "daemon": "{server} --daemon > server.log 2>&1\nPID=",
     "timeout": "timeout 600 {server} > server.log 2>&1 &\nPID=$!",
+    "pipe": "{server} 2>&1 | cat > /dev/null &\nPID=$!",
+    "second-try": "( {server} --before > first.log 2>&1 || sleep 2; exec {server} > server.log 2>&1 ) &\nPID=$!",
+    "container": "sh ./docker run -d -p {port}:{port} image > id\nPID=$(cat pid)",
     "function": "start() {{ {server} > server.log 2>&1; }}\nstart &\nPID=$!",
 }
 WAITS = {
@@ -58,6 +61,7 @@ STOPS = {
     "again-9": "kill -9 $PID\n{again} --load 5 > again.log 2>&1 &\nPID=$!\nuntil curl -sf http://localhost:{port}/health > /dev/null; do sleep 0.3; done\nkill $PID; wait $PID || true",
     "poller": "( while true; do curl -s http://localhost:{port}/metrics > /dev/null; sleep 0.3; done ) &\nPOLLER=$!\nsleep 0.5\nkill $PID; sleep 1.5; kill $POLLER",
     "restart": "( while true; do curl -s http://localhost:{port}/ > /dev/null; sleep 0.3; done ) &\nLOAD=$!\nkill -9 $PID\n{again} --load 2 > again.log 2>&1 &\nPID=$!\nsleep 4\nkill $LOAD; kill $PID; wait",
+    "stays-down": "kill -9 $PID; for n in 1 2 3 4 5 6 7; do curl -s http://localhost:{port}/ > /dev/null && exit 9; sleep 0.5; done",
     "left": "true",
 }
 _BY_PID = {"until-down", "restart", "kill-wait", "shutdown"}
@@ -80,6 +84,16 @@ while time.time() < end:
         time.sleep(0.2)
     time.sleep(0.02)
 """
+# A stand-in: its containers are no children of who asks for them.
+DOCKER = """setsid sh -c 'echo $$ > pid; exec {server}' > /dev/null 2>&1 &
+until [ -s pid ]; do sleep 0.05; done
+echo 0123456789ab
+"""
+ENDS_PY = {
+    "terminate": "server.terminate()\nserver.wait()\n",
+    "kill": "server.kill()\ntime.sleep(5)\n",
+    "shutdown": "urllib.request.urlopen('http://127.0.0.1:{port}/shutdown').read()\nserver.wait()\ntime.sleep(5)\n",
+}
 JOB_PY = """import subprocess, sys, time, urllib.request
 log = open("server.log", "w")
 server = subprocess.Popen({server!r}, stdout={stdout}, stderr=subprocess.STDOUT)
@@ -98,8 +112,6 @@ for n in range({requests}):
     except OSError:
         pass
     time.sleep(0.1)
-server.terminate()
-server.wait()
 """
 
 
@@ -121,7 +133,9 @@ def script(
             server=words.split(), stdout=stdout, seconds=seconds, port=port, timeout=timeout,
             requests=200 if fault else 10,
         )  # fmt: skip
-        return Script(files, (python, "job.py"), (flavour, f"timeout{timeout}", stdout))
+        ending = chance.choice(list(ENDS_PY))
+        files["job.py"] += ENDS_PY[ending].format(port=port)
+        return Script(files, (python, "job.py"), (flavour, f"timeout{timeout}", stdout, ending))
     start, wait, body, stop = _parts(chance, flavour, fault, seconds)
     values = {"server": words, "again": f"{server} {port}", "port": port, "python": python}
     values |= {"tries": str(int(seconds * 2)), "seconds": str(int(seconds))}
@@ -130,6 +144,8 @@ def script(
         for part in (STARTS[start], WAITS[wait], BODIES.get(body, body), STOPS[stop])
     )
     parts = (flavour, start, wait, body if not fault else "requests", stop)
+    if start == "container":
+        files["docker"] = DOCKER.format(server=words)
     if flavour == "make":
         recipe = "\n".join("\t" + line for line in text.replace("$", "$$").splitlines())
         files["Makefile"] = f".ONESHELL:\ntest:\n{recipe}\n"
@@ -144,11 +160,11 @@ def _parts(
     chance: random.Random, flavour: str, fault: str, seconds: float
 ) -> tuple[str, str, str, str]:
     """The names of the parts of a shell script, which fit each other."""
-    starts = [name for name in STARTS if not (name == "tee" and fault)]
+    starts = [name for name in STARTS if not (name in {"tee", "second-try"} and fault)]
     start, wait = chance.choice(starts), chance.choice(list(WAITS))
     while flavour in {"dash", "dash-e", "make"} and wait == "tcp":
         wait = chance.choice(list(WAITS))
-    while wait == "grep" and start in {"stdout", "null", "append"}:
+    while wait == "grep" and start in {"stdout", "null", "append", "pipe", "container"}:
         start = chance.choice(starts)
     body, stop = chance.choice(list(BODIES)), chance.choice(list(STOPS))
     if fault:
@@ -157,8 +173,9 @@ def _parts(
     if start == "daemon":
         stop = chance.choice(["shutdown", "left"])
     # Their $PID is not the server's.
-    if start in {"tee", "subshell", "function", "timeout", "setsid"} and "again" in stop:
+    is_other = start in {"tee", "pipe", "subshell", "function", "timeout", "setsid"}
+    if is_other and ("again" in stop or stop == "stays-down"):
         stop = "kill-sleep"
-    if start in {"tee", "subshell", "function"} and stop in _BY_PID:
+    if start in {"tee", "pipe", "subshell", "function"} and stop in _BY_PID:
         stop = "left"
     return start, wait, body, stop

@@ -20,6 +20,7 @@ from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
     environment_options,
+    load_configuration,
     output_options,
     pass_session,
 )
@@ -66,7 +67,8 @@ def run_supervised(
     from ci_doctor.supervision.run import run as supervise
     from ci_doctor.system.relay import CommandRefusedError
 
-    session.show(request.prepared)
+    if request.is_prepared:
+        session.show(request.prepared)
     watches: list[ScriptWatch] = []
     companion = None if settings is None else _companion(session, settings, watches)
     try:
@@ -155,6 +157,13 @@ _WATCH = "While CMD runs"
 )
 @environment_options
 @option(
+    "--no-setup-env",
+    "unprepared",
+    group="What is prepared",
+    is_flag=True,
+    help="Prepare nothing: CMD gets the environment as it is.",
+)
+@option(
     "--diagnose",
     group=_CAUSE,
     is_flag=True,
@@ -240,6 +249,7 @@ def run(
     command: tuple[str, ...],
     config_path: Path | None,
     dry_run: bool,
+    unprepared: bool,
     diagnose: bool,
     watch: bool,
     on_death: str,
@@ -276,10 +286,14 @@ def run(
     limit = _bytes_of(log_limit)
     stall_s, deadline_s = _times_of(stall, deadline)
     session.claim()
-    settings, prepared = read_job_settings(session, config_path, os.environ, flags)
-    environ, preparation = _prepare(settings, command)
-    preparation = preparation.for_job(prepared)
-    environ = {**environ, PREPARED: prepared}
+    if unprepared:
+        load_configuration(session, config_path)
+        environ, preparation = dict(os.environ), Preparation()
+    else:
+        settings, prepared = read_job_settings(session, config_path, os.environ, flags)
+        environ, preparation = _prepare(settings, command)
+        preparation = preparation.for_job(prepared)
+        environ = {**environ, PREPARED: prepared}
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
         from ci_doctor.commands.diagnose import rule_files
@@ -295,6 +309,7 @@ def run(
             command=command,
             environ=environ,
             prepared=outcome(preparation),
+            is_prepared=not unprepared,
             directory=session.directory,
             log_limit=limit,
             rules=rule_files(loaded, os.environ),

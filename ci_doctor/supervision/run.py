@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SupervisionRequest(Struct, frozen=True, kw_only=True):
-    """`command` with `environ`, as `prepared` reports it.
+    """`command` with `environ`, as `prepared` reports it, unless nothing was prepared.
 
     directory: where its log stays; None if it is not kept. log_limit: bytes. retry_status: how a
     failure ends if its cause lies outside the change, another run helps and the command ended by
@@ -42,6 +42,7 @@ class SupervisionRequest(Struct, frozen=True, kw_only=True):
     log_limit: int
     retry_status: int | None = None
     rules: tuple[Path, ...] = ()
+    is_prepared: bool = True
 
 
 class Supervised(Struct, frozen=True, kw_only=True):

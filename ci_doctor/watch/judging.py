@@ -92,6 +92,44 @@ _CLIENTS: Final = frozenset(
     {"curl", "wget", "nc", "ncat", "netcat", "http", "grpcurl", "redis-cli", "pg_isready", "psql"}
     | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq"}
 )
+_ENDERS: Final = frozenset({"kill", "pkill", "killall", "fuser"})
+# They end badly, too, and nobody waits for a port of theirs.
+_TOOLS: Final = frozenset(
+    {
+        "make",
+        "ninja",
+        "cmake",
+        "cc",
+        "gcc",
+        "g++",
+        "clang",
+        "ld",
+        "nvcc",
+        "cargo",
+        "go",
+        "git",
+        "tar",
+    }
+    | {
+        "pip",
+        "pip3",
+        "apt-get",
+        "npm",
+        "cp",
+        "mv",
+        "rm",
+        "rsync",
+        "pytest",
+        "ruff",
+        "mypy",
+        "true",
+        "false",
+    }
+)
+# What they start is no process of the script.
+_ELSEWHERE: Final = frozenset(
+    {"docker", "podman", "nerdctl", "docker-compose", "kubectl", "systemctl", "service", "ssh"}
+)
 _WRAPPERS: Final = frozenset(
     {"timeout", "env", "nice", "stdbuf", "sudo", "setsid", "nohup", "time", "xargs", "uv", "srun"}
 )
@@ -159,6 +197,11 @@ def is_client(process: Process) -> bool:
     return process.program in _CLIENTS
 
 
+def starts_elsewhere(process: Process) -> bool:
+    """Whether it starts servers that are no processes of the script: in containers, on another machine."""
+    return any(word.rpartition("/")[2] in _ELSEWHERE for word in process.words[:2])
+
+
 def is_shell_or_wrapper(process: Process) -> bool:
     """Whether it only runs another command."""
     return process.is_shell or process.program in _WRAPPERS
@@ -201,7 +244,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     """What is known at one moment.
 
     `recent` are the processes that came lately, dead ones too. `refused` has the times of refused
-    connections by port; 0 is a port that nobody knows.
+    connections by port; 0 is a port that nobody knows. is_elsewhere: a command may have started
+    servers that are no processes of the script.
     """
 
     now: float
@@ -210,6 +254,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     recent: tuple[Process, ...]
     listeners: tuple[Listener, ...]
     refused: Mapping[int, Sequence[float]]
+    is_elsewhere: bool = False
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -236,8 +281,13 @@ SETTLED_S: Final = 1.0
 # soon after; a server that failed by itself was not asked.
 GRACE_S: Final = 0.4
 LONG_GRACE_S: Final = 3.0
-# A parent that is no shell may run a check as a child of its own, again and again.
-_CHILD_GRACE_S: Final = 1.5
+# A parent that is no shell may run a check as a child of its own, again and again. A server that was
+# asked to end may do so by an exit code.
+_SHORT_GRACE_S: Final = 1.5
+# The script may have ended it, and see that it stays down.
+_OWN_GRACE_S: Final = 10.0
+# Who has started it, and is no part of what the script waits in, may start it again.
+_RESTART_S: Final = 15.0
 _REPEATED: Final = 2
 _LONGEST_LOOP: Final = 400
 _APART_S: Final = 0.25  # curl asks at two addresses of localhost, one after the other
@@ -248,10 +298,7 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     """What waits in vain for this process that has ended; None if nothing does, or not yet."""
     if death.ended is None or not may_have_served(death):
         return None
-    bad = is_bad(death)
-    grace_s = GRACE_S if bad else LONG_GRACE_S
-    if bad and not death.ports and death.parent is not None and not death.parent.is_shell:
-        grace_s = _CHILD_GRACE_S
+    grace_s = _grace(death, scene)
     if not death.ports and not _was_to_serve(death, scene):
         return None
     if _is_replaced(death, scene):
@@ -266,10 +313,41 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     return None
 
 
+def _grace(death: Process, scene: Scene) -> float:
+    """For how long something is to ask in vain before that is a wait."""
+    chain = foreground(scene.root, scene.living)
+    starter = next((each for each in death.above() if each.program not in _WRAPPERS), None)
+    if starter is not None and starter.ended is None and starter not in chain:
+        return _RESTART_S
+    if not is_bad(death):
+        is_own = bool(death.ports) and not _was_busy(death, scene, chain)
+        return _OWN_GRACE_S if is_own else LONG_GRACE_S
+    is_child = not death.ports and starter is not None and not starter.is_shell
+    is_code = bool(death.ports) and 0 < (death.returncode or 0) < _FROM_SHELL
+    return _SHORT_GRACE_S if is_child or is_code else GRACE_S
+
+
+def _was_busy(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
+    """Whether the script waited for another command when it ended, which hardly ended it."""
+    at = death.ended or 0.0
+    return any(
+        each.born < at < (each.ended or scene.now)
+        and not each.is_shell
+        and not each.is_beside
+        and each not in death.above()
+        and each.program not in _ENDERS
+        and not (death.returncode == 0 and named_ports(each.words) & death.ports)
+        and _is_in_front(each, death, chain)
+        for each in scene.recent
+    )
+
+
 def _was_to_serve(death: Process, scene: Scene) -> bool:
     """Whether a process that never listened was a server that was not ready yet."""
     # A daemon's parents end well, and are copies of each other.
     if not is_background(death) or (death.is_copy and death.returncode == 0):
+        return False
+    if not _ports_of(death) and (scene.is_elsewhere or death.program in _TOOLS):
         return False
     # A check that is made again and again.
     same = [each for each in scene.recent if each.words == death.words and each is not death]
@@ -340,10 +418,13 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
         if not _is_served(port, death, scene)
     ]
     is_waiting = _waits(death, scene, chain)
+    # Of a server that may have been asked to end, a poller in the background may be refused.
+    beside = set(scene.living) - set(chain)
+    is_polled = not is_bad(death) and any(_may_poll(each, death) for each in beside)
     for port in ports:
         refused = _later(scene.refused.get(port, ()), death)
         asking = askers.get(port, [])
-        if asking or (refused and wanted and is_waiting):
+        if asking or (refused and wanted and is_waiting and not is_polled):
             times = [*refused, *(_last_seen(each, scene) for each in asking)]
             yield Waiting(
                 port=port,
@@ -354,7 +435,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
                 is_repeated=_is_repeated(refused, asking, scene),
                 by=asking[-1] if asking else None,
             )
-    if is_waiting:
+    if is_waiting and not is_polled:
         yield from _unclear_signs(death, scene, ports)
     readers = askers.get(None, [])
     if readers:
@@ -366,6 +447,13 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             by=readers[-1],
             log=death.log,
         )
+
+
+def _may_poll(process: Process, death: Process) -> bool:
+    """Whether it may ask a server in the background: it is no server, and none of a server's workers."""
+    is_passive = process.program in {"tee", "tail", "cat", *_WRAPPERS} or is_pause(process)
+    family = (process, *process.above())
+    return not is_passive and death not in family and not any(each.ports for each in family)
 
 
 def _unclear_signs(death: Process, scene: Scene, ports: Sequence[int]) -> Iterator[Waiting]:

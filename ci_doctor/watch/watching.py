@@ -26,11 +26,13 @@ from ci_doctor.watch.judging import (
     Scene,
     Waiting,
     foreground,
+    is_background,
     is_client,
     is_pause,
     is_shell_or_wrapper,
     may_have_served,
     named_ports,
+    starts_elsewhere,
     waiting_for,
 )
 from ci_doctor.watch.leftovers import CommandSpawner, Leftovers, end_all
@@ -94,6 +96,7 @@ class ScriptWatch:
         self._cpu_s = 0.0
         self._is_ended = False
         self._orphan_ended = False
+        self._is_elsewhere = False
         self._quick_due = 0.0
         self._poll = select.epoll()
         self._stop_reader, self._stop = os.pipe()
@@ -257,9 +260,11 @@ class ScriptWatch:
             cause = oom_cause(before, self._memory)
             process.oom = None if cause is None else cause.describe()
         self._timeline.add(process, clock.now())
+        self._is_elsewhere = self._is_elsewhere or starts_elsewhere(process)
         if is_client(process):
             self._named |= named_ports(process.words)
-        if may_have_served(process) and process is not tree.root:
+        is_candidate = bool(process.ports) or is_background(process)
+        if is_candidate and may_have_served(process) and process is not tree.root:
             self._pending.append(process)
 
     def _judge(self, tree: ScriptTree, now: float) -> None:
@@ -270,6 +275,7 @@ class ScriptWatch:
             recent=tuple(tree.recent(now - _RECENT_S)),
             listeners=tuple(self._listening.by_inode.values()),
             refused=self._refused,
+            is_elsewhere=self._is_elsewhere or any(map(starts_elsewhere, tree.living.values())),
         )
         said: list[Process] = []
         # Of `timeout 60 server` the server is the one to name.

@@ -72,7 +72,7 @@ def test_a_look_is_cheap_if_nothing_has_changed() -> None:
 
 
 def test_who_listens_is_the_one_that_has_handed_the_socket_down() -> None:
-    program = "import os, socket, sys; s = socket.create_server(('127.0.0.1', 0)); pid = os.fork(); print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    program = "import os, socket, sys; s = socket.create_server(('127.0.0.1', 0)); pid = os.fork(); pid and print(s.getsockname()[1], flush=True); sys.stdin.read()"
     listening = Listening()
     with subprocess.Popen(
         [sys.executable, "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE

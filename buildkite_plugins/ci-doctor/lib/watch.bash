@@ -8,9 +8,9 @@ if [[ -n "${BASH_EXECUTION_STRING:-}" && -n "${BUILDKITE_COMMAND:-}" && "$BASH_E
   # What the job starts is not to be watched a second time.
   if [[ -n "${CI_DOCTOR_BASH_ENV:-}" ]]; then BASH_ENV="$CI_DOCTOR_BASH_ENV"; else unset BASH_ENV; fi
   unset CI_DOCTOR_WATCHER CI_DOCTOR_BASH_ENV
-  # The option -e, with which the agent starts it.
+  # The hook has prepared what the step asks for. The option -e is the agent's.
   ci_doctor_flags="${-//[^eux]/}"
-  eval "exec $ci_doctor_words run --watch -- \"\$BASH\" \"-${ci_doctor_flags}c\" \"\$BASH_EXECUTION_STRING\""
+  eval "exec $ci_doctor_words run --watch --no-setup-env -- \"\$BASH\" \"-${ci_doctor_flags}c\" \"\$BASH_EXECUTION_STRING\""
 elif [[ -n "${CI_DOCTOR_BASH_ENV:-}" ]]; then
   # shellcheck disable=SC1090 # the job's own
   . "$CI_DOCTOR_BASH_ENV"

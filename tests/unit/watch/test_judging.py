@@ -89,14 +89,17 @@ def test_lack_of_memory_is_a_fault() -> None:
 
 def test_one_that_is_asked_again_and_again_is_waited_for() -> None:
     death = server(ports={PORT})
-    waiting = waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0)))
+    assert waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0))) is None, (
+        "it may be asked to end"
+    )
+    waiting = waiting_for(death, scene(death, 13.0, *curls(11.0, 12.0, 13.0)))
     assert waiting is not None
     assert waiting.port == PORT
     assert waiting.by is not None
 
 
 def test_refused_connections_alone_are_enough() -> None:
-    death = server(ports={PORT})
+    death = server(-signal.SIGSEGV, ports={PORT})
     waiting = waiting_for(death, scene(death, 12.0, refused={PORT: [10.2, 10.6, 11.0]}))
     assert waiting is not None
     assert waiting.refusals == 3
@@ -116,7 +119,7 @@ def test_a_command_that_a_busy_machine_holds_up_asks_once() -> None:
 
 
 def test_one_that_was_killed_has_longer() -> None:
-    death = server(-signal.SIGKILL, ports={PORT})
+    death = server(-signal.SIGKILL)
     assert waiting_for(death, scene(death, 12.0, refused={PORT: [10.2, 11.9]})) is None
     assert waiting_for(death, scene(death, 14.0, refused={PORT: [10.2, 12.0, 13.9]})) is not None
 
@@ -177,7 +180,7 @@ def test_a_next_step_that_sleeps_once_is_no_wait() -> None:
 
 
 def test_a_shell_between_two_commands_waits_for_nothing() -> None:
-    death = server(ports={PORT})
+    death = server(-signal.SIGSEGV, ports={PORT})
     refused = {PORT: [10.2, 10.6, 11.0, 11.4]}  # by a poller in the background
     slept = process("sleep 1", 10.3, SCRIPT, ended=11.4)
     assert waiting_for(death, scene(death, 11.5, slept, refused=refused)) is None
@@ -212,3 +215,63 @@ def test_a_command_below_a_subshell_in_the_background_is_in_the_background() -> 
     assert not is_background(process("python s.py", 2, SCRIPT))
     assert not is_background(process("python s.py", 2, process("timeout 5 x", 2, SCRIPT)))
     assert is_background(process("python s.py", 2, process("python job.py", 2, SCRIPT)))
+
+
+# --- an end that may have been asked for, and what may look like a wait ---
+
+
+def stays_down(*times: float) -> dict[str, Any]:
+    return {"refused": {PORT: list(times)}}
+
+
+def test_a_script_that_ended_its_server_may_see_for_a_while_that_it_stays_down() -> None:
+    death = server(-signal.SIGKILL, ports={PORT})
+    asked = curls(*(10.5 + 0.5 * n for n in range(24)))
+    assert waiting_for(death, scene(death, 14.5, *asked[:8])) is None
+    assert waiting_for(death, scene(death, 22.0, *asked)) is not None
+    # The shell waited for another command: it ended nothing.
+    paused = process("sleep 1", 9.5, SCRIPT, ended=10.5)
+    assert waiting_for(death, scene(death, 14.5, paused, *asked[:8])) is not None
+    # `pkill` is one, and ends it.
+    ending = process("pkill python", 9.9, SCRIPT, ended=10.1)
+    assert waiting_for(death, scene(death, 14.5, ending, *asked[:8])) is None
+
+
+def test_a_client_may_have_told_its_server_to_end() -> None:
+    shutdown = process(f"curl localhost:{PORT}/shutdown", 9.9, SCRIPT, ended=10.1)
+    asked = curls(*(10.5 + 0.5 * n for n in range(8)))
+    for code, is_said in ((0, False), (-signal.SIGKILL, True)):
+        death = server(code, ports={PORT})
+        waiting = waiting_for(death, scene(death, 14.5, shutdown, *asked))
+        assert (waiting is not None) is is_said
+
+
+def test_who_starts_it_again_and_again_is_given_time() -> None:
+    loop = process("bash job.sh", 0.5, SCRIPT, is_beside=True)
+    death = process("python server.py --port 8000", 1, loop, ended=10.0, returncode=1)
+    paused = process("sleep 5", 10.1, loop)
+    asked = curls(*range(11, 27))
+    assert waiting_for(death, scene(death, 15.0, loop, paused, *asked[:5])) is None
+    assert waiting_for(death, scene(death, 27.0, loop, paused, *asked)) is not None
+
+
+def test_a_poller_in_the_background_is_no_wait_for_a_server_that_was_ended() -> None:
+    job = process("python job.py", 0.5, SCRIPT)
+    poller = process("bash job.sh", 2, SCRIPT, is_beside=True)
+    polled = stays_down(*(10.0 + 0.5 * n for n in range(1, 30)))
+    for code, is_said in ((0, False), (-signal.SIGSEGV, True)):
+        death = server(code, ports={PORT})
+        waiting = waiting_for(death, scene(death, 25.0, job, poller, **polled))
+        assert (waiting is not None) is is_said
+
+
+def test_what_failed_beside_a_container_that_loads_was_no_server() -> None:
+    asked = curls(*range(9, 40))
+    for words, elsewhere, is_said in (
+        ("vllm serve m", False, True),
+        ("vllm serve m", True, False),
+        ("make assets", False, False),
+    ):
+        death = server(2, words=words)
+        waiting = waiting_for(death, scene(death, 40.0, *asked, is_elsewhere=elsewhere))
+        assert (waiting is not None) is is_said
