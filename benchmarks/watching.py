@@ -197,7 +197,7 @@ def run_seeds(options: argparse.Namespace) -> None:
                         seed,
                         name,
                         FAULTS[name],
-                        12,
+                        30,
                         plain=False,
                         extra=("--on-death", options.on_death),
                     )

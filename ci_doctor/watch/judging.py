@@ -26,6 +26,7 @@ class Process(Struct, kw_only=True, eq=False):
     regular file that they lead to. `returncode` is as subprocess has it; None while it lives, and
     if nobody tells; oom: whose memory ran out, if the kernel killed it for that. `ports` are those
     that it listened on, ever. is_beside: another child of its parent was started while it ran.
+    `ended` is when that was noticed, and `alive` the last moment at which it surely lived.
     """
 
     kin: Kin
@@ -37,6 +38,7 @@ class Process(Struct, kw_only=True, eq=False):
     log: str | None = None
     environ_ports: frozenset[int] = frozenset()
     ended: float | None = None
+    alive: float = 0.0
     returncode: int | None = None
     oom: str | None = None
     is_orphan: bool = False
@@ -284,10 +286,8 @@ LONG_GRACE_S: Final = 3.0
 # A parent that is no shell may run a check as a child of its own, again and again. A server that was
 # asked to end may do so by an exit code.
 _SHORT_GRACE_S: Final = 1.5
-# The script may have ended it, and see that it stays down.
-_OWN_GRACE_S: Final = 10.0
-# Who has started it, and is no part of what the script waits in, may start it again.
-_RESTART_S: Final = 15.0
+# The script may have ended it, and see that it stays down; or what has started it may start it again.
+_OWN_GRACE_S: Final = 15.0
 _REPEATED: Final = 2
 _LONGEST_LOOP: Final = 400
 _APART_S: Final = 0.25  # curl asks at two addresses of localhost, one after the other
@@ -313,12 +313,20 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     return None
 
 
+def is_settled(death: Process, scene: Scene) -> bool:
+    """Whether its port, or one that was asked for in vain, was served after its end."""
+    wanted = _ports_of(death) or scene.refused.keys()
+    return any(
+        each.port in wanted and each.since > (death.ended or scene.now) for each in scene.listeners
+    )
+
+
 def _grace(death: Process, scene: Scene) -> float:
     """For how long something is to ask in vain before that is a wait."""
     chain = foreground(scene.root, scene.living)
     starter = next((each for each in death.above() if each.program not in _WRAPPERS), None)
     if starter is not None and starter.ended is None and starter not in chain:
-        return _RESTART_S
+        return _OWN_GRACE_S
     if not is_bad(death):
         is_own = bool(death.ports) and not _was_busy(death, scene, chain)
         return _OWN_GRACE_S if is_own else LONG_GRACE_S
@@ -329,9 +337,9 @@ def _grace(death: Process, scene: Scene) -> float:
 
 def _was_busy(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
     """Whether the script waited for another command when it ended, which hardly ended it."""
-    at = death.ended or 0.0
     return any(
-        each.born < at < (each.ended or scene.now)
+        each.born < death.alive
+        and (each.ended is None or each.alive >= (death.ended or 0.0))
         and not each.is_shell
         and not each.is_beside
         and each not in death.above()

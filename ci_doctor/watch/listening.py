@@ -52,6 +52,9 @@ class Listening:
             if now < self._search_due:
                 return False
             began = time.thread_time()
+            # `( sleep 2; exec server ) &` was a shell.
+            tree.renew(each for each in tree.living.values() if not may_have_served(each))
+            able = [each for each in tree.living.values() if may_have_served(each)]
             owner = _owner(tree, inode, sorted(able, key=lambda each: -each.born))
             self._search_due = now + (time.thread_time() - began) / _SHARE
             self._unowned[inode] -= 1

@@ -11,7 +11,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ci_doctor.system import clock
@@ -168,13 +168,24 @@ class ScriptTree:
             kin = table.get(process.pid)
             if kin is None or kin.identity != process.kin.identity or kin.ended:
                 self.end(process)
-            elif kin.name != process.kin.name:  # it has become another program
-                process.kin = kin
-                self._read(process)
-                self._settle(process)
+            else:
+                self._renew(process, kin)
         for kin in table.values():
             if kin.pid not in self.living and self._is_ours(kin, table):
                 self._take_in(kin, born)
+
+    def renew(self, processes: Iterable[Process]) -> None:
+        """Read again what these are: they may have become other programs."""
+        for process in processes:
+            kin = look_up(process.pid)
+            if kin is not None and kin.identity == process.kin.identity:
+                self._renew(process, kin)
+
+    def _renew(self, process: Process, kin: Kin) -> None:
+        if kin.name != process.kin.name:
+            process.kin = kin
+            self._read(process)
+            self._settle(process)
 
     def _is_ours(self, kin: Kin, table: Mapping[int, Kin]) -> bool:
         pid = kin.pid

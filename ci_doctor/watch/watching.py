@@ -29,6 +29,7 @@ from ci_doctor.watch.judging import (
     is_background,
     is_client,
     is_pause,
+    is_settled,
     is_shell_or_wrapper,
     may_have_served,
     named_ports,
@@ -98,6 +99,7 @@ class ScriptWatch:
         self._orphan_ended = False
         self._is_elsewhere = False
         self._quick_due = 0.0
+        self._polled = 0.0
         self._poll = select.epoll()
         self._stop_reader, self._stop = os.pipe()
         self._thread: threading.Thread | None = None
@@ -193,12 +195,14 @@ class ScriptWatch:
 
     def _await(self, tree: ScriptTree, due: float) -> bool:
         """Note which processes have ended until then; whether the script has, and all is over."""
-        for descriptor, _ in self._poll.poll(max(0.0, due - clock.now())):
+        before, self._polled = self._polled, clock.now()
+        for descriptor, _ in self._poll.poll(max(0.0, due - self._polled)):
             if descriptor == self._stop_reader:
                 os.read(descriptor, 1)
                 return True
             process = tree.by_pidfd.get(descriptor)
             if process is not None:
+                process.alive = before
                 with contextlib.suppress(OSError):  # no descriptor is left for a moment
                     tree.end(process)
                     if self._pending and is_pause(process):
@@ -289,6 +293,7 @@ class ScriptWatch:
             for each in self._pending
             if (each.ports or now - (each.ended or now) < _RECENT_S)
             and not any(each is other or _is_family(each, other) for other in said)
+            and not is_settled(each, scene)
         ]
         if said and self._settings.ends_on_death:
             self._is_ended = True

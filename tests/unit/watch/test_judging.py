@@ -14,6 +14,7 @@ from ci_doctor.watch.judging import (
     foreground,
     is_background,
     is_bad,
+    is_settled,
     named_ports,
     waiting_for,
 )
@@ -33,9 +34,8 @@ SCRIPT = process("bash job.sh")
 def server(returncode: int | None = 1, **more: Any) -> Process:
     """One in the background that ended after ten seconds."""
     words = more.pop("words", f"python server.py --port {PORT}")
-    return process(
-        words, 1, SCRIPT, **{"ended": 10.0, "is_beside": True, "returncode": returncode, **more}
-    )
+    values = {"ended": 10.0, "alive": 9.95, "is_beside": True, "returncode": returncode}
+    return process(words, 1, SCRIPT, **{**values, **more})
 
 
 def curls(*times: float) -> list[Process]:
@@ -226,19 +226,19 @@ def stays_down(*times: float) -> dict[str, Any]:
 
 def test_a_script_that_ended_its_server_may_see_for_a_while_that_it_stays_down() -> None:
     death = server(-signal.SIGKILL, ports={PORT})
-    asked = curls(*(10.5 + 0.5 * n for n in range(24)))
+    asked = curls(*(10.5 + 0.5 * n for n in range(34)))
     assert waiting_for(death, scene(death, 14.5, *asked[:8])) is None
-    assert waiting_for(death, scene(death, 22.0, *asked)) is not None
+    assert waiting_for(death, scene(death, 27.0, *asked)) is not None
     # The shell waited for another command: it ended nothing.
-    paused = process("sleep 1", 9.5, SCRIPT, ended=10.5)
+    paused = process("sleep 1", 9.5, SCRIPT, ended=10.5, alive=10.4)
     assert waiting_for(death, scene(death, 14.5, paused, *asked[:8])) is not None
     # `pkill` is one, and ends it.
-    ending = process("pkill python", 9.9, SCRIPT, ended=10.1)
+    ending = process("pkill python", 9.9, SCRIPT, ended=10.1, alive=10.05)
     assert waiting_for(death, scene(death, 14.5, ending, *asked[:8])) is None
 
 
 def test_a_client_may_have_told_its_server_to_end() -> None:
-    shutdown = process(f"curl localhost:{PORT}/shutdown", 9.9, SCRIPT, ended=10.1)
+    shutdown = process(f"curl localhost:{PORT}/shutdown", 9.9, SCRIPT, ended=10.1, alive=10.05)
     asked = curls(*(10.5 + 0.5 * n for n in range(8)))
     for code, is_said in ((0, False), (-signal.SIGKILL, True)):
         death = server(code, ports={PORT})
@@ -253,6 +253,13 @@ def test_who_starts_it_again_and_again_is_given_time() -> None:
     asked = curls(*range(11, 27))
     assert waiting_for(death, scene(death, 15.0, loop, paused, *asked[:5])) is None
     assert waiting_for(death, scene(death, 27.0, loop, paused, *asked)) is not None
+
+
+def test_one_whose_port_was_served_after_its_end_is_settled() -> None:
+    death = server()
+    for since, port, is_over in ((11.0, PORT, True), (9.0, PORT, False), (11.0, 9000, False)):
+        listener = Listener(port=port, since=since)
+        assert is_settled(death, scene(death, 12.0, listeners=(listener,))) is is_over
 
 
 def test_a_poller_in_the_background_is_no_wait_for_a_server_that_was_ended() -> None:
