@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.devices import at_once, local_sets, placeholders, places_of
+from ci_doctor.correctness.devices import CORES, at_once, local_sets, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
@@ -557,4 +557,7 @@ def _notes(
         yield note
     if made.places:
         how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
-        yield f"devices: {how}, on {' and '.join(made.places)}"
+        what, names = "devices", made.places
+        if names[0].startswith(CORES):
+            what, names = "cores", [each.removeprefix(CORES) for each in names]
+        yield f"{what}: {how}, on {' and '.join(names)}"
