@@ -557,7 +557,5 @@ def _notes(
         yield note
     if made.places:
         how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
-        what, names = "devices", made.places
-        if names[0].startswith(CORES):
-            what, names = "cores", [each.removeprefix(CORES) for each in names]
-        yield f"{what}: {how}, on {' and '.join(names)}"
+        what = "cores" if made.places[0].startswith(CORES) else "devices"
+        yield f"{what}: {how}, on {' and '.join(each.removeprefix(CORES) for each in made.places)}"
