@@ -120,7 +120,8 @@ FAILURES: tuple[Failure, ...] = (
     Failure("memory-rlimit", "`prlimit --data=1500000000`", Expected(r"(?i)memory|alloc", ASK, 1), by.limited("--data=1500000000")),
     Failure("memory-cgroup", "a control group of 1.2 GB", Expected(None, ASK_OR_NONE, 1, r"ran out of memory"), by.cgroup("memory", "memory.limit_in_bytes", "1200000000")),
     Failure("memory-container", "the same for ci-doctor too, as in a container", Expected(None, ASK_OR_NONE, 1, r"ran out of memory"), by.cgroup("memory", "memory.limit_in_bytes", "1200000000", is_container=True)),
-    Failure("processes-cgroup", "a control group of 24 processes and threads", Expected(r"can't start new thread|Resource temporarily unavailable|pthread_create", ASK, 1), by.cgroup("pids", "pids.max", "24")),
+    # Until 2026-11-29 a line of the log was expected here. vLLM's log has none: only the kernel's counter tells.
+    Failure("processes-cgroup", "a control group of 24 processes and threads", Expected(None, ASK_OR_NONE, 1, r"limit of 24 "), by.cgroup("pids", "pids.max", "24")),
     Failure("files-rlimit", "`prlimit --nofile=48`", Expected(r"Too many open files", ASK, 1), by.limited("--nofile=48:48")),
     Failure("size-rlimit", "`prlimit --fsize=1000`: no file may grow", Expected(r"File too large", ASK, 1), by.limited("--fsize=1000")),
     Failure("disk-full", "the compile cache on a full file system", Expected(r"No space left on device", "yes", 75), by.both(by.compiled, by.mounted("size=64k", "", "VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", fill=True))),
