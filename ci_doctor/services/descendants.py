@@ -49,7 +49,7 @@ class LimitWatch:
         return Death(
             returncode=returncode,
             peak_rss=peak_rss,
-            oom=cause and cause.describe(),
+            oom=None if cause is None else cause.describe(),
             host_oom=cause is not None and cause.host,
             task_limit=task_limit(then, self._refusals),
         )
