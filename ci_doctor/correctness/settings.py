@@ -346,7 +346,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
     arms may share. `places` are values of CUDA_VISIBLE_DEVICES: each start has one, drawn with the
     order, and with several two starts run at once. `check_requests`: one start of the baseline is made, and
-    each of its requests is sent again with one other word, for each region of its prompt.
+    each of its requests is sent again with one other word, for each region of its prompt. `placeholders`
+    are further words to replace in commands, without braces.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -369,6 +370,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     shared: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     check_requests: bool = False
+    placeholders: Mapping[str, str] = {}
 
     @property
     def ids(self) -> tuple[str, ...]:
