@@ -109,7 +109,7 @@ def pair_of(arms: Mapping[Arm, ArmPlan], pins: Mapping[Arm, str]) -> ArmPair:
         settings += _differences(base.specs[name], other.specs[own], place, where)
     for name in sorted({*lines[Arm.BASELINE], *lines[Arm.CANDIDATE]}):
         before, after = (lines[arm].get(name) for arm in Arm)
-        if before != after:
+        if _meaning(before) != _meaning(after):
             words = after or f"{name} is not pinned"
             settings.append(ArmSetting(service=None, kind="pin", name=name, words=words))
     if not settings:
@@ -138,6 +138,15 @@ def _pins(text: str, arm: Arm) -> dict[str, str]:
                 hint="write one requirement a line, such as torch==2.13.0",
             ) from error
     return lines
+
+
+def _meaning(line: str | None) -> str | None:
+    """A pin without the spelling of its name."""
+    if line is None or line.startswith("-"):
+        return line
+    requirement = Requirement(line)
+    requirement.name = canonicalize_name(requirement.name)
+    return str(requirement)
 
 
 def _flags(spec: ServiceSpec) -> tuple[list[str], dict[str, list[str]]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.localise.noise import SearchAnswer, SearchEnd
-from ci_doctor.correctness.localise.searching import ReplayedSearch, StartEvidence
+from ci_doctor.correctness.localise.watched import ReplayedSearch, StartEvidence
 from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import ExperimentPlan

@@ -28,8 +28,13 @@ from ci_doctor.correctness.evidence.run_identity import (
     write_run,
 )
 from ci_doctor.correctness.evidence.samples import EvidenceFile, Outputs, Sample, SampleWriter
-from ci_doctor.correctness.localise.noise import ENDS, NoisySearch, SearchEnd
-from ci_doctor.correctness.localise.watched import Watched, watched
+from ci_doctor.correctness.localise.noise import NoisySearch, SearchEnd
+from ci_doctor.correctness.localise.watched import (
+    PlannedStart,
+    ReplayedSearch,
+    StartEvidence,
+    replayed,
+)
 from ci_doctor.correctness.results import SAMPLES, SameAnswers, StartResult, Tally
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.decodable import decodable
@@ -40,32 +45,9 @@ from ci_doctor.system.processes.limited_runs import LimitedRuns
 from ci_doctor.system.secrets.redaction import Redactor
 
 POINTS = "search.jsonl"
-# git-bisect(1): a script that ends so says that this commit cannot be tested.
-_UNTESTABLE = 125
 # The machine is at fault, if so many starts in a row end for a reason outside the change.
 _OUTSIDE_IN_A_ROW = 3
 _WORDS_OF_BUILD = 300
-
-
-class PlannedStart(Struct, frozen=True, kw_only=True):
-    """A start to make: its arm and number (`B3`), and the point of the search that it is made at."""
-
-    arm: Arm
-    number: int
-    point: int
-
-    @property
-    def name(self) -> str:
-        """`A1`, `B3`."""
-        return f"{self.arm.letter}{self.number}"
-
-
-class StartEvidence(Struct, frozen=True, kw_only=True):
-    """What came of a planned start: its `result`, or why nothing can be started at that point."""
-
-    planned: PlannedStart
-    result: StartResult | None = None
-    broken: str = ""
 
 
 # It may give back fewer than were planned; those are planned again.
@@ -192,63 +174,6 @@ class _PointLine(Struct, frozen=True, kw_only=True):
     point: str
     start: str = ""
     broken: str = ""
-
-
-class ReplayedSearch(Struct, frozen=True, kw_only=True):
-    """What a search makes of its evidence: which starts show the difference, None for one that cannot tell."""
-
-    search: NoisySearch
-    watched: Watched | None
-    shown: Mapping[str, bool | None]
-    differing: Mapping[str, tuple[str, ...]]
-
-
-def replayed(
-    search: NoisySearch, evidence: Sequence[StartEvidence], requests: Sequence[str]
-) -> ReplayedSearch:
-    """Give all evidence to a new search. Pure.
-
-    A start that failed shows the difference, if the bad end fails too, or the good one does; elsewhere it
-    cannot be tested. One that ended for a reason outside the change is no evidence.
-    """
-    space = search.space
-    usable: list[tuple[PlannedStart, StartResult]] = []
-    for each in evidence:
-        if each.broken:
-            search.skip(each.planned.point)
-        elif each.result is not None and each.result.counts and not each.result.start.outside:
-            usable.append((each.planned, each.result))
-    of = {
-        end: [result for planned, result in usable if planned.point == end][:ENDS]
-        for end in (space.good, space.bad)
-    }
-    shown: dict[str, bool | None] = {}
-    differing: dict[str, tuple[str, ...]] = {}
-    looks: Watched | None = None
-    is_ready = min(len(each) for each in of.values()) >= ENDS
-    if is_ready:
-        answering = {
-            end: [each.start for each in results if not each.start.failed]
-            for end, results in of.items()
-        }
-        looks = watched(requests, answering[space.good], answering[space.bad])
-    fails = any(result.start.failed for result in of[space.bad])
-    for planned, result in usable:
-        at_end = planned.point in {space.good, space.bad}
-        untestable = result.failure is not None and result.failure.exit_code == _UNTESTABLE
-        if result.start.failed and not at_end and (untestable or not fails):
-            search.skip(planned.point)
-            shown[planned.name] = None
-            continue
-        if looks is None and not result.start.failed:
-            # Until both ends have their first starts, nothing but their number counts.
-            search.results.append((planned.point, False))
-            continue
-        names = () if looks is None or result.start.failed else looks.differing(result.start)
-        is_shown = result.start.failed or bool(names)
-        search.add(planned.point, shown=is_shown)
-        shown[planned.name], differing[planned.name] = is_shown, names
-    return ReplayedSearch(search=search, watched=looks, shown=shown, differing=differing)
 
 
 class SearchRun:

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches under noise: over subsets of settings, over commits, and what one start shows."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ci_doctor.correctness.localise.bisection import CommitNode, CommitSpace
+from ci_doctor.correctness.localise.noise import NoisySearch, Posterior, SearchEnd, SearchSpace
+from ci_doctor.correctness.localise.setting_search import SettingSpace, largest_set
+from ci_doctor.correctness.localise.watched import watched
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.starts import ArmStart
+
+
+def line(count: int) -> list[CommitNode]:
+    """Commits one after the other."""
+    return [CommitNode(id=str(each), parents=(each - 1,) if each else ()) for each in range(count)]
+
+
+def searched(
+    space: SearchSpace,
+    has_fault: Callable[[int], bool],
+    *,
+    rates: tuple[float, float] = (0.0, 1.0),
+    most: int = 60,
+    broken: Callable[[int], bool] = lambda _: False,
+    seed: int = 1,
+) -> NoisySearch:
+    search = NoisySearch(space, confidence=0.9, most=most)
+    random = np.random.default_rng(seed)
+    while (point := search.next_point()) is not None:
+        if broken(point):
+            search.skip(point)
+        else:
+            search.add(point, shown=bool(random.random() < rates[has_fault(point)]))
+    return search
+
+
+@pytest.mark.parametrize("truth", [(0,), (7,), (2, 5), (1, 3, 6)])
+def test_the_smallest_set_of_settings_is_named(truth: tuple[int, ...]) -> None:
+    search = searched(SettingSpace(8), lambda point: all(point >> each & 1 for each in truth))
+
+    assert search.end is SearchEnd.FOUND
+    assert search.best.names == truth
+    # Both ends of the proof were started.
+    assert all(search.counts(point)[0] for point in search.best.proof)
+
+
+def test_of_two_settings_that_are_enough_one_is_named() -> None:
+    search = searched(SettingSpace(6), lambda point: bool(point & 0b1010))
+
+    assert search.end is SearchEnd.FOUND
+    assert search.best.names in {(1,), (3,)}
+
+
+def test_one_setting_under_noise_is_named_or_nothing() -> None:
+    ends = []
+    for seed in range(20):
+        search = searched(
+            SettingSpace(8), lambda point: bool(point >> 3 & 1), rates=(0.1, 0.7), seed=seed
+        )
+        ends.append((search.end, search.best.names))
+
+    assert ends.count((SearchEnd.FOUND, (3,))) >= 16
+    assert [end for end, names in ends if end is SearchEnd.FOUND and names != (3,)] == []
+
+
+def test_a_subset_that_cannot_be_built_is_not_started_again() -> None:
+    tried: list[int] = []
+
+    def is_broken(point: int) -> bool:
+        # The second setting needs the third.
+        if point & 0b110 == 0b010:
+            tried.append(point & 0b111)
+            return True
+        return False
+
+    space = SettingSpace(5, building=(0, 1, 2))
+    search = searched(space, lambda point: bool(point >> 4 & 1), broken=is_broken)
+
+    assert (search.end, search.best.names) == (SearchEnd.FOUND, (4,))
+    assert len(tried) == len(set(tried))
+
+
+def test_large_sets_are_hypotheses_where_there_are_few_settings() -> None:
+    assert largest_set(8) == 8
+    assert largest_set(16) >= 4
+    assert largest_set(150) == 2
+
+
+@pytest.mark.parametrize("truth", [0, 1, 17, 38, 39])
+def test_the_first_bad_commit_is_named(truth: int) -> None:
+    search = searched(CommitSpace(line(40)), lambda point: point >= truth)
+
+    assert (search.end, search.best.names) == (SearchEnd.FOUND, (truth,))
+    assert len(search.results) <= 20
+
+
+def test_ends_that_do_not_differ_end_the_search_before_it_begins() -> None:
+    search = searched(CommitSpace(line(40)), lambda _: False)
+
+    assert search.end is SearchEnd.EQUAL
+    assert {point for point, _ in search.results} == {-1, 39}
+
+
+def test_ends_that_both_show_it_by_half_seldom_lead_to_an_answer() -> None:
+    ends = [
+        searched(CommitSpace(line(40)), lambda _: True, rates=(0.5, 0.5), seed=seed).end
+        for seed in range(20)
+    ]
+
+    # An answer is given at a probability of 0.9.
+    assert ends.count(SearchEnd.FOUND) <= 2
+
+
+def test_a_flake_of_a_good_commit_derails_no_search() -> None:
+    right = 0
+    for seed in range(20):
+        search = searched(
+            CommitSpace(line(64)), lambda point: point >= 50, rates=(0.05, 0.8), seed=seed
+        )
+        right += search.best.names == (50,)
+
+    assert right >= 17
+
+
+def test_a_commit_on_a_branch_is_named_by_its_merge() -> None:
+    # 0 - 1 - 2 - 3 - 7 - 8 and 1 - 4 - 5 - 6 - 7; the fault came with 5.
+    parents = [(), (0,), (1,), (2,), (1,), (4,), (5,), (3, 6), (7,)]
+    nodes = [CommitNode(id=str(number), parents=each) for number, each in enumerate(parents)]
+    search = searched(CommitSpace(nodes), lambda point: point in {5, 6, 7, 8})
+
+    assert (search.end, search.best.names) == (SearchEnd.FOUND, (5,))
+
+
+def test_commits_that_are_not_built_are_one_answer_with_their_neighbour() -> None:
+    search = searched(
+        CommitSpace(line(30)), lambda point: point >= 12, broken=lambda point: 10 <= point <= 14
+    )
+
+    assert (search.end, search.best.names) == (SearchEnd.FOUND, (10, 11, 12, 13, 14, 15))
+
+
+def test_a_long_run_of_commits_that_are_not_built_is_left_by_leaps() -> None:
+    tried: set[int] = set()
+
+    def is_broken(point: int) -> bool:
+        if 20 <= point < 80:
+            tried.add(point)
+            return True
+        return False
+
+    search = searched(CommitSpace(line(100)), lambda point: point >= 90, broken=is_broken)
+
+    assert search.best.names == (90,)
+    assert len(tried) < 15
+
+
+def test_a_revert_takes_a_fault_away_and_its_revert_brings_it_back() -> None:
+    nodes = line(12)
+    nodes[6] = CommitNode(id="6", parents=(5,), reverts=3)
+    nodes[9] = CommitNode(id="9", parents=(8,), reverts=6)
+    space = CommitSpace(nodes)
+
+    assert [bool(space.faulty(point)[3]) for point in (2, 3, 5, 6, 8, 9, 10)] == [
+        False, True, True, False, False, True, True,
+    ]  # fmt: skip
+    search = searched(space, lambda point: point in {3, 4, 5} or point >= 9)
+    # What brought it first, or what brought it back.
+    assert search.best.names in {(3,), (9,)}
+
+
+def test_a_commit_that_is_reverted_before_the_bad_end_is_no_likely_answer() -> None:
+    nodes = line(8)
+    nodes[5] = CommitNode(id="5", parents=(4,), reverts=2)
+
+    assert CommitSpace(nodes).prior[2] < 0.1 * CommitSpace(nodes).prior[3]
+
+
+def test_points_for_several_machines_are_a_beginning_of_the_same_search() -> None:
+    search = NoisySearch(CommitSpace(line(40)), confidence=0.9, most=40)
+
+    assert search.next_points(4) == [-1, 39, -1, 39]
+    assert search.results == []
+    for point in search.next_points(6):
+        search.add(point, shown=point == 39)
+    several = search.next_points(3)
+    assert several[0] == search.next_point()
+    assert len(several) == 3
+
+
+def test_weights_and_nothing_are_one_distribution() -> None:
+    posterior = Posterior([1.0, 1.0, 1.0])
+    posterior.add(np.array([True, False, True]), shown=True)
+    posterior.add(np.array([False, True, True]), shown=False)
+
+    assert posterior.weights.sum() + posterior.nothing == pytest.approx(1)
+    assert posterior.weights[0] > posterior.weights[2] > posterior.weights[1]
+
+
+def start(arm: Arm, number: int, **answers: str | None) -> ArmStart:
+    return ArmStart(arm=arm, number=number, answers=answers)
+
+
+def test_a_start_differs_by_an_answer_that_two_good_starts_did_not_give() -> None:
+    good = [start(Arm.BASELINE, number, a="x", b="y") for number in range(3)]
+    bad = [start(Arm.CANDIDATE, number, a="z", b="y") for number in range(3)]
+    looks = watched(("a", "b"), good, bad)
+
+    assert looks.differing(bad[0]) == ("a",)
+    assert looks.differing(good[0]) == ()
+    assert looks.differing(start(Arm.CANDIDATE, 9, a="x", b=None)) == ("b",)
+
+
+def test_a_flake_of_the_baseline_that_looks_like_the_fault_is_none_of_its_answers() -> None:
+    good = [start(Arm.BASELINE, number, a=text) for number, text in enumerate(("x", "z", "x"))]
+    bad = [start(Arm.CANDIDATE, number, a="z") for number in range(3)]
+
+    assert watched(("a",), good, bad).answers == {"a": frozenset({"x"})}
+
+
+def test_requests_that_the_baseline_does_not_repeat_are_not_looked_at() -> None:
+    good = [start(Arm.BASELINE, number, a=f"{number}", b="y") for number in range(3)]
+    bad = [start(Arm.CANDIDATE, number, a="z", b="y") for number in range(3)]
+    looks = watched(("a", "b"), good, bad)
+
+    assert (looks.noisy, set(looks.answers)) == (1, {"b"})
+    assert watched(("a",), [], bad).answers == {}
