@@ -178,7 +178,7 @@ def history_of_200(directory: Path, bad: str, good: str) -> tuple[list[str], int
             text = f"Revert a change\n\nThis reverts commit {'0' * 40}."
         if number == 131:
             first_bad, fault, build = number, bad, "ok"
-        parents = (trunk,)
+        parents: tuple[int, ...] = (trunk,)
         if number % 20 == 9 and side:
             parents, side = (trunk, side), 0
         trunk = history.add(fault, parents, text, build=build)

@@ -22,7 +22,7 @@ LEAST_GAP = 0.2
 _Q = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _R = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)  # fmt: skip
 # How probable it is beforehand that a start without the fault never shows it, and one with it always does.
-_NEVER, _ALWAYS = 0.1, 0.05
+_NEVER, _ALWAYS = 0.3, 0.1
 # That nothing makes a difference. What a person has seen differ does so, mostly.
 _NOTHING = 0.25
 
@@ -46,7 +46,7 @@ def _logarithms(rates: Array) -> tuple[Array, Array]:
     return of, of_rest
 
 
-_Q_MASS, _R_MASS = _spread(_Q, 0, _NEVER, 3.0), _spread(_R, -1, _ALWAYS, 0.5)
+_Q_MASS, _R_MASS = _spread(_Q, 0, _NEVER, 8.0), _spread(_R, -1, _ALWAYS, 1.0)
 _PAIRS = [(i, j) for i, q in enumerate(_Q) for j, r in enumerate(_R) if r >= q + LEAST_GAP - 1e-9]
 _Q_OF = np.array([_Q[i] for i, _ in _PAIRS])
 _R_OF = np.array([_R[j] for _, j in _PAIRS])
