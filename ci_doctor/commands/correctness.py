@@ -540,7 +540,7 @@ def localise(session: Session, /, **options: Any) -> int:
     metavar="CMD",
     help="Command that starts the server of a checkout; 125 skips it. [default: the candidate]",
 )
-@_search_options(40, 0.9)
+@_search_options(40, 0.95)
 def bisect(session: Session, /, **options: Any) -> int:
     """Find the first commit whose answers differ from those of GOOD, where starts may be flaky.
 
