@@ -12,7 +12,7 @@ cd -- "$(dirname -- "$0")/.."
 
 lint() {
   ruff check . && ruff format --check . &&
-    shellcheck bootstrap.sh .ci/run docs/build.sh tests/*.sh examples/tiny-llm/run.sh examples/doctor/run.sh \
+    shellcheck bootstrap.sh .ci/run docs/build.sh tests/*.sh examples/tiny-llm/run.sh examples/doctor/run.sh examples/vllm/run.sh \
       benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
 }
 

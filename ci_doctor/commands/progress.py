@@ -110,7 +110,8 @@ _WIDEST = max(map(len, Phase))
 def restart_line(progress: "RestartProgress") -> str:
     """An event of the service or a step, behind its phase."""
     text = progress.text if progress.event is None else event_line(progress.event)
-    return f"{progress.phase:<{_WIDEST}}  {text}"
+    title = f"{progress.title}  " if progress.title else ""
+    return f"{title}{progress.phase:<{_WIDEST}}  {text}"
 
 
 def show_wait(tell: Teller, progress: "WaitProgress") -> None:

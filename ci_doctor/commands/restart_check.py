@@ -26,8 +26,9 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import require_file
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.restart.answers import RestartProgress
-from ci_doctor.restart.experiment import make_plan, run, would_do
+from ci_doctor.restart.experiment import make_plans, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
+from ci_doctor.restart.sweep import run_all
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.session import Session
 
@@ -59,17 +60,25 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     help="The service to kill. [default: the answering one]",
 )
 @option(
+    "--moment",
+    group=_OUTAGE,
+    multiple=True,
+    metavar="WHEN",
+    help="When it is killed: before-ready, under-load, saving or stopping. Repeatable. [default: under-load]",
+)
+@option(
     "--signal",
     group=_OUTAGE,
+    multiple=True,
     metavar="NAME",
-    help="The signal for the kill. [default: SIGKILL]",
+    help="The signal for the kill. Repeatable. [default: SIGKILL]",
 )
 @option(
     "--at",
     group=_OUTAGE,
     type=float,
     metavar="F",
-    help="Kill after this fraction of the load. [default: 0.5]",
+    help="Kill after this fraction of the load, the start or the stop. [default: 0.5]",
 )
 @option(
     "--outage",
@@ -83,6 +92,12 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     metavar="FILE",
     type=PATH,
     help="File of requests, as JSON lines.",
+)
+@option(
+    "--client",
+    group="Client load",
+    metavar="CMD",
+    help="A command that asks, in place of requests: exit code 0 and its output are the answer.",
 )
 @option(
     "--concurrency",
@@ -121,6 +136,12 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     metavar="S",
     help="Wall clock for the whole run, report included. [default: 25m]",
 )
+@option(
+    "--resume",
+    group=TIME,
+    is_flag=True,
+    help="Keep the restarts in the report directory that passed or failed, and make the others.",
+)
 @config_option
 @dry_run_option
 @run_output_options
@@ -130,6 +151,7 @@ def restart_check(
     /,
     *,
     dry_run: bool,
+    resume: bool,
     config_path: Path | None,
     **flags: Any,
 ) -> int:
@@ -139,12 +161,12 @@ def restart_check(
     be ready again in time, and answer as fast as before.
     """
     if dry_run:
-        plan = _prepare(session, load_configuration(session, config_path), flags)
-        return session.finish(would_do(plan), on_stdout=True)
+        plans = _prepare(session, load_configuration(session, config_path), flags)
+        return session.finish(would_do(plans), on_stdout=True)
     # Before the plan, which names the directory.
     session.claim(DEFAULT_DIRECTORY)
     loaded = load_configuration(session, config_path)
-    plan = _prepare(session, loaded, flags)
+    plans = _prepare(session, loaded, flags)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
 
@@ -154,10 +176,11 @@ def restart_check(
                 watch.warm_up.begin()
             watch.tell.say(restart_line(progress))
 
-        return run(
-            plan,
+        return run_all(
+            plans,
             redactor=session.redactor,
             interruption=watch.interruption,
+            resume=resume,
             on_progress=on_progress,
             on_warning=watch.tell.warn,
         )
@@ -165,7 +188,7 @@ def restart_check(
     return perform(session, loaded, "ci-doctor restart-check: phases", work, on_stdout=True)
 
 
-def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> RestartPlan:
+def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> tuple[RestartPlan, ...]:
     """Find everything that is wrong before anything is started. Raises UsageError."""
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
@@ -175,10 +198,10 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
         # Relative, as a person would write it in a message.
         requests = Path(os.path.relpath(path_in(loaded, origins["requests"], settings.requests)))
         require_file(requests, origins["requests"])
-    elif settings.load is None:
+    elif settings.load is None and settings.client is None:
         raise UsageError(
-            "neither requests nor a load that writes are named",
-            hint='give --requests FILE, or requests = "…" or load = "…" in [restart-check]',
+            "neither requests, nor a client, nor a load that writes are named",
+            hint='give --requests FILE or --client CMD, or load = "…" in [restart-check]',
         )
     request = RestartRequest(
         settings=settings,
@@ -190,8 +213,8 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
         environment=dict(os.environ),
         origins=origins,
     )
-    plan = make_plan(request)
+    plans = make_plans(request)
     # A service's variables may hold secrets that our own environment does not.
-    for name in plan.order:
-        session.hide(plan.request.specs[name].env)
-    return plan
+    for name in plans[0].order:
+        session.hide(request.specs[name].env)
+    return plans

@@ -8,7 +8,7 @@ work of one start, the other one is idle, and an answer that it takes from there
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.facts.correctness import PromptRegion, SharedUse
+from ci_doctor.model.service import LeftThing
 from ci_doctor.render import formatting
 from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
@@ -99,8 +100,8 @@ class StartWave:
         """Wait until it is known who has opened what."""
         await self._watch.settle()
 
-    def end(self, place: int) -> SharedUse:
-        """The start has ended, and what it did with files; the turn of the next one begins."""
+    def end(self, place: int, left: Iterable[LeftThing] = ()) -> SharedUse:
+        """The start has ended with what it `left`, and what it did with files; the turn of the next one begins."""
         self._is_launched[place].set()
         self._has_ended[place].set()
         if self._shared is None:
@@ -117,7 +118,8 @@ class StartWave:
         changed = sorted({*written, *(self._at_launch or [])})
         opened = {**self._watch.read[name], **self._shared.used_of_others(arm, written)}
         reads = self._shared.reads(arm, name, opened)
-        return self._watch.use(changed, reads, self._shared.unseen)
+        own = self._shared.own(changed, {*opened, *(thing.name for thing in left)})
+        return self._watch.use(changed, own, reads, self._shared.unseen)
 
     def give_back(self) -> None:
         """Watch nothing any more; every process of the starts has ended."""
@@ -371,7 +373,9 @@ class _ExperimentRun:
                 # A signal to the whole job ends its services too, and their deaths may be
                 # noticed before the signal.
                 attempt.whole = False
-            result = replace(attempt.result(), shared=wave.end(place))
+            result = attempt.result()
+            left = result.stopped.left_behind.things
+            result = replace(result, shared=wave.end(place, left))
             made[place] = result
             if self.plan.caches is not Caches.WARM_UP:
                 # Compile caches take gigabytes, and no later start uses these.

@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from ci_doctor.environment.cache_table import download_places
 from ci_doctor.model.facts.correctness import SharedRead, SharedUse
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import is_own_name
 from ci_doctor.system.processes.process_table import read_table
@@ -90,6 +91,9 @@ class SharedPlaces:
         allowed: Sequence[str] = (),
     ) -> None:
         self._roots = tuple(_roots(environment, specs, directory))
+        self._named = _named_by_commands(environment, specs, directory)
+        # Whoever reads our own report and progress reads no answers.
+        self._streams = frozenset(os.path.realpath(f"/proc/self/fd/{each}") for each in (1, 2))
         self._downloads = tuple(map(os.path.realpath, download_places(environment)))
         self._allowed = allowed
         self._kept = frozenset((os.path.realpath(reports), *self._downloads))
@@ -137,7 +141,7 @@ class SharedPlaces:
         if answering_ns is not None:
             late = self._changed(self._downloads, answering_ns - _LAG_NS)
             changed.update(path for path in late if not _is_named_by_content(path))
-        written = [*sorted(changed), *self._used_memory()]
+        written = [*sorted(changed - self._streams), *self._used_memory()]
         written = [path for path in written if not self._is_allowed(path)]
         if len({arm for arm, _ in starts}) > 1:
             for path in written:
@@ -178,6 +182,13 @@ class SharedPlaces:
             and running.isdisjoint(value for key, value in row.items() if key.endswith("pid"))
         ]
 
+    def own(self, written: Iterable[str], held: Iterable[str]) -> tuple[str, ...]:
+        """Those of the files that are of no other program: `held` by the start, or where its commands say."""
+        known = {*self._named, *held}
+        return tuple(
+            path for path in written if path in known or any(map(known.__contains__, _above(path)))
+        )
+
     def note(self, arm: str, start: str, written: Iterable[str]) -> None:
         """These files are the start's."""
         for path in written:
@@ -206,7 +217,7 @@ class SharedPlaces:
                         elif _is_evidence(entry) and entry.stat().st_ctime_ns >= since_ns:
                             yield entry.path
         if waiting:
-            self.unseen = f"of more than {_MOST_ENTRIES} files, only the shallow ones are looked at"
+            self.unseen = f"only the shallow ones of more than {_MOST_ENTRIES} files"
 
 
 def _memory() -> Iterator[tuple[str, dict[str, str]]]:
@@ -265,17 +276,42 @@ def _roots(
     """Directories in which a service may keep something, the most likely first."""
     named = [each for each in environment if any(word in each for word in _NAMES)]
     texts = [environment[each] for each in sorted(named)]
-    home = environment.get("HOME", "")
-    texts += [
-        text for spec in specs for text in (*spec.words(), *spec.env.values(), spec.cwd or "")
-    ]
-    places = ["/tmp", "/var/tmp", f"{home}/.cache", str(directory)]  # noqa: S108 - read, not written
+    common = _common_places(environment)
+    home = common.pop()
+    places = [*common, str(directory)]
     places += [place for text in texts for place in _named_places(text, directory)]
-    places.append(home)
+    places += [*_places_of_commands(specs, directory), home]
     for place in dict.fromkeys(map(os.path.realpath, filter(None, places))):
         if place not in _SYSTEM and not place.startswith(_BELOW_SYSTEM):
             yield place
     yield _SHARED_MEMORY
+
+
+def _common_places(environment: Mapping[str, str]) -> list[str]:
+    """Directories in which every program keeps something; the last is the user's own."""
+    home = environment.get("HOME", "")
+    return ["/tmp", "/var/tmp", f"{home}/.cache", home]  # noqa: S108 - read, not written
+
+
+def _places_of_commands(specs: Sequence[ServiceSpec], directory: Path) -> Iterator[str]:
+    for spec in specs:
+        for text in (*spec.words(), *spec.env.values(), spec.cwd or ""):
+            yield from _named_places(text, directory)
+
+
+def _named_by_commands(
+    environment: Mapping[str, str], specs: Sequence[ServiceSpec], directory: Path
+) -> frozenset[str]:
+    """The directories that are the services' own: theirs, and those that their commands name."""
+    places = map(os.path.realpath, (str(directory), *_places_of_commands(specs, directory)))
+    common = map(os.path.realpath, (*_common_places(environment), _SHARED_MEMORY, "/"))
+    return frozenset(places).difference(common)
+
+
+def _above(path: str) -> Iterator[str]:
+    while (end := path.rfind("/")) > 0:
+        path = path[:end]
+        yield path
 
 
 def _named_places(text: str, directory: Path) -> Iterator[str]:
@@ -294,6 +330,7 @@ class SharedWatch:
 
     `marks` are the starts that run at once, by name: a text in the environment of its processes.
     `read` are the files that each has opened for reading, with what `watch` was told of the file.
+    `elsewhere` are those that other programs had open, so that they were not always watched.
     """
 
     def __init__(self, marks: Mapping[str, str]) -> None:
@@ -308,6 +345,7 @@ class SharedWatch:
         self._again: asyncio.TimerHandle | None = None
         self._again_s = _AGAIN_S
         self.read: dict[str, dict[str, str]] = {start: {} for start in marks}
+        self.elsewhere: set[str] = set()
         self.unseen = ""
 
     def watch(self, start: str, files: Mapping[str, str]) -> None:
@@ -379,7 +417,7 @@ class SharedWatch:
 
     def _leave(self, path: str) -> None:
         """Leave a file to others who have it open, and try again later."""
-        self.unseen = self.unseen or f"a program had {path} open, so it was not always watched"
+        self.elsewhere.add(path)
         self._taken.append(path)
         if self._again is None:
             loop = asyncio.get_running_loop()
@@ -496,14 +534,21 @@ class SharedWatch:
         return frozenset(self._marks) if above == me else frozenset()
 
     def use(
-        self, written: Sequence[str], read: Sequence[SharedRead], unseen: str = ""
+        self,
+        written: Sequence[str],
+        own: Sequence[str],
+        read: Sequence[SharedRead],
+        unseen: str = "",
     ) -> SharedUse:
         """What a start did; `written` are the files that changed while it ran, of those that are not `unseen`."""
+        left = len(self.elsewhere)
+        open_elsewhere = f"{amount(left, 'file')} that other programs had open" if left else ""
         return SharedUse(
             written=tuple(written[:_KEPT]),
+            own=tuple(own[:_KEPT]),
             count=len(written),
             read=tuple(read),
-            unseen="; ".join(filter(None, (self.unseen, unseen))),
+            unseen=tuple(filter(None, (self.unseen, open_elsewhere, unseen))),
         )
 
     async def settle(self) -> None:

@@ -5,8 +5,9 @@ import asyncio
 import contextlib
 import errno
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 import httpx
 from msgspec import Struct, structs
@@ -121,6 +122,13 @@ class Sender(Struct, frozen=True, kw_only=True):
             timeout=None,  # noqa: S113 - there is a deadline for the whole answer
         )
 
+    @contextlib.asynccontextmanager
+    async def asking(self) -> AsyncIterator["Ask"]:
+        """What sends a request, as `ask`, over one client."""
+        large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        async with self.client() as client:
+            yield lambda request: ask(client, self, request, large)
+
 
 class Reply(Struct, frozen=True, kw_only=True):
     """The result of a request: exactly one of `answer` and `error` (a sentence) is set.
@@ -140,23 +148,35 @@ class Reply(Struct, frozen=True, kw_only=True):
     tries: int = 1
 
 
+Ask = Callable[[Request], Awaitable[Reply]]
+
+
+class Asking(Protocol):
+    """Whatever makes requests, `concurrency` at a time: a Sender, or a command for each."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests are under way at once."""
+
+    def asking(self) -> contextlib.AbstractAsyncContextManager[Ask]:
+        """What makes one request, inside the block."""
+
+
 async def send_all(
-    sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
+    sender: Asking, requests: Sequence[Request], keep: Callable[[Reply], None]
 ) -> None:
     """Send all `requests`; `keep` gets a reply for each as it arrives, also for an error.
 
     What `keep` raises ends it, and is raised. Raises InfraError as `ask` does.
     """
     remaining = iter(requests)
-    large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def one_after_another() -> None:
         for request in remaining:
-            reply = await ask(client, sender, request, large)
-            keep(reply)
+            keep(await ask_one(request))
 
     try:
-        async with sender.client() as client, asyncio.TaskGroup() as group:
+        async with sender.asking() as ask_one, asyncio.TaskGroup() as group:
             # They share the iterator: the next request goes to whoever is free first.
             workers = min(sender.concurrency, len(requests))
             for _ in range(workers):

@@ -10,7 +10,7 @@ from ci_doctor.model.outcome import Attempt, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
-from ci_doctor.render.headline import Tone, headline, symbol, tone, worst_first
+from ci_doctor.render.headline import Tone, errors, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 from ci_doctor.render.lint_screen import is_lint, lint_blocks
 from ci_doctor.render.safe_text import cleaned, one_line
@@ -35,7 +35,7 @@ def render(
     """`report` for a terminal of `width` cells, with ANSI colours if `colour`.
 
     Commands, remedies and paths stand on one line however long they are, so that they can be
-    copied; all other text is broken between words. Ends with a newline. A pass without findings
+    copied; all other text is broken between words. Ends with a newline. A pass without errors
     leaves out how it was done. has_edge: as of StyledTerminal. page: where the report lies, for
     the last line.
     """
@@ -87,7 +87,8 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
         yield _finding(finding, terminal)
     if not diagnosed:
         yield from _tables(report, terminal, asides=True)
-        if report.findings or tone(report) not in {Tone.SUCCESS, Tone.INFO}:
+        is_calm = tone(report) is Tone.SUCCESS and not errors(report)
+        if not is_calm and (report.findings or tone(report) is not Tone.INFO):
             yield from _circumstances(report, terminal)
 
 

@@ -272,9 +272,10 @@ class Ledger:
 
 
 class RestartProgress(Struct, frozen=True, kw_only=True):
-    """An event of a service, or how far a phase has come, in words."""
+    """An event of a service, or how far a phase has come, in words. `title` names the restart in a sweep."""
 
     phase: Phase
+    title: str = ""
     event: ServiceEvent | None = None
     text: str = ""
 

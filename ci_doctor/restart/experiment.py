@@ -6,7 +6,7 @@ import contextlib
 import functools
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -14,16 +14,16 @@ from msgspec import structs
 from ci_doctor.config.decoding import seconds_above_zero, seconds_of
 from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import count_prompts
-from ci_doctor.load.requests import read_requests
-from ci_doctor.load.sending import Sender
+from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
-from ci_doctor.model.facts.restart_check import Observation, Phase, RestartEnding, Terms
+from ci_doctor.model.facts.restart_check import Moment, Observation, Phase, RestartEnding, Terms
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.table import Table, row
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
+from ci_doctor.restart.clients import sender_of, start_command
 from ci_doctor.restart.phases import FailedError, Phases
 from ci_doctor.restart.report import outcome_of
 from ci_doctor.restart.settings import (
@@ -33,14 +33,16 @@ from ci_doctor.restart.settings import (
     check_conditions,
     plan_condition,
 )
-from ci_doctor.restart.traffic import logs_of, one_pass
-from ci_doctor.services.busy_timeout import all_waits
+from ci_doctor.restart.traffic import SETUP_LOG, logs_of, one_pass
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.group import start_group
+from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, reserve_of
 from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
-from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.processes.interruption import Interruption, end_awaited
+from ci_doctor.system.processes.process import describe_exit
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -59,8 +61,50 @@ _NO_END = frozenset(
 )
 
 
-def make_plan(request: RestartRequest) -> RestartPlan:
-    """Check everything before anything is started. Raises UsageError for what cannot work."""
+CELLS = "cells"
+
+
+def make_plans(request: RestartRequest) -> tuple[RestartPlan, ...]:
+    """A plan for each moment and signal, the signals of a moment one after the other.
+
+    Checks everything before anything is started. Raises UsageError for what cannot work.
+    """
+    settings = request.settings
+    moments = [read_moment(each) for each in _listed(settings.moment)]
+    signals = [read_signal(each) for each in _listed(settings.signal)]
+    pairs = [(moment, number) for moment in moments for number in signals]
+    for key, values in (("moment", moments), ("signal", signals)):
+        if not values or len(set(values)) < len(values):
+            raise UsageError(f"{key}: names nothing, or one twice", hint="name each once")
+    if Moment.SAVING in moments and settings.saving is None:
+        raise UsageError(
+            "moment: nothing tells when the service saves",
+            hint='saving = { log = "checkpoint starting" }, or another probe: file, exec, http',
+        )
+    if len(pairs) == 1:
+        return (make_plan(request, *pairs[0]),)
+    plans = []
+    for moment, number in pairs:
+        place = request.directory / CELLS / f"{moment}-{number.name}"
+        plan = make_plan(structs.replace(request, directory=place), moment, number)
+        plans.append(structs.replace(plan, title=f"{moment} {number.name}"))
+    return tuple(plans)
+
+
+def _listed(written: str | list[str]) -> list[str]:
+    return [written] if isinstance(written, str) else written
+
+
+def read_moment(text: str) -> Moment:
+    """A moment by its name. Raises UsageError."""
+    if text in set(Moment):
+        return Moment(text)
+    hint = did_you_mean(text, tuple(Moment))
+    raise UsageError(f"moment: there is no {text!r}", hint=hint or f"use {', '.join(Moment)}")
+
+
+def make_plan(request: RestartRequest, moment: Moment, ended_by: signal.Signals) -> RestartPlan:
+    """The plan of one restart. Raises UsageError as `make_plans`."""
     settings = request.settings
     names = settings.services or tuple(request.specs)
     context = LaunchContext(
@@ -73,19 +117,23 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     if settings.gpu_memory:
         check_gpu_library()
     conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
-    load, verify = _commands_of_writes(settings)
+    load, verify, client, setup = _commands(settings)
     requests = () if request.requests is None else read_requests(request.requests)
+    if client:
+        requests = tuple(_run_of(client, number) for number in range(1, settings.runs + 1))
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = reserve_of(budget_s)
     # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
     has_controls = requests and not settings.same_outputs
-    ended_by = read_signal(settings.signal)
     plan = RestartPlan(
         request=request,
         context=context,
         terms=Terms(
             kill=_killed(request, names, order),
             signal=ended_by.name,
+            moment=moment,
+            stop_signal=read_signal(settings.stop_signal, "stop_signal").name,
+            by_command=bool(client),
             request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
             release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
             recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
@@ -96,10 +144,14 @@ def make_plan(request: RestartRequest) -> RestartPlan:
         ),
         names=names,
         order=order,
+        moment=moment,
         signal=ended_by,
+        stop_signal=read_signal(settings.stop_signal, "stop_signal"),
         requests=requests,
         load=load,
         verify=verify,
+        client=client,
+        setup=setup,
         outage_s=seconds_of(settings.outage, "outage"),
         conditions=tuple(conditions),
         deadline=request.started + budget_s - reserve_s,
@@ -111,7 +163,7 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     return plan
 
 
-def read_signal(text: str) -> signal.Signals:
+def read_signal(text: str, key: str = "signal") -> signal.Signals:
     """A signal that ends a process, by name (`SIGKILL`, `term`). Raises UsageError."""
     usable = {}
     for number in signal.Signals:
@@ -123,16 +175,24 @@ def read_signal(text: str) -> signal.Signals:
     if name in usable:
         return usable[name]
     if name in signal.Signals.__members__:
-        raise UsageError(
-            f"signal: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"'
-        )
-    raise UsageError(f"signal: there is no {text!r}", hint=did_you_mean(name, usable))
+        raise UsageError(f"{key}: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"')
+    raise UsageError(f"{key}: there is no {text!r}", hint=did_you_mean(name, usable))
 
 
-def _commands_of_writes(settings: RestartSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of `load` and `verify`; none of either. Raises UsageError for one alone."""
+def _run_of(client: Sequence[str], number: int) -> Request:
+    """One run of the command `client`. What is asked is the command, with its own number."""
+    asked = " ".join(client).replace("{run}", str(number))
+    return Request(id=str(number), path="", body={"prompt": asked}, line=number)
+
+
+def _commands(settings: RestartSettings) -> tuple[tuple[str, ...], ...]:
+    """The words of `load`, `verify`, `client` and `setup`; none of what is not set.
+
+    Raises UsageError for `load` or `verify` alone, and for `client` beside requests.
+    """
     words = []
-    for key, command in (("load", settings.load), ("verify", settings.verify)):
+    for key in ("load", "verify", "client", "setup"):
+        command = getattr(settings, key)
         try:
             split = shlex.split(command) if isinstance(command, str) else list(command or ())
         except ValueError as error:
@@ -140,14 +200,18 @@ def _commands_of_writes(settings: RestartSettings) -> tuple[tuple[str, ...], tup
         if command is not None and not split:
             raise UsageError(f"{key}: the command is empty", hint="name a program")
         words.append(tuple(split))
-    load, verify = words
+    load, verify, client, setup = words
+    if client and settings.requests is not None:
+        raise UsageError(
+            "restart-check: `client` stands beside `requests`", hint="leave one of them out"
+        )
     if bool(load) is not bool(verify):
         missing = "verify" if load else "load"
         raise UsageError(
             f"restart-check: `{missing}` is missing",
             hint="`load` prints what was acknowledged, and `verify` what is lost of it: name both",
         )
-    return load, verify
+    return load, verify, client, setup
 
 
 def _killed(request: RestartRequest, names: tuple[str, ...], order: tuple[str, ...]) -> str:
@@ -188,7 +252,7 @@ async def _to_the_end(
     try:
         with interruption.watch():
             async with asyncio.timeout(plan.deadline - clock.now()):
-                if await _controls(plan, notes):
+                if await _set_up(plan, notes) and await _controls(plan, notes):
                     await _with_services(plan, notes)
     except TimeoutError:
         ending = RestartEnding.BUDGET
@@ -200,6 +264,32 @@ async def _to_the_end(
     if interruption.received is not None:
         ending = RestartEnding(interruption.received.name)
     return notes.observation(ending)
+
+
+async def _set_up(plan: RestartPlan, notes: Notes) -> bool:
+    """Run the command `setup`, if there is one; whether it made the state that is wanted."""
+    if not plan.setup:
+        return True
+    notes.phase = Phase.CONTROL
+    logs = plan.context.log_directory
+    make_directory(logs)
+    # A group without services: nothing of the command outlives it.
+    group = RunningGroup((), notes.event)
+    try:
+        with (logs / SETUP_LOG).open("wb") as output:
+            streams = (None, output.fileno(), output.fileno())
+            child = start_command(plan, group, "setup", plan.setup, streams=streams)
+        with end_awaited(child.pidfd) as ended:
+            await ended
+        code = child.wait()
+    finally:
+        await group.stop(grace_s=plan.grace_s)
+    notes.phase = Phase.BASELINE
+    if code == 0:
+        return True
+    end = "in a way that nobody saw" if code is None else describe_exit(code)
+    notes.note(unreached=f"`setup` ended: {end} (see {logs / SETUP_LOG})")
+    return False
 
 
 async def _controls(plan: RestartPlan, notes: Notes) -> bool:
@@ -237,12 +327,7 @@ async def _one_control(plan: RestartPlan, notes: Notes, number: int) -> bool:
         notes.note(failures=(launched,), failed_in=Phase.CONTROL)
         return False
     try:
-        sender = Sender(
-            base_url=launched.endpoint.base_url,
-            concurrency=plan.settings.concurrency,
-            timeout_s=plan.terms.request_timeout_s,
-            waits=all_waits(launched.living_pids),
-        )
+        sender = sender_of(plan, launched)
         notes.ledger.begin_control()
         answered = notes.ledger.ok(Phase.CONTROL)
         keep = functools.partial(notes.ledger.keep, Phase.CONTROL)
@@ -323,21 +408,38 @@ def run(
             for warning in redact_files(logs, redactor):
                 on_warning(warning)
     return outcome_of(
-        observation, plan.terms, starts.runs, directory=plan.directory, cwd=Path.cwd()
+        observation, plan.terms, starts.runs, directory=report_directory(plan), cwd=Path.cwd()
     )
 
 
-def would_do(plan: RestartPlan) -> Outcome:
+def report_directory(plan: RestartPlan) -> Path:
+    """Where the report lies: above the folders of a sweep's restarts."""
+    return plan.directory.parents[1] if plan.title else plan.directory
+
+
+_WHEN = {
+    Moment.BEFORE_READY: "during a start, after {at:g} of its usual time",
+    Moment.SAVING: "when `saving` holds",
+    Moment.STOPPING: "during an orderly stop, after {at:g} of its usual time",
+}
+
+
+def would_do(plans: Sequence[RestartPlan]) -> Outcome:
     """What would be started and killed, and nothing done."""
+    plan = plans[0]
     rows = [row(name, shlex.join(plan.request.specs[name].words())) for name in plan.order]
-    for name, words in (("load", plan.load), ("verify", plan.verify)):
-        if words:
-            rows.append(row(name, shlex.join(words)))
-    when = (
-        f"when {plan.kill_when_done} of {len(plan.requests)} requests to {plan.names[-1]} are done"
-    )
-    if not plan.requests:
-        when = f"after {plan.terms.acknowledged} acknowledged writes"
+    for name in ("setup", "client", "load", "verify"):
+        words = getattr(plan, name)
+        rows += [row(name, shlex.join(words))] if words else []
+    services = Table(title="Services", rows=tuple(rows))
+    if len(plans) > 1:
+        titles = ", ".join(each.title for each in plans)
+        summary = f"would restart {plan.terms.kill} {len(plans)} times: {titles}"
+        return Outcome(verdict=None, summary=summary, tables=(services,))
+    when = _WHEN.get(plan.moment, "").format(at=plan.settings.at)
+    if not when and plan.requests:
+        when = f"when {plan.kill_when_done} of {len(plan.requests)} requests to {plan.names[-1]} are done"
+    when = when or f"after {plan.terms.acknowledged} acknowledged writes"
     first = ""
     if plan.terms.control_starts:
         first = f"start everything {amount(plan.terms.control_starts, 'time')} as a control, then "
@@ -347,5 +449,5 @@ def would_do(plan: RestartPlan) -> Outcome:
             f"would {first}send {plan.signal.name} to {plan.terms.kill} {when}, and start it again "
             f"{plan.outage_s:g} s after its end"
         ),
-        tables=(Table(title="Services", rows=tuple(rows)),),
+        tables=(services,),
     )

@@ -2,25 +2,40 @@
 """Acts on processes and the network: the phases of a check, on services that are ready."""
 
 import asyncio
+import contextlib
 import functools
 import signal
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import structs
 
 from ci_doctor.load.metrics import read_metrics
-from ci_doctor.load.sending import Sender
-from ci_doctor.model.facts.restart_check import ConditionResult, Counts, Phase, ProcessIdentity
+from ci_doctor.model.facts.restart_check import (
+    ConditionResult,
+    Counts,
+    Moment,
+    Phase,
+    ProcessIdentity,
+)
+from ci_doctor.render.formatting import duration
 from ci_doctor.restart.answers import Notes
+from ci_doctor.restart.clients import sender_of
 from ci_doctor.restart.release import Release, resident
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
-from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
+from ci_doctor.services.busy_timeout import BusyTimeout, before_death
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.probe import wait_until_ready
-from ci_doctor.services.ready import parse_ready
+from ci_doctor.services.probe import attempt, wait_until_ready
+from ci_doctor.services.ready import ReadinessProbe, ReadySpec, Scheme, parse_ready
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock
+from ci_doctor.system.processes.process import is_ending
+from ci_doctor.system.processes.tree_stop import send_signal
+
+if TYPE_CHECKING:
+    from ci_doctor.system.processes.process_table import Kin
 
 # Between two reads of /metrics, which some servers compute anew each time.
 _PAUSE_S = 0.08
@@ -75,16 +90,23 @@ async def _probe(
     group: RunningGroup, condition: Condition, context: LaunchContext, limit_s: float
 ) -> str | None:
     assert condition.ready is not None  # noqa: S101 - a condition has one of the two
+    probe = _parsed(group, condition.service, condition.ready, context)
     # Looked up now: after a relaunch it is another start, with another log.
     instance = group.instances[condition.service]
-    placeholders = placeholders_for(condition.service, context, group.ports)
-    probe = parse_ready(
-        condition.ready,
+    return await wait_until_ready(probe, limit_s, group.probe_context(instance))
+
+
+def _parsed(
+    group: RunningGroup, service: str, written: str | ReadySpec, context: LaunchContext
+) -> ReadinessProbe:
+    instance = group.instances[service]
+    placeholders = placeholders_for(service, context, group.ports)
+    return parse_ready(
+        written,
         instance.service.port,
         directory=instance.filled.cwd,
         fill=lambda text: fill(text, placeholders),
     )
-    return await wait_until_ready(probe, limit_s, group.probe_context(instance))
 
 
 async def _metric(
@@ -117,6 +139,10 @@ _MOST_PASSES = 50
 _SECOND_THOUGHTS = 2
 # For a server that is still busy with the last load and answers its probe late.
 _STILL_READY_S = 5.0
+# Of the fraction `at`, in one try after another: a start or a stop may be shorter than the one measured.
+_EARLIER = (1.0, 0.25, 0.0)
+_OF_ONE_START = frozenset({Moment.BEFORE_READY, Moment.STOPPING})
+_FLEETING = frozenset({Moment.BEFORE_READY, Moment.SAVING})
 T = TypeVar("T")
 
 
@@ -135,12 +161,15 @@ class Phases:
         self._before: dict[str, float] = {}
         self._writes = Writes(plan, group) if plan.load else None
         self._release: Release | None = None
-        self._sender = Sender(
-            base_url=group.endpoint.base_url,
-            concurrency=plan.settings.concurrency,
-            timeout_s=plan.terms.request_timeout_s,
-            waits=all_waits(group.living_pids),
-        )
+        self._sender = sender_of(plan, group)
+        # The orderly stop that is under way, or the start.
+        self._stop: asyncio.Task[None] | None = None
+        self._start: asyncio.Task[Any] | None = None
+        self._held = 0
+        self._since = 0.0
+        self._frozen: tuple[Kin, ...] = ()
+        self._stop_s = 0.0
+        self._start_s = 0.0
 
     async def all(self) -> None:
         """Raises FailedError if a service fails by itself, and InfraError as `ask`."""
@@ -163,7 +192,8 @@ class Phases:
         # One load over kill, outage and recovery: only requests that are under way at a kill show
         # whether clients hang.
         async with traffic:
-            await self._while_all_live(self._kill(traffic))
+            if not await self._while_all_live(self._kill(traffic)):
+                return
             came_back = await self._while_all_live(self._recover(traffic))
             await self._while_all_live(traffic.drain())
         if came_back:
@@ -196,7 +226,14 @@ class Phases:
         # After the load, because a metric may count what was served.
         self._before = await metrics_now(self._group, self._plan.conditions)
         counts = self._ledger.counts.get(Phase.BASELINE, Counts())
-        return counts.ok == counts.sent
+        if counts.ok < counts.sent:
+            return False
+        if self._plan.moment not in _OF_ONE_START:
+            return True
+        # Before the writes: a load may end with its connection.
+        unreached = await self._measure_restart()
+        self._notes.note(unreached=unreached)
+        return unreached is None
 
     async def _measure(self, phase: Phase) -> None:
         """Send the load `passes` times, and again until that took a while.
@@ -218,13 +255,31 @@ class Phases:
             if answered < len(self._plan.requests):
                 break
 
-    async def _kill(self, traffic: Traffic) -> None:
-        """Until the service is dead, has released what it held, and the outage has lasted."""
+    async def _kill(self, traffic: Traffic) -> bool:
+        """Until the service is dead, has released what it held, and the outage has lasted.
+
+        False if the moment for the signal did not come, and nothing was killed.
+        """
         plan, name = self._plan, self._plan.terms.kill
         await traffic.reached()
+        if plan.moment is not Moment.UNDER_LOAD:
+            traffic.go_on()
+        problem = None
+        for part in _EARLIER if plan.moment in _OF_ONE_START else (1.0,):
+            problem = await self._approach(part * plan.settings.at)
+            into_s = clock.now() - self._since
+            if problem is None and plan.moment in _FLEETING:
+                self._freeze()
+            problem = problem or await self._missed(into_s)
+            if problem is None:
+                break
+            self._notes.say(f"not {plan.moment}: {problem}")
+        else:
+            self._notes.note(unreached=problem)
+            return False
+        if plan.moment is not Moment.UNDER_LOAD:
+            self._notes.note(into_s=into_s)
         service = self._group.services[name]
-        # Before the signal: afterwards there is nobody to look at.
-        held = resident(self._group.tree.below(service.pid))
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
         if self._writes is not None:
@@ -241,17 +296,138 @@ class Phases:
         release = Release(
             self._group,
             service,
-            held,
+            self._held,
             died,
             checks_memory=plan.settings.shared_memory,
             gpu_before=self._notes.gpu_before,
         )
         await self._outage(release, died)
+        return True
+
+    async def _measure_restart(self) -> str | None:
+        """Stop it in order and start it again, and note for how long; why that was not possible."""
+        problem = await self._stop_in_order()
+        if problem is not None:
+            # What never ends is still stopping whenever the signal comes.
+            if self._plan.moment is not Moment.STOPPING:
+                return problem
+            await self._group.take_down(self._plan.terms.kill, signal.SIGKILL)
+        self._notes.note(stop_s=self._stop_s)
+        began = clock.now()
+        problem = await self._back_again()
+        self._start_s = clock.now() - began
+        self._notes.note(start_s=self._start_s)
+        return problem
+
+    async def _stop_in_order(self) -> str | None:
+        """None once it has ended by `stop_signal`."""
+        name, limit_s = self._plan.terms.kill, self._plan.terms.release_timeout_s
+        stop = asyncio.create_task(self._group.take_down(name, self._plan.stop_signal))
+        # It looks at the processes first, and then sends the signal.
+        await asyncio.sleep(0)
+        began = clock.now()
+        try:
+            if await self._time_limit(limit_s).wait(stop):
+                stop.result()
+                return None
+        finally:
+            self._stop_s = clock.now() - began
+            await _cancelled(stop)
+        return f"{name} had not ended {limit_s:g} s after {self._plan.stop_signal.name}"
+
+    async def _back_again(self) -> str | None:
+        """None once it is ready again after an orderly stop, and every condition holds."""
+        time_limit = self._time_limit(self._plan.terms.recovery_timeout_s)
+        problem = await self._relaunch(time_limit)
+        if problem is None:
+            for result in _missing(await self._conditions(clock.now(), time_limit.left_s())):
+                problem = f"{result.label}: {result.problem}"
+        return None if problem is None else f"after an orderly stop it did not come back: {problem}"
+
+    async def _approach(self, fraction: float) -> str | None:
+        """None once the service is where the signal is to hit it, or why it did not get there.
+
+        `fraction` is of the seconds that an orderly stop took, or a start.
+        """
+        name, moment = self._plan.terms.kill, self._plan.moment
+        # It has ended in the try before.
+        if self._stop is not None and (problem := await self._back_again()) is not None:
+            return problem
+        # Before the signal: afterwards there is nobody to look at.
+        self._held = resident(self._group.tree.below(self._group.services[name].pid))
+        if moment is Moment.SAVING:
+            return await self._until_saving()
+        if moment is Moment.STOPPING:
+            self._stop = asyncio.create_task(self._group.take_down(name, self._plan.stop_signal))
+            # It looks at the processes first, and then sends the signal.
+            await asyncio.sleep(0)
+            self._since = clock.now()
+            await asyncio.wait({self._stop}, timeout=fraction * self._stop_s)
+        if moment is Moment.BEFORE_READY:
+            if (problem := await self._stop_in_order()) is not None:
+                return problem
+            self._since = clock.now()
+            # It is started at once, and then waited for.
+            self._start = asyncio.create_task(self._group.relaunch(name))
+            await asyncio.wait({self._start}, timeout=fraction * self._start_s)
+        return None
+
+    def _freeze(self) -> None:
+        """Stop the service's processes until the signal is sent: to look at them takes longer than a save."""
+        pidfd = self._group.instances[self._plan.terms.kill].process.pidfd
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+        self._frozen = self._group.tree.below(self._group.services[self._plan.terms.kill].pid)
+        for kin in self._frozen:
+            send_signal(kin, signal.SIGSTOP)
+
+    async def _missed(self, after_s: float) -> str | None:
+        """None while the signal comes in time, or what has ended before it."""
+        name = self._plan.terms.kill
+        service, after = self._group.services[name], duration(after_s)
+        if self._stop is not None and (
+            self._stop.done() or is_ending(service.pid, service.started)
+        ):
+            await self._stop
+            return f"{name} had ended {after} after {self._plan.stop_signal.name}"
+        if self._start is not None:
+            # The start is given up first: its probe must not answer a moment before the signal.
+            await _cancelled(self._start)
+            if self._group.instances[name].was_ready:
+                self._thaw()
+                return f"{name} was ready {after} after its start"
+        return None
+
+    def _thaw(self) -> None:
+        for kin in self._frozen:
+            send_signal(kin, signal.SIGCONT)
+        self._frozen = ()
+
+    async def _until_saving(self) -> str | None:
+        """None at the moment in which `saving` begins to hold."""
+        plan, name = self._plan, self._plan.terms.kill
+        assert plan.settings.saving is not None  # noqa: S101 - the plan has been checked
+        instance = self._group.instances[name]
+        probe = _parsed(self._group, name, plan.settings.saving, plan.context)
+        context = self._group.probe_context(instance)
+        context = structs.replace(context, log_from=instance.service.log.stat().st_size)
+        time_limit = self._time_limit(plan.terms.recovery_timeout_s)
+        # What holds all the time tells nothing. A log is searched from here on, and holds once it has matched.
+        if not any(leaf.scheme is Scheme.LOG for leaf in probe.leaves()):
+            while await attempt(probe, context) is None:
+                if time_limit.left_s() <= 0:
+                    return f"`saving` held all the time: {probe.describe()}"
+                await asyncio.sleep(_PAUSE_S)
+        problem = await wait_until_ready(probe, time_limit, context)
+        self._since = clock.now()
+        return None if problem is None else f"`saving` did not hold: {problem}"
 
     def _done(self, traffic: Traffic) -> str:
         done = []
         if self._plan.requests:
-            done.append(f"{traffic.done} of {len(self._plan.requests)} requests")
+            of_all = f" of {len(self._plan.requests)}"
+            is_one_load = self._plan.moment is Moment.UNDER_LOAD
+            done.append(f"{traffic.done}{of_all if is_one_load else ''} requests")
         if self._writes is not None:
             done.append(f"{self._plan.terms.acknowledged} acknowledged writes or more")
         return ", ".join(done)
@@ -273,7 +449,16 @@ class Phases:
     async def _take_down(self) -> None:
         """Until the process has ended: by the signal or, if it does not, by SIGKILL."""
         name = self._plan.terms.kill
-        ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
+        ending = self._stop
+        if ending is None:
+            ending = asyncio.create_task(self._group.take_down(name, self._plan.signal))
+            # It is sent at once, and then waited for.
+            await asyncio.sleep(0)
+            self._thaw()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                pidfd = self._group.instances[name].process.pidfd
+                signal.pidfd_send_signal(pidfd, self._plan.signal)
         try:
             if await self._time_limit(self._plan.terms.release_timeout_s).wait(ending):
                 ending.result()
@@ -289,9 +474,13 @@ class Phases:
         began = clock.now()
         time_limit = self._time_limit(self._plan.terms.recovery_timeout_s)
         try:
-            if not await self._relaunch(time_limit):
+            problem = await self._relaunch(time_limit)
+            if problem is not None:
+                self._notes.note(not_ready=problem)
                 return False
-            self._notes.note(ready_s=clock.now() - began)
+            ready_s = clock.now() - began
+            new = _identity(self._group.services[self._plan.terms.kill])
+            self._notes.note(ready_s=ready_s, new=new)
             results = await self._conditions(began, time_limit.left_s())
             self._notes.note(conditions=results)
             if _missing(results):
@@ -304,8 +493,8 @@ class Phases:
         self._notes.say(f"recovered {recovered_s:.1f} s after the relaunch")
         return True
 
-    async def _relaunch(self, time_limit: BusyTimeout) -> bool:
-        """Whether the service itself is ready again in time.
+    async def _relaunch(self, time_limit: BusyTimeout) -> str | None:
+        """None once the service itself is ready again in time, or what was wrong last.
 
         A failure of its own is a death in the group.
         """
@@ -314,8 +503,7 @@ class Phases:
         try:
             if await time_limit.wait(relaunch):
                 relaunch.result()
-                self._notes.note(new=_identity(self._group.services[name]))
-                return True
+                return None
         finally:
             await _cancelled(relaunch)
         # The cancelled relaunch takes its result with it. The last attempt that had its full time
@@ -323,9 +511,7 @@ class Phases:
         problem = await self._group.still_ready(name, 0.0)
         if problem is not None:
             problem = self._group.instances[name].answer or problem
-        late = "it answered its probe only after the time was up"
-        self._notes.note(not_ready=problem or late)
-        return False
+        return problem or "it answered its probe only after the time was up"
 
     async def _conditions(self, since: float, limit_s: float) -> tuple[ConditionResult, ...]:
         return await all_results(self._group, self._plan, limit_s, before=self._before, since=since)

@@ -373,7 +373,7 @@ def suspicious(observation: Observation, terms: Terms) -> Iterator[Finding]:
         )
         yield rules.ONE_ANSWER.finding(message, remedy=rules.ONE_ANSWER.remedy)
     blank = observation.counts(Phase.BASELINE).blank
-    if blank:
+    if blank and not terms.by_command:
         sent = observation.counts(Phase.BASELINE).ok
         message = f"{blank} of {sent} answers before the kill hold no word"
         yield rules.BLANK_ANSWERS.finding(message, remedy=rules.BLANK_ANSWERS.remedy)

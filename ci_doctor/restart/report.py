@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ci_doctor.model.facts.launch import ServiceRun
 from ci_doctor.model.facts.restart_check import (
+    Moment,
     Observation,
     Phase,
     RestartCheckFacts,
@@ -176,6 +177,8 @@ def _before_the_kill(observation: Observation) -> Outcome:
         return Outcome(
             verdict=Verdict.INCONCLUSIVE, summary="the budget ended before anything was killed"
         )
+    if observation.unreached is not None:
+        return Outcome(verdict=Verdict.VOID, summary=f"nothing was killed: {observation.unreached}")
     reason = _bad_baseline(observation)
     return Outcome(verdict=Verdict.VOID, summary=f"{reason}, so a restart can prove nothing")
 
@@ -202,7 +205,8 @@ def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None
     after = observation.counts(Phase.AFTER)
     if not after.ok:
         return "nothing was answered after the recovery"
-    if not observation.counts(Phase.BASELINE).has_words:
+    # A command has promised its exit code, and need not say anything.
+    if not observation.counts(Phase.BASELINE).has_words and not terms.by_command:
         if after.has_words:
             return "no answer held a word before the kill, so nothing can be compared with it"
         return "no answer holds a word, before the kill and after it"
@@ -243,6 +247,8 @@ def _void(observation: Observation, conclusion: Outcome) -> Finding:
     rule = rules.BASELINE_FAILED
     if observation.was_killed:
         rule = rules.PROVES_NOTHING
+    elif observation.unreached is not None:
+        rule = rules.MOMENT_NOT_REACHED
     return rule.finding(conclusion.summary, evidence=tuple(evidence), remedy=rule.remedy)
 
 
@@ -326,10 +332,12 @@ def tables(observation: Observation, terms: Terms) -> tuple[Table, ...]:
 
 def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
     at = f"at {observation.killed_at} of {observation.requests} requests"
+    if terms.moment is not Moment.UNDER_LOAD:
+        at = f"after {observation.killed_at} requests"
     writes = observation.writes
     if not observation.requests and writes is not None:
         at = f"after {writes.before_kill} acknowledged writes"
-    yield row("killed", f"{terms.kill} by {terms.signal} {at}")
+    yield row("killed", f"{terms.kill} by {terms.signal} {at}{_moment(observation, terms)}")
     yield from _times(("ended after", observation.ended_s))
     released = observation.released
     if released is not None:
@@ -351,6 +359,21 @@ def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
         yield row("acknowledged writes kept", f"{kept} of {writes.acknowledged}")
     if observation.ratio is not None:
         yield row("throughput", share(observation.ratio))
+
+
+def _moment(observation: Observation, terms: Terms) -> str:
+    """In what the signal came, and how far into it."""
+    into = duration(observation.into_s or 0.0)
+    match terms.moment:
+        case Moment.BEFORE_READY:
+            return f", {into} into a start that took {duration(observation.start_s or 0.0)} before"
+        case Moment.STOPPING:
+            stop = f"a stop that took {duration(observation.stop_s or 0.0)} before"
+            return f", {into} into {stop} ({terms.stop_signal})"
+        case Moment.SAVING:
+            return f", {into} after `saving` held"
+        case Moment.UNDER_LOAD:
+            return ""
 
 
 def _times(*steps: tuple[str, float | None]) -> Iterator[Row]:

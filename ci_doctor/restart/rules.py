@@ -210,6 +210,12 @@ BASELINE_FAILED = Rule(
     ),
     remedy="Mend the load or `recovered` first: send one request by hand, as in `curl -i`.",
 )
+MOMENT_NOT_REACHED = Rule(
+    id="restart-check/moment-not-reached",
+    severity=Severity.ERROR,
+    meaning="The moment for the signal did not come, or `setup` failed. Nothing was killed, and nothing is proven.",
+    remedy="See what is named: lower `at`, or correct `saving`, `setup` or `stop_signal`.",
+)
 PROVES_NOTHING = Rule(
     id="restart-check/proves-nothing",
     severity=Severity.ERROR,
@@ -243,6 +249,7 @@ RULES = (
     BLANK_ANSWERS,
     UNSTABLE_OUTPUTS,
     BASELINE_FAILED,
+    MOMENT_NOT_REACHED,
     PROVES_NOTHING,
     BUDGET_SPENT,
 )

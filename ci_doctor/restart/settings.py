@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
-from ci_doctor.model.facts.restart_check import Terms
+from ci_doctor.model.facts.restart_check import Moment, Terms
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.services.ready import NoProbeError, ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import (
@@ -45,15 +45,23 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     The last of `services` answers the requests; `kill` is that one unless named. `at` is the
     fraction of the load that is done when it is killed. `throughput` is the least ratio of after to
     before, 0 for none. `control_starts` is how often everything is started, asked and stopped before
-    the start that is killed. `load` is a command that prints each acknowledged write as a line, and
+    the start that is killed. `moment` and `signal` are one or several: each pair is a restart of its own,
+    after the command `setup`. `saving` is a probe that tells that the service saves, `stop_signal` what
+    stops it in order. `client` is a command in place of requests, run `runs` times in a load. `load` is a command that prints each acknowledged write as a line, and
     `acknowledged` how many come before the kill; `verify` prints what is lost of them.
     """
 
     services: tuple[str, ...] = ()
     kill: str | None = None
-    signal: str = "SIGKILL"
+    moment: str | list[str] = "under-load"
+    signal: str | list[str] = "SIGKILL"
+    saving: str | ReadySpec | None = None
+    stop_signal: str = "SIGTERM"
+    setup: str | list[str] | None = None
     at: Annotated[float, Meta(ge=0, le=1)] = 0.5
     requests: str | None = None
+    client: str | list[str] | None = None
+    runs: Count = 20
     concurrency: Count = 40
     passes: Count = 2
     control_starts: Annotated[int, Meta(ge=0)] = 2
@@ -107,8 +115,8 @@ class RestartPlan(Struct, frozen=True, kw_only=True):
     """Everything that a check needs; times in seconds.
 
     `context` is where the services are started, `terms` what is promised. `order` are all services
-    in start order, `names` those that were named. `load` and `verify` are words of commands, empty
-    for none. `deadline` is the monotonic time at which the check is stopped, `grace_s` what its
+    in start order, `names` those that were named. `load`, `verify`, `client` and `setup` are words of
+    commands, empty for none. `title` names the restart in a sweep, and is empty outside one. `deadline` is the monotonic time at which the check is stopped, `grace_s` what its
     processes then have to end by themselves.
     """
 
@@ -117,14 +125,19 @@ class RestartPlan(Struct, frozen=True, kw_only=True):
     terms: Terms
     names: tuple[str, ...]
     order: tuple[str, ...]
+    moment: Moment
+    stop_signal: signal.Signals
     signal: signal.Signals
     requests: tuple[Request, ...]
     load: tuple[str, ...]
     verify: tuple[str, ...]
+    client: tuple[str, ...]
+    setup: tuple[str, ...]
     outage_s: float
     conditions: tuple[Condition, ...]
     deadline: float
     grace_s: float
+    title: str = ""
 
     @property
     def settings(self) -> RestartSettings:
@@ -202,19 +215,21 @@ def _target(written: str | ReadySpec) -> str:
 
 
 def check_conditions(plan: RestartPlan) -> None:
-    """Raises UsageError if a probe of the plan's conditions cannot work."""
+    """Raises UsageError if a probe of the plan's conditions, or `saving`, cannot work."""
+    for condition in plan.conditions:
+        if condition.ready is not None:
+            _check_probe(plan, "recovered", condition.ready, condition.service)
+    if plan.settings.saving is not None:
+        _check_probe(plan, "saving", plan.settings.saving, plan.terms.kill)
+
+
+def _check_probe(plan: RestartPlan, key: str, written: str | ReadySpec, service: str) -> None:
     context = plan.context
     ports = dict.fromkeys(port_names(plan.request.specs, plan.order), _ANY_PORT)
-    for condition in plan.conditions:
-        if condition.ready is None:
-            continue
-        placeholders = placeholders_for(condition.service, context, ports)
-        filled = functools.partial(fill, placeholders=placeholders)
-        try:
-            probe = parse_ready(
-                condition.ready, _ANY_PORT, directory=context.directory, fill=filled
-            )
-            probe.authorization_value(context.environment)
-        except ValueError as error:
-            hint = error.hint if isinstance(error, NoProbeError) else None
-            raise UsageError(f"recovered: {error}", hint=hint) from error
+    filled = functools.partial(fill, placeholders=placeholders_for(service, context, ports))
+    try:
+        probe = parse_ready(written, _ANY_PORT, directory=context.directory, fill=filled)
+        probe.authorization_value(context.environment)
+    except ValueError as error:
+        hint = error.hint if isinstance(error, NoProbeError) else None
+        raise UsageError(f"{key}: {error}", hint=hint) from error

@@ -10,16 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-import httpx
-
-from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
-from ci_doctor.load.sending import Reply, Sender, ask, send_all
+from ci_doctor.load.sending import Ask, Asking, Reply, send_all
 from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Phase
+from ci_doctor.restart.clients import start_command
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.spec import fill, placeholders_for
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import end_awaited
@@ -31,7 +28,7 @@ _REST_S = 0.25
 
 
 async def one_pass(
-    sender: Sender, requests: Sequence[Request], keep: Callable[[Reply], None]
+    sender: Asking, requests: Sequence[Request], keep: Callable[[Reply], None]
 ) -> float:
     """Send everything once; returns the seconds from the first request to the last reply.
 
@@ -61,7 +58,7 @@ class Traffic:
 
     def __init__(
         self,
-        sender: Sender,
+        sender: Asking,
         requests: Sequence[Request],
         keep: Callable[[Phase, Reply], None],
         *,
@@ -120,21 +117,21 @@ class Traffic:
 
     async def _send(self) -> None:
         try:
-            async with self._sender.client() as client, asyncio.TaskGroup() as group:
+            async with self._sender.asking() as ask, asyncio.TaskGroup() as group:
                 for _ in range(self._sender.concurrency):
-                    group.create_task(self._one_after_another(client))
+                    group.create_task(self._one_after_another(ask))
         except ExceptionGroup as errors:
             # All tasks fail for the same reason; one is enough to report.
             raise errors.exceptions[0] from errors
 
-    async def _one_after_another(self, client: httpx.AsyncClient) -> None:
+    async def _one_after_another(self, ask: Ask) -> None:
         while True:
             request = await self._next()
             if request is None:
                 break
             # Read before the request: it may be answered in the next phase.
             phase = self.phase
-            reply = await ask(client, self._sender, request)
+            reply = await ask(request)
             self.done += 1
             self._keep(phase, reply)
             self._check_reached()
@@ -172,6 +169,7 @@ ACKNOWLEDGED_FILE: Final = "acknowledged.txt"
 LOST_FILE: Final = "lost.txt"
 LOAD_LOG: Final = "load.log"
 VERIFY_LOG: Final = "verify.log"
+SETUP_LOG: Final = "setup.log"
 # Between two looks at the file and the process; the kill may come as much later than its line.
 _PAUSE_S: Final = 0.02
 _LOST_KEPT: Final = 5
@@ -269,27 +267,18 @@ class Writes:
     def _spawn(
         self, key: str, words: Sequence[str], output: Path, log: str, stdin: Path | None = None
     ) -> Child:
-        placeholders = placeholders_for(self._plan.names[-1], self._context, self._group.ports)
-        placeholders["acknowledged"] = str(self._path)
         logs = self._context.log_directory
         make_directory(logs)
-        filled = [fill(word, placeholders) for word in words]
         given = Path(os.devnull) if stdin is None else stdin
         with output.open("wb") as out, (logs / log).open("wb") as err, given.open("rb") as source:
-            try:
-                return self._group.launch(
-                    filled,
-                    environment=self._context.environment,
-                    directory=self._context.directory,
-                    output=out.fileno(),
-                    error=err.fileno(),
-                    input=source.fileno(),
-                )
-            except OSError as error:
-                raise UsageError(
-                    f"{key}: cannot run {filled[0]}: {error.strerror}",
-                    hint="name a program on PATH, or one relative to the configuration",
-                ) from error
+            return start_command(
+                self._plan,
+                self._group,
+                key,
+                words,
+                streams=(source.fileno(), out.fileno(), err.fileno()),
+                acknowledged=str(self._path),
+            )
 
     async def _has_ended(self, child: Child, limit_s: float) -> bool:
         """Whether it ends within `limit_s`."""
@@ -311,12 +300,13 @@ def _ending(child: Child) -> str:
 
 
 def logs_of(plan: RestartPlan) -> tuple[Path, ...]:
-    """The files that the two commands of `plan` write, as far as they are there. Reads files."""
+    """The files that the commands of `plan` write, as far as they are there. Reads files."""
     logs = plan.context.log_directory
     files = (
         plan.directory / ACKNOWLEDGED_FILE,
         plan.directory / LOST_FILE,
         logs / LOAD_LOG,
         logs / VERIFY_LOG,
+        logs / SETUP_LOG,
     )
     return tuple(file for file in files if file.is_file())

@@ -16,9 +16,10 @@ from ci_doctor.model.service import (
     ServiceFailure,
     StopResult,
 )
-from ci_doctor.model.table import Row, Table, row
-from ci_doctor.model.table import size as size_cell
+from ci_doctor.model.table import Table, row
+from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import size
+from ci_doctor.system.files.own_directory import is_own_name
 
 DIED = Rule(
     id="services/died",
@@ -146,10 +147,7 @@ LEFT_BEHIND = Rule(
         'shared memory, a semaphore, a temporary file, a socket, a port. With `leaks = "strict"` '
         "it is an error. Nothing is removed: it may be meant to stay."
     ),
-    remedy=(
-        "Let the server remove it when it ends; what may stay goes into `leaks_allowed`. The "
-        "command shown removes it by hand."
-    ),
+    remedy="Let it remove them, or list them in `leaks_allowed`; see report.html.",
 )
 UNSEEN = Rule(
     id="services/leaks-unseen",
@@ -191,6 +189,8 @@ RULES = (
 _SHOWN = 10
 # Processes that a sentence names: a server may have a hundred workers.
 _NAMED = 3
+# Letters of an example's name, of several things of one kind.
+_EXAMPLE = 20
 
 
 def finding_of(failure: ServiceFailure) -> Finding:
@@ -335,16 +335,16 @@ def _named(processes: Sequence[NamedProcess]) -> str:
 
 
 def leak_findings(left: LeftBehind) -> Iterator[Finding]:
-    """One for each service, or for those that held a thing together; what is unknown is none.
+    """One for all services, and one for those that may leave nothing; what is unknown is none.
 
     What a known program leaves by design is one only where nothing may stay.
     """
-    by_owner: dict[tuple[str, ...], list[LeftThing]] = {}
-    for thing in left.things:
-        if thing.strict or thing.known is None:
-            by_owner.setdefault(thing.services, []).append(thing)
-    for services, things in by_owner.items():
-        yield _leak_finding(" and ".join(services), things)
+    strict = [thing for thing in left.things if thing.strict]
+    others = [thing for thing in left.things if not thing.strict and thing.known is None]
+    if strict:
+        yield _leak_finding(strict, Severity.ERROR)
+    if others:
+        yield _leak_finding(others, LEFT_BEHIND.severity)
     if left.unseen:
         yield UNSEEN.finding(
             f"what services left behind could not be seen: {', '.join(left.unseen)}",
@@ -352,18 +352,18 @@ def leak_findings(left: LeftBehind) -> Iterator[Finding]:
         )
 
 
-def _leak_finding(services: str, things: Sequence[LeftThing]) -> Finding:
-    severity = LEFT_BEHIND.severity
-    if any(thing.strict for thing in things):
-        severity = Severity.ERROR
-    groups = _together(things)
-    lines = [f"{_what(group)} {_which(group)}, {group[0].why}" for group in groups[:_SHOWN]]
-    if len(groups) > _SHOWN:
-        lines.append(f"and {len(groups) - _SHOWN} more")
+def _leak_finding(things: Sequence[LeftThing], severity: Severity) -> Finding:
+    """Of a few things how each is known, and what removes it; the table counts more of them."""
+    services = dict.fromkeys(name for thing in things for name in thing.services)
+    sentence = f"{' and '.join(services)} left behind {summary(things)}"
+    if len(things) > _NAMED:
+        return LEFT_BEHIND.finding(sentence, remedy=LEFT_BEHIND.remedy, severity=severity)
+    lines = [f"{_what(thing)} {thing.name}, {thing.why}" for thing in things]
+    removals = [thing.remedy for thing in things if thing.remedy]
     return LEFT_BEHIND.finding(
-        f"{services} left behind {summary(things)}",
+        sentence,
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy="; ".join(thing.remedy for thing in things[:_SHOWN] if thing.remedy),
+        remedy="; ".join(removals) or LEFT_BEHIND.remedy,
         severity=severity,
     )
 
@@ -372,38 +372,46 @@ def summary(things: Sequence[LeftThing]) -> str:
     """`shared memory /dev/shm/psm_1`, `3 things: shared memory, unix socket`."""
     if len(things) == 1:
         return f"{things[0].kind} {things[0].name}"
-    kinds = ", ".join(dict.fromkeys(str(thing.kind) for thing in things))
-    return f"{len(things)} things: {kinds}"
+    kinds = dict.fromkeys(str(thing.kind) for thing in things)
+    if len(things) > _NAMED and len(kinds) > 1:
+        return f"{len(things)} things of {len(kinds)} kinds"
+    return f"{len(things)} things: {', '.join(kinds)}"
 
 
 def leak_table(left: LeftBehind) -> tuple[Table, ...]:
-    """What was left by service, and how much belongs to nobody known; empty if there is nothing."""
-    rows: list[Row] = []
-    for group in _together(left.things):
-        sizes = [thing.size for thing in group if thing.size is not None]
-        whole = size_cell(sum(sizes) if sizes else None)
-        rows.append(row(" and ".join(group[0].services), _what(group), _which(group), whole))
-    for folder, count in left.unknown.items():
-        rows.append(row("owner unknown", "new meanwhile", f"{count} in {folder}", None))
-    if not left.things:
-        return ()
-    return (Table(title="Left behind", columns=("what", "name", "size"), rows=tuple(rows)),)
+    """A row for each service and kind, and how much belongs to nobody known; empty if there is nothing.
+
+    The page lists each thing, from the facts.
+    """
+    groups: dict[tuple[tuple[str, ...], str], list[LeftThing]] = {}
+    for thing in left.things:
+        groups.setdefault((thing.services, _what(thing)), []).append(thing)
+    rows = [
+        row(" and ".join(services), what, _which(group))
+        for (services, what), group in groups.items()
+    ]
+    rows += [
+        row("owner unknown", "new meanwhile", f"{count} in {folder}")
+        for folder, count in left.unknown.items()
+    ]
+    return (Table(title="Left behind", rows=tuple(rows)),) if left.things else ()
 
 
-def _together(things: Sequence[LeftThing]) -> list[list[LeftThing]]:
-    """Each thing alone, but those that one known program has left together."""
-    groups: dict[object, list[LeftThing]] = {}
-    for number, thing in enumerate(things):
-        key = number if thing.known is None else (thing.services, thing.known)
-        groups.setdefault(key, []).append(thing)
-    return list(groups.values())
-
-
-def _what(group: Sequence[LeftThing]) -> str:
-    return group[0].known or str(group[0].kind)
+def _what(thing: LeftThing) -> str:
+    return thing.known or str(thing.kind)
 
 
 def _which(group: Sequence[LeftThing]) -> str:
+    """`/dev/shm/psm_1, 2.0 MB`, or `6 in /dev/shm, 12.0 MB, such as psm_1`, in a line of a terminal."""
+    taken = sum(thing.size or 0 for thing in group)
+    of_size = f", {size(taken)}" if taken else ""
+    folder, _, name = group[0].name.rpartition("/")
     if len(group) == 1:
-        return group[0].name
-    return f"{len(group)} times, such as {group[0].name}"
+        return group[0].name + of_size
+    folders = {thing.name.rpartition("/")[0] for thing in group}
+    where = f" in {len(folders)} directories"
+    if all(is_own_name(path.rpartition("/")[2]) for path in folders):
+        where = " in $TMPDIR"  # of each start, which is gone with it
+    elif len(folders) == 1:
+        where = f" in {folder}" if folder else ""
+    return f"{len(group)}{where}{of_size}, such as {shortened(name, _EXAMPLE)}"

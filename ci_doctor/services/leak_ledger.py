@@ -35,6 +35,7 @@ from ci_doctor.services.leak_places import (
     snapshot,
     taken_by,
 )
+from ci_doctor.system.files.own_directory import is_own_name
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
 
@@ -46,7 +47,9 @@ _IPCRM = {
 
 
 def removal(kind: LeftKind, name: str) -> str | None:
-    """The command that removes it; None if only its owner can."""
+    """The command that removes it; None if only its owner can, or if a directory of ours takes it along."""
+    if any(map(is_own_name, name.split("/")[:-1])):
+        return None
     if kind in _IPCRM:
         return f"ipcrm {_IPCRM[kind]} {name}"
     if kind is LeftKind.PORT:

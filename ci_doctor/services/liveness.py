@@ -13,10 +13,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.services.busy_timeout import all_waits, aside
+from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.probe import ProbeContext, attempt
 from ci_doctor.services.spec import Liveness
 from ci_doctor.system import clock
+from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.listeners import served_bytes
 from ci_doctor.system.processes.process_table import look_up
@@ -24,8 +25,10 @@ from ci_doctor.system.processes.process_table import look_up
 # A server that hangs takes a connection all the same, and may beat its heart: that costs less.
 _BUSY = 0.01
 _LEAST_BUSY_S = 0.02
-# Of a period: whoever waits so long for a CPU could not have answered.
+# Of a period: whoever waits so long for a CPU could not have answered, or could not have read the answer.
 _STARVED = 0.25
+# By how much a period and its attempt grow, at most, if ci-doctor itself gets no CPU.
+_MOST_PATIENCE = 16
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -56,7 +59,7 @@ def take_sample(pids: Iterable[int], log: Path, port: int) -> Sample:
 def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
     """What shows that a service was busy between two samples; None if nothing does. Pure.
 
-    `waited_s` is the longest time for which one of its threads, or ci-doctor, had no CPU.
+    `waited_s` is the longest time for which one of its threads had no CPU.
     """
     length_s = now.at - before.at
     used_s = sum(
@@ -64,7 +67,7 @@ def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
     )
     if used_s >= max(_LEAST_BUSY_S, _BUSY * length_s):
         return f"it used {used_s:.2f} s of CPU"
-    if waited_s >= max(_LEAST_BUSY_S, _STARVED * length_s):
+    if _is_starved(waited_s, length_s):
         return f"it waited {waited_s:.2f} s for a CPU"
     if now.log != before.log:
         return "it wrote to its log"
@@ -72,6 +75,10 @@ def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
     if any(count > earlier.get(key, 0) for key, count in (now.served or {}).items()):
         return "it answered other requests"
     return None
+
+
+def _is_starved(waited_s: float, length_s: float) -> bool:
+    return waited_s >= max(_LEAST_BUSY_S, _STARVED * length_s)
 
 
 def _cpu_times(pids: Iterable[int]) -> Iterator[tuple[int, float]]:
@@ -102,19 +109,25 @@ class Hang(Struct, frozen=True, kw_only=True):
 async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port: int) -> Hang:
     """Return once `context.pids` hang: no answer and no progress, period after period.
 
-    A failed attempt counts at the end of its period, and only if nothing was done in all of that.
+    A failed attempt counts at the end of its period, and only if nothing was done in all of that. If ci-doctor itself
+    had no CPU, it may have missed the answer: the next period and its attempt are longer.
     """
     failed = 0
+    patience = 1
     began = clock.now()
     while True:
         before = take_sample(context.pids(), log, port)
-        waits = all_waits(context.pids)
-        waited = waits.now()
-        answer = await attempt(liveness.probe, context)
-        await asyncio.sleep(max(0.0, before.at + liveness.period_s - clock.now()))
+        waits, own_waits = CpuWaits(context.pids), CpuWaits(lambda: (os.getpid(),))
+        waited, own_waited = waits.now(), own_waits.now()
+        answer = await attempt(liveness.probe, context, patience)
+        await asyncio.sleep(max(0.0, before.at + patience * liveness.period_s - clock.now()))
         now = take_sample(context.pids(), log, port)
         if answer is None or progress(before, now, waits.since(waited)) is not None:
             failed = 0
+            continue
+        is_late = _is_starved(own_waits.since(own_waited), now.at - before.at)
+        if is_late and patience < _MOST_PATIENCE:
+            patience *= 2
             continue
         began = before.at if failed == 0 else began
         failed += 1

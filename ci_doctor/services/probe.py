@@ -68,12 +68,13 @@ _ONLY_ATTEMPT_S = 1.0
 class ProbeContext(Struct, frozen=True, kw_only=True):
     """What a probe works with.
 
-    `log` is the service's, `environment` holds what `authorization` names. `spawn` starts words
+    `log` is the service's, searched from the offset `log_from` on. `environment` holds what `authorization` names. `spawn` starts words
     with stdout and stderr on a file descriptor, for `exec`. `pids` names the service's processes
     now.
     """
 
     log: Path | None = None
+    log_from: int = 0
     environment: Mapping[str, str] = {}
     spawn: "Callable[[Sequence[str], int], Child] | None" = None
     pids: Callable[[], Iterable[int]] = no_processes
@@ -138,14 +139,14 @@ async def wait_until_ready(
         prober.close()
 
 
-async def attempt(probe: ReadinessProbe, context: ProbeContext) -> str | None:
-    """None if `probe` holds in one attempt of its full time, else what was wrong.
+async def attempt(probe: ReadinessProbe, context: ProbeContext, patience: int = 1) -> str | None:
+    """None if `probe` holds in one attempt of `patience` times its full time, else what was wrong.
 
     Raises UsageError as `wait_until_ready`.
     """
     prober = _prober(probe, context)
     try:
-        answer = await prober.ask(probe.attempt_s)
+        answer = await prober.ask(patience * probe.attempt_s)
         return None if answer is None else answer.text
     finally:
         prober.close()
@@ -345,6 +346,7 @@ class _LogProber(_WatchedProber):
         self._path = context.log
         self._pattern = probe.pattern
         self._file = GrowingFile(context.log)
+        self._file.offset = context.log_from
         self._search = LogSearch(probe.pattern)
 
     async def ask(self, limit_s: float) -> ProbeAnswer | None:

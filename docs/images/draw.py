@@ -14,15 +14,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from ci_doctor.model.outcome import Report
 from ci_doctor.render import json, text
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 FOLDERS = {
-    "flaky": "tiny-llm",
     "launch": "tiny-llm",
     "import-race": "import-race",
     "doctor": "doctor",
@@ -31,13 +32,10 @@ FOLDERS = {
 # The agent of the story of `doctor` has a proxy for the outside. None removes a variable.
 VARIABLES: dict[str, dict[str, str | None]] = {
     "doctor": {"http_proxy": "http://proxy.internal:3128", "no_proxy": None, "NO_PROXY": None},
-    # Its further starts belong to a part of the report that the picture leaves out.
-    "flaky": {"CI_DOCTOR_CORRECTNESS_LOCALISE": "false"},
 }
 
 
 STORIES = {
-    "flaky": ("correctness", "--retries", "3", "--config", "flaky.toml"),
     "launch": (
         *("launch", "--service", "kv=python server.py --port {port}"),
         *("--service", "vllm=python server.py --port 80800", "--ready", "vllm=log:tiny-llm on"),
@@ -48,13 +46,16 @@ STORIES = {
     "build": ("build", "merge", "reports", "--expect", "lint"),
 }
 TYPED = {
-    "flaky": "ci-doctor correctness --retries 3",
+    "vllm": "ci-doctor correctness --config prefix.toml",
     "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
     "import-race": "ci-doctor import-race --confirm -- python -m serving.cli",
     "doctor": "ci-doctor doctor own network",
     "build": "ci-doctor build merge reports --expect lint",
 }
 
+
+# What `sh examples/vllm/run.sh` leaves: it installs vLLM.
+RECORDED = {"vllm": EXAMPLES / "vllm/ci-doctor-report/prefix/report.json"}
 
 # Of a terminal: with more of them, nobody could read the picture on a telephone, 400 pixels wide.
 _CELLS = 54
@@ -73,7 +74,7 @@ ANNOTATED_STEP = "bash ci/serving.sh"
 
 def main() -> None:
     """Run each story on the example, and draw its report as a terminal or a build's page would show it."""
-    wanted = sys.argv[1:] or ["annotation", *STORIES]
+    wanted = sys.argv[1:] or ["annotation", *STORIES, *RECORDED]
     if "annotation" in wanted:
         draw_annotation(annotation())
     for name, words in STORIES.items():
@@ -81,6 +82,10 @@ def main() -> None:
             continue
         shown = report(words, EXAMPLES / FOLDERS[name], VARIABLES.get(name, {}))
         (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{shown}"), encoding="utf-8")
+    for name, path in RECORDED.items():
+        if name in wanted:
+            shown = head_of(json.parse(path.read_text()))
+            (HERE / f"{name}.svg").write_text(draw(f"$ {TYPED[name]}\n{shown}"), encoding="utf-8")
 
 
 def report(
@@ -96,17 +101,17 @@ def report(
         environ = {name: value for name, value in merged.items() if value is not None}
         subprocess.run(command, cwd=example, env=environ, check=False, capture_output=True)
         found = json.parse((Path(folder) / "report.json").read_text())
-    shown = re.split(
-        r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)",
-        text.render(found, width=_CELLS, colour=True, has_edge=True),
-    )[0]
-    shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
+    shown = head_of(found).replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
     # Where Python lies is this machine's matter.
     shown = shown.replace(f"{sys.base_prefix}/", "/usr/")
-    shown = re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
-    # A picture has the head of a report that is longer than a screen.
-    head = re.split(r"\n(?:\x1b\[[0-9;]*m)*(?:Control|Shared files)\x1b", shown)[0]
-    return head if head == shown else f"{head}\n…"
+    return re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
+
+
+def head_of(found: Report) -> str:
+    """What a terminal shows of a report without how it was done, and without what other programs of this machine did."""
+    tables = tuple(table for table in found.tables if table.title != "Shared files")
+    shown = text.render(replace(found, tables=tables), width=_CELLS, colour=True, has_edge=True)
+    return re.split(r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:|Control)", shown)[0]
 
 
 def draw(shown: str) -> str:

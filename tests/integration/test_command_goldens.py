@@ -63,8 +63,8 @@ _TEXT = (
     (r"(?m)^.*environment\.json.*\n", ""),
     (r"(?m)^(\*\*)?(Not added to this report|Attachments)(\*\*)?\n\s*\n", ""),
     # Whatever else the machine does writes into the folders that experiments watch.
-    (r"\*\*Shared files\*\*\n\n(\|.*\n)+\n", ""),
-    (r"(?m)^Shared files\n(.+\n)+\n", ""),
+    (r"\*\*(Shared|Changed) files\*\*\n\n(\|.*\n)+\n", ""),
+    (r"(?m)^(Shared|Changed) files\n(.+\n)+\n", ""),
 )
 # By the key of report.json: the type stays.
 _VOLATILE = re.compile(
@@ -78,7 +78,12 @@ _LATE = re.compile(
     r"|.+; waiting for .+)\n",
     re.MULTILINE,
 )
-_BY_CHANCE = {"Shared files", "Not added to this report", "the environment of this run"}
+_BY_CHANCE = {
+    "Shared files",
+    "Changed files",
+    "Not added to this report",
+    "the environment of this run",
+}
 _MOST_LETTERS = 600
 
 

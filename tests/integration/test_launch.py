@@ -417,6 +417,12 @@ def guardian_of(run: subprocess.Popen[bytes]) -> psutil.Process:
     raise AssertionError("there is no guardian")
 
 
+def waits_for_events(run: subprocess.Popen[bytes]) -> bool:
+    """Whether the main thread is in epoll_wait(2), by the kernel's name for the place."""
+    place = Path(f"/proc/{run.pid}/wchan").read_text()
+    return "epoll" in place or "ep_poll" in place
+
+
 def killed(process: psutil.Process) -> None:
     process.kill()
     until(lambda: not process.is_running() or process.status() == "zombie", "it lives")
@@ -442,6 +448,8 @@ def test_a_launch_comes_to_its_end_without_its_guardian(site: Site, moment: str)
     guardian = guardian_of(run)
     go.touch()
     until(says(told, "ready"), "the client never ran")
+    # The guardian's answer that the client was started has been read only then.
+    until(lambda: waits_for_events(run), "the launch never waits")
     if moment == "client":
         killed(guardian)
     Path(f"{told}.go").touch()

@@ -116,7 +116,7 @@ def test_builds_elsewhere_with_another_umask_and_time_zone_give_the_same_bytes(
         os.umask(before)
 
     assert bytes_of(first) == bytes_of(second)
-    assert "/raw/main/docs/images/flaky.svg)" in page_of(first.wheel)
+    assert "/raw/main/docs/images/vllm.svg)" in page_of(first.wheel)
 
 
 def test_a_release_has_an_sdist_for_builds_and_tests_and_a_page_with_the_files_of_its_tag(
@@ -127,7 +127,7 @@ def test_a_release_has_an_sdist_for_builds_and_tests_and_a_page_with_the_files_o
 
     sdist, wheel = build(repository, tmp_path / "dist")
 
-    assert "/raw/v1.2.3/docs/images/flaky.svg)" in page_of(wheel)
+    assert "/raw/v1.2.3/docs/images/vllm.svg)" in page_of(wheel)
     made = {"ci_doctor/_version.py", "PKG-INFO", "setup.cfg"}
     assert names_in(sdist) == {*SMALL, *made} - {".gitignore", ".ci/run"}
     described = metadata(wheel)

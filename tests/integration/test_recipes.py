@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipes: a dry run takes each configuration, lint and ShellCheck have nothing to say, and the index has each."""
 
+import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import ROOT, doctor, environment
+from tests.support.postgres import NEEDS_POSTGRES
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPES = ROOT / "examples" / "recipes"
 OF_SERVERS = ["disaggregated-prefill", "lmcache-vs-vllm", "multi-node", "sglang"]
 
 
-@pytest.mark.parametrize("recipe", OF_SERVERS)
+@pytest.mark.parametrize(
+    ("folder", "words", "count"),
+    [
+        *((f"recipes/{recipe}", (), 6) for recipe in OF_SERVERS),
+        ("vllm", ("--config", "prefix.toml"), 24),
+        ("vllm", ("--config", "connector.toml"), 24),
+    ],
+)
 def test_a_dry_run_takes_the_servers_and_the_requests_of_a_recipe(
-    recipe: str, tmp_path: Path
+    folder: str, words: tuple[str, ...], count: int, tmp_path: Path
 ) -> None:
     """No machine of ours has vLLM or SGLang: a dry run looks for the programs and starts none."""
     for program in ("vllm", "python"):
@@ -27,12 +37,54 @@ def test_a_dry_run_takes_the_servers_and_the_requests_of_a_recipe(
     ran = doctor(
         "correctness",
         "--dry-run",
-        cwd=RECIPES / recipe,
+        *words,
+        cwd=RECIPES.parent / folder,
         env=environment({"PATH": f"{tmp_path}:/usr/bin:/bin"}),
     )
 
     assert ran.code == 0, ran
-    assert "would send 6 requests to up to 16 starts" in ran.out + ran.err
+    assert f"would send {count} requests to up to 16 starts" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("recipe", "moment", "change", "bad"),
+    [
+        ("redis", "saving", None, set()),
+        ("redis", "under-load", ("--appendonly yes", "--appendonly no"), {"under-load SIGKILL"}),
+        pytest.param("postgresql", "saving", None, set(), marks=NEEDS_POSTGRES),
+        pytest.param("postgresql", "before-ready", None, set(), marks=NEEDS_POSTGRES),
+    ],
+)
+def test_a_database_keeps_what_it_has_acknowledged_as_its_recipe_says(
+    recipe: str, moment: str, change: tuple[str, str] | None, bad: set[str]
+) -> None:
+    if recipe == "redis" and shutil.which("redis-server") is None:
+        pytest.skip("needs Redis: apt-get install redis-server")
+    # The database is another user's, if we are root: that one must reach the folder.
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = shutil.copytree(RECIPES / recipe, Path(place) / recipe)
+        if change is not None:
+            config = folder / "ci-doctor.toml"
+            # And no save but the one of an orderly stop.
+            config.write_text(
+                config.read_text().replace(*change).replace("--save 1 1", "--save 600 1")
+            )
+
+        ran = doctor(
+            *("restart-check", "--moment", moment, "--signal", "SIGKILL", "--signal", "SIGINT"),
+            cwd=folder,
+            timeout=600,
+        )
+
+        report = json.loads((folder / "ci-doctor-report/report.json").read_text())
+    cells = report["facts"]["cells"]
+    verdicts = {f"{each['moment']} {each['signal']}": each["verdict"] for each in cells}
+    expected = {}
+    for name in (f"{moment} SIGKILL", f"{moment} SIGINT"):
+        expected[name] = "failed" if name in bad else "pass"
+    assert verdicts == expected, ran
+    assert ran.code == (1 if bad else 0)
 
 
 def test_the_scripts_and_steps_of_the_recipes_are_clean() -> None:

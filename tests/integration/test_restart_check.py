@@ -438,6 +438,160 @@ def test_shared_memory_that_the_next_start_takes_back_is_no_broken_promise(bench
         shutil.rmtree(data)
 
 
+# --- moments, signals, and clients that are commands ---
+
+
+def write_store_of_lines(bench: Bench, traits: str, **settings: Any) -> None:
+    store = [*BARE, str(PROGRAMS / "serve_store.py")]
+    values: dict[str, object] = {
+        "setup": ["sh", "-c", "rm -f store.txt* lock; echo >>setups"],
+        "client": [*store, "ping", "{port}"], "runs": 3, "concurrency": 2,
+        "load": [*store, "put", "{port}"], "verify": [*store, "verify", "{port}"], "acknowledged": 5,
+        "saving": {"log": "^saving"}, "outage": "0s", "budget": "10m", "control_starts": 0, "passes": 1,
+        "throughput": 0, "release_timeout": "2s", **settings,
+    }  # fmt: skip
+    lines = [
+        "[services.store]",
+        f"command = {json.dumps([*store, '{port}', traits, str(bench.directory)])}",
+        'ready = { tcp = "127.0.0.1:{port}" }',
+        "[restart-check]",
+        *(f"{key} = {toml(value)}" for key, value in values.items()),
+    ]
+    (bench.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
+
+
+EVERY_MOMENT = ["before-ready", "under-load", "saving", "stopping"]
+
+
+def cells_of(report: dict[str, Any]) -> dict[str, str]:
+    return {
+        f"{cell['moment']} {cell['signal']}": cell["verdict"] for cell in report["facts"]["cells"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("traits", "moment", "signal", "rule", "said"),
+    [
+        ("saves truncates", "saving", "SIGKILL", "lost-writes", "acknowledged ones"),
+        ("saves deadlocks", "saving", "SIGTERM", "tree-not-released", "still lived 2 s"),
+        ("locks", "before-ready", "SIGKILL", "not-recovered", "did not come back"),
+        ("forgets", "stopping", "SIGKILL", "lost-writes", "acknowledged ones"),
+    ],
+)
+@pytest.mark.gate(1)
+def test_a_fault_of_one_moment_is_a_broken_promise_there(
+    bench: Bench, traits: str, moment: str, signal: str, rule: str, said: str
+) -> None:
+    write_store_of_lines(bench, traits, moment=moment, signal=signal)
+    report = expect(bench, bench.check(), "failed", 1, rule)
+    assert said in report["findings"][0]["summary"]
+    assert report["facts"]["into_s"] is not None
+
+
+@pytest.mark.parametrize(
+    ("traits", "bad"),
+    [
+        ("saves", {}),
+        ("locks", {"before-ready SIGKILL", "before-ready SIGTERM"}),
+        ("forgets", {"stopping SIGKILL"}),
+    ],
+)
+@pytest.mark.nightly
+def test_a_sweep_fails_where_the_store_has_its_fault_and_nowhere_else(
+    bench: Bench, traits: str, bad: set[str]
+) -> None:
+    if "saves" not in traits:
+        moments = [each for each in EVERY_MOMENT if each != "saving"]
+    else:
+        moments = EVERY_MOMENT
+    write_store_of_lines(bench, traits, moment=moments, signal=["SIGKILL", "SIGTERM"])
+    ran = bench.check()
+    report = bench.report
+    cells = cells_of(report)
+    assert len(cells) == 2 * len(moments)
+    assert {name for name, verdict in cells.items() if verdict == "failed"} == set(bad), ran
+    assert set(cells.values()) <= {"pass", "failed"}
+    assert (report["verdict"], ran.code) == (("failed", 1) if bad else ("pass", 0))
+    # Each began with a state of its own.
+    assert (bench.directory / "setups").read_text().count("\n") == len(cells)
+
+
+def test_a_moment_that_never_comes_is_void_and_the_settled_restarts_are_kept(bench: Bench) -> None:
+    write_store_of_lines(
+        bench, "", moment=["under-load", "saving"], signal="SIGKILL", recovery_timeout="3s"
+    )
+    ran = bench.check()
+    report = bench.report
+    assert cells_of(report) == {"under-load SIGKILL": "pass", "saving SIGKILL": "void"}
+    assert (report["verdict"], ran.code) == ("void", 86)
+    assert [each["rule"] for each in report["findings"]] == ["restart-check/moment-not-reached"]
+    assert "saving SIGKILL: nothing was killed: `saving` did not hold" in ran.out.replace("\n ", "")
+    before = (bench.directory / "serve_store.starts").read_text()
+
+    resumed = bench.check("--resume")
+    assert [each["kept"] for each in bench.report["facts"]["cells"]] == [True, False]
+    assert (bench.directory / "serve_store.starts").read_text() == before + "x"
+    assert (resumed.code, len(bench.report["cases"])) == (86, len(report["cases"]))
+
+    # Under another setting nothing was settled.
+    bench.check("--resume", "--outage", "10ms")
+    assert [each["kept"] for each in bench.report["facts"]["cells"]] == [False, False]
+
+
+def test_a_restart_without_time_is_no_verdict_and_is_made_when_it_is_resumed(bench: Bench) -> None:
+    write_store_of_lines(bench, "", signal=["SIGKILL", "SIGTERM"], setup="sh -c 'sleep 60'")
+    ran = bench.check("--budget", "3s")
+    assert set(cells_of(bench.report).values()) == {"inconclusive"}
+    assert ran.code == 86
+    write_store_of_lines(bench, "", signal=["SIGKILL", "SIGTERM"])
+    assert bench.check("--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"setup": ["sh", "-c", "exit 3"]}, "`setup` ended: exit code 3"),
+        ({"client": ["sh", "-c", "echo no >&2; exit 4"]}, "nothing was answered"),
+        ({"moment": "stopping", "stop_signal": "SIGKILL"}, "had ended"),
+    ],
+)
+@pytest.mark.gate(1)
+def test_a_restart_that_was_not_prepared_is_void(
+    bench: Bench, settings: dict[str, Any], said: str
+) -> None:
+    write_store_of_lines(bench, "", **settings)
+    ran = bench.check()
+    report = bench.report
+    assert (report["verdict"], ran.code) == ("void", 86), ran
+    assert said in report["summary"]
+    if "client" in settings:
+        excerpt = report["findings"][0]["evidence"][0]["excerpt"]
+        assert excerpt == "the client ended: exit code 4: no"
+
+
+@pytest.mark.parametrize(
+    ("after", "rules", "said"),
+    [
+        ("exit 1", ["lost-after"], "requests failed after"),
+        ("exec sleep 60", ["hung-requests"], "neither succeeded"),
+        ("echo other", ["unkept-answers"], "got another one"),
+        ("exit 0", ["lost-answers", "unkept-answers"], "hold no word"),
+    ],
+)
+@pytest.mark.gate(1)
+def test_exit_code_and_output_of_a_client_are_the_promise(
+    bench: Bench, after: str, rules: list[str], said: str
+) -> None:
+    # The third start is the one after the kill.
+    client = f'test "$(cat serve_store.starts)" = xxx && {{ {after}; exit; }}; echo ok'
+    write_store_of_lines(
+        bench, "", client=["sh", "-c", client], load=["seq", "5"], verify="true",
+        passes=2, control_starts=1, request_timeout="2s",
+    )  # fmt: skip
+    report = expect(bench, bench.check(), "failed", 1, *rules)
+    assert said in report["findings"][0]["summary"]
+
+
 # --- what proves nothing ---
 
 

@@ -107,7 +107,8 @@ def _start_rows(facts: AnswerFacts) -> Iterator[Row]:
     yield row("starts", words)
     yield row("answered", _answered(starts, facts.requests))
     groups = [f"{{{_span(names)}}}" for names in facts.clusters]
-    if groups:
+    # One alone says no more than that nothing differs.
+    if len(groups) > 1:
         more = f"  and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
         yield row("clusters", f"{'  '.join(groups[:_GROUPS])}{more}")
 
@@ -149,8 +150,8 @@ def _request_rows(facts: AnswerFacts) -> Iterator[Row]:
     # A candidate that died at once has changed nothing that was compared.
     if not counts["A/B"] and all(facts.starts.get(arm) for arm in Arm):
         yield row("requests", "none was compared: an arm has answered nothing")
-    elif kinds := list(_kind_counts(facts)):
-        yield row("requests", ", ".join(kinds))
+    elif facts.kinds[DifferenceKind.EQUAL] < sum(facts.kinds.values()):
+        yield row("requests", ", ".join(_kind_counts(facts)))
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -276,7 +277,7 @@ def order_tables(names: Sequence[str], rules: Rules) -> Iterator[Table]:
         line = (
             f"{' '.join(names)}, drawn with seed {rules.seed}: --seed {rules.seed} draws it again"
         )
-        yield Table(title="Order", rows=(Row(label=line),), is_aside=True)
+        yield Table(title="Order", rows=(Row(label=line),), is_aside=True, is_detail=True)
 
 
 # Of the files that changed, so many are named; the facts have more.
@@ -297,13 +298,12 @@ def start_tables(facts: CorrectnessFacts, *, control: bool) -> Iterator[Table]:
             row(each.start, each.service, each.subject, each.in_words()) for each in facts.proof
         )
         yield Table(title="Proof", columns=("service", "proof", "read"), rows=rows)
-    if files := tuple(_shared_rows(facts.shared)):
-        yield Table(title="Shared files", columns=("files",), rows=files)
+    yield from _file_tables(facts.shared)
     if not control:
         yield text_table("Control", (_NO_CONTROL,))
     elif facts.control:
         rows = tuple(row(each.start, each.in_words()) for each in facts.control)
-        yield Table(title="Control", columns=("what it showed",), rows=rows)
+        yield Table(title="Control", columns=("what it showed",), rows=rows, is_detail=True)
     if facts.sensitivity:
         yield _sensitivity_table(facts.sensitivity)
 
@@ -338,6 +338,7 @@ def _sensitivity_table(facts: Sequence[SensitivityFacts]) -> Table:
             for region in regions
         ),
         is_aside=True,
+        is_detail=True,
     )
 
 
@@ -347,22 +348,36 @@ def share_in_words(facts: SensitivityFacts) -> str:
     return f"{facts.changed} of {facts.answers} ({low} to {high} %)"
 
 
+def _file_tables(uses: Sequence[SharedUse]) -> Iterator[Table]:
+    if shared := tuple(_shared_rows(uses)):
+        yield Table(title="Shared files", rows=shared)
+    if changed := tuple(_changed_rows(uses)):
+        yield Table(title="Changed files", rows=changed, is_detail=True)
+
+
 def _shared_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:
-    """What starts read of the other arm, and one line for all that changed."""
+    """What starts read of the other arm, and what of that may have been missed."""
     unseen: dict[str, list[str]] = {}
     for use in uses:
         for read in use.read:
             yield row(use.start, f"read {read.path}, which changed while {read.writer} ran")
-        if use.unseen:
-            unseen.setdefault(use.unseen, []).append(use.start)
+        for reason in use.unseen:
+            unseen.setdefault(reason, []).append(use.start)
     for reason, names in unseen.items():
         yield row(" ".join(names), f"may have read more: {reason}")
-    paths = list(dict.fromkeys(path for use in uses for path in use.written))
+
+
+def _changed_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:
+    """What changed while starts ran: by name what is theirs, and how much belongs to nobody known."""
+    own = list(dict.fromkeys(path for use in uses for path in use.own))
+    written = {path for use in uses for path in use.written}
     # A start names some of its files.
-    count = max([len(paths), *(use.count for use in uses)])
-    if count:
-        more = f", and {count - _FILES} more" if count > _FILES else ""
-        yield row("all", f"changed while starts ran: {', '.join(paths[:_FILES])}{more}")
+    count = max([len(written), *(use.count for use in uses)])
+    if own:
+        more = f", and {len(own) - _FILES} more" if len(own) > _FILES else ""
+        yield row("of the starts", ", ".join(own[:_FILES]) + more)
+    if others := count - len(own):
+        yield row("owner unknown", f"{amount(others, 'file')} in places that other programs use")
 
 
 # --- how far the numbers of answers lie apart where their words and tokens are the same ---
@@ -530,7 +545,8 @@ def level_tables(facts: Sequence[LevelFacts]) -> Iterator[Table]:
         label = f"{each.level} within {each.limit}" if each.limit else each.level
         verdict = f"{each.verdict}, the gate" if each.gate else each.verdict
         rows.append(row(label, verdict, each.differing, _largest(each)))
-    yield Table(title="Levels", columns=("verdict", "differing", "numbers apart"), rows=tuple(rows))
+    columns = ("verdict", "differing", "numbers apart")
+    yield Table(title="Levels", columns=columns, rows=tuple(rows), is_detail=True)
 
 
 def _largest(facts: LevelFacts) -> str:

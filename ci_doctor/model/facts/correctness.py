@@ -476,15 +476,17 @@ class SharedRead(Struct, frozen=True, kw_only=True):
 class SharedUse(Struct, frozen=True, kw_only=True):
     """What a start (`A1`) did with files outside its own directories.
 
-    `written` changed while it ran, a few of them, and `count` is their number. `read` are those that it
-    read of the other arm's. `unseen`: why a reading might have been missed, in words.
+    `written` changed while it ran, a few of them, and `count` is their number; `own` are those of them
+    that its processes held, or that lie where its commands say. `read` are those that it read of the
+    other arm's. `unseen`: why a reading might have been missed, in words.
     """
 
     start: str = ""
     written: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     count: int = 0
     read: tuple[SharedRead, ...] = ()
-    unseen: str = ""
+    unseen: tuple[str, ...] = ()
 
 
 class ControlResult(StrEnum):

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.service import NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.verdict import Verdict
 
 
 class Phase(StrEnum):
@@ -22,6 +23,15 @@ class Phase(StrEnum):
     OUTAGE = "outage"
     RECOVERY = "recovery"
     AFTER = "after"
+
+
+class Moment(StrEnum):
+    """When the signal is sent: during a start, under load, while it saves, while an orderly stop goes on."""
+
+    BEFORE_READY = "before-ready"
+    UNDER_LOAD = "under-load"
+    SAVING = "saving"
+    STOPPING = "stopping"
 
 
 class RestartEnding(StrEnum):
@@ -190,7 +200,9 @@ class Observation(Facts, frozen=True, kw_only=True):
 
     `requests` is the size of the load, of so many different `prompts`. `failures` are of services that failed by themselves in
     `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal
-    was sent. `writes` is None without a command that makes them. `ended_s` counts from that to the end of the process, `outage_s` from there to the
+    was sent. `unreached` tells why the moment for it did not come. An orderly stop took `stop_s` and the start
+    after it `start_s`; the signal came `into_s` seconds into one of them, or after `saving` held.
+    `writes` is None without a command that makes them. `ended_s` counts from that to the end of the process, `outage_s` from there to the
     relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
     the signal and had to be killed. `not_ready` is what was wrong with its own probe when the time
     was up. `unready_before` are conditions that did not even hold before the kill. `unstable`
@@ -204,6 +216,10 @@ class Observation(Facts, frozen=True, kw_only=True):
     failed_in: Phase | None = None
     unready_before: tuple[ConditionResult, ...] = ()
     killed_at: int | None = None
+    unreached: str | None = None
+    stop_s: float | None = None
+    start_s: float | None = None
+    into_s: float | None = None
     refused: bool = False
     ended_s: float | None = None
     released: Released | None = None
@@ -262,12 +278,16 @@ class Observation(Facts, frozen=True, kw_only=True):
 class Terms(Struct, frozen=True, kw_only=True):
     """What is promised: which service is killed and how, limits in seconds, the least throughput.
 
-    A `throughput` of 0 promises none. `control_starts` are wanted before the kill. `acknowledged` writes are wanted before it,
+    The signal is sent at `moment`; `stop_signal` is what asks for an orderly stop. `by_command`: the
+    clients are commands, which may be silent. A `throughput` of 0 promises none. `control_starts` are wanted before the kill. `acknowledged` writes are wanted before it,
     0 without a load that writes.
     """
 
     kill: str
     signal: str
+    moment: Moment = Moment.UNDER_LOAD
+    stop_signal: str = "SIGTERM"
+    by_command: bool = False
     request_timeout_s: float
     release_timeout_s: float
     recovery_timeout_s: float
@@ -287,3 +307,23 @@ class RestartCheckFacts(Observation, frozen=True, kw_only=True):
     terms: Terms
     promises: dict[str, str]
     down_s: float | None
+
+
+class RestartCell(Struct, frozen=True, kw_only=True):
+    """One restart of a sweep: its moment and signal, what was concluded, and what that rests on.
+
+    `restart` is None if the budget ended before it was begun, or it could not be made. `kept` tells that an earlier run had made it.
+    """
+
+    moment: Moment
+    signal: str
+    verdict: Verdict
+    summary: str
+    restart: RestartCheckFacts | None = None
+    kept: bool = False
+
+
+class RestartSweepFacts(Facts, frozen=True, kw_only=True):
+    """Every restart of a sweep, in the order in which they were made."""
+
+    cells: tuple[RestartCell, ...]

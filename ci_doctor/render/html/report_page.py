@@ -16,6 +16,7 @@ from ci_doctor.model.facts.correctness import (
     PermutationTest,
 )
 from ci_doctor.model.outcome import Report
+from ci_doctor.model.service import LeftBehind, LeftThing, StopResult
 from ci_doctor.render.formatting import probability
 from ci_doctor.render.headline import links, worst_first
 from ci_doctor.render.html import matrix
@@ -28,6 +29,7 @@ _EXACT = "byte for byte"
 _SAME = {"words": "in words", "tokens": "in words and tokens"}
 _MOST_PAIRS = 10
 _MOST_OF_A_COMMIT = 60
+_MOST_LEFT = 1000
 Counts = dict[str, int]
 Facts = Mapping[str, Any]
 Texts = tuple[str, ...]
@@ -68,7 +70,15 @@ def drawn(facts: Facts) -> Shown:
         "identity": identity,
         "differences": [_difference(each) for each in identity.differences] if identity else [],
         "suspects": part(facts, "suspects", Texts) or (),
+        "left": _left(facts)[:_MOST_LEFT],
     }
+
+
+def _left(facts: Facts) -> tuple[LeftThing, ...]:
+    """What services left, each thing: of all starts, or of the one stop of a command."""
+    stopped = part(facts, "stopped", StopResult)
+    left = stopped.left_behind if stopped else part(facts, "left_behind", LeftBehind)
+    return left.things if left else ()
 
 
 def _same(facts: Facts) -> str:

@@ -90,11 +90,11 @@ _NETRC = re.compile(
     rb"\bmachine\s{1,8}\S{1,256}\s{1,8}login\s{1,8}\S{1,256}\s{1,8}password\s{1,8}"
     rb"(?P<secret>\S{1,512})"
 )
-# A password as an option of a client. `docker run -p 80:80` is none.
+# A password as an option of a client. `docker run -p 80:80` is none, and `redis-cli -p` names a port.
 _CLIENT = re.compile(
-    rb"""\b(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|registry)\s{1,8}login|az\s{1,8}login"""
-    rb"""|mysql(?:dump|admin)?|mariadb|mongosh?|redis-cli|twine\s{1,8}upload|htpasswd)\s{1,8}"""
-    rb"""(?:[^\s]{1,64}\s{1,8}){0,8}?(?:-p|-a|--password|--pass)(?:=|\s{1,8}|(?=[^\s-]))['"]?"""
+    rb"""\b(?:redis-cli\s{1,8}(?:[^\s]{1,64}\s{1,8}){0,8}?(?:-a|--pass)|(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|registry)\s{1,8}login|az\s{1,8}login"""
+    rb"""|mysql(?:dump|admin)?|mariadb|mongosh?|twine\s{1,8}upload|htpasswd)\s{1,8}"""
+    rb"""(?:[^\s]{1,64}\s{1,8}){0,8}?(?:-p|-a|--password|--pass))(?:=|\s{1,8}|(?=[^\s-]))['"]?"""
     rb"""(?P<secret>(?![$-])[^\s'"]{4,512})"""
 )
 # RFC 7517: the private members of a key. OpenSSL's text of one: bytes in hexadecimal.

@@ -4,11 +4,12 @@
 import json
 from typing import Any
 
-from benchmarks.real_model.readings import Reading, answers, reading
+from benchmarks.real_servers.readings import Reading, answers, reading
 
 
 def line(arm: str, text: str, number: float, *, start: int = 1, number_of: int = 1) -> str:
     choice: dict[str, Any] = {
+        "index": 0,
         "text": text,
         "finish_reason": "length",
         "token_ids": [len(text)],

@@ -10,7 +10,7 @@ import pytest
 from msgspec import to_builtins
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.restart.experiment import make_plan, run, would_do
+from ci_doctor.restart.experiment import make_plans, run, would_do
 from ci_doctor.restart.settings import RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
@@ -40,7 +40,7 @@ def request(directory: Path) -> RestartRequest:
 def test_a_worker_that_is_killed_and_comes_back_keeps_its_promises(tmp_path: Path) -> None:
     phases = []
     outcome = run(
-        make_plan(request(tmp_path)),
+        make_plans(request(tmp_path))[0],
         redactor=Redactor(()),
         on_progress=lambda progress: phases.append(progress.phase.value),
     )
@@ -52,7 +52,7 @@ def test_a_worker_that_is_killed_and_comes_back_keeps_its_promises(tmp_path: Pat
 
 
 def test_a_dry_run_judges_nothing(tmp_path: Path) -> None:
-    outcome = would_do(make_plan(request(tmp_path)))
+    outcome = would_do(make_plans(request(tmp_path)))
     assert (outcome.verdict, outcome.error, outcome.findings) == (None, None, ())
     assert outcome.summary.startswith(
         "would start everything 2 times as a control, then send SIGTERM to worker when 2 of 4 requests"

@@ -9,7 +9,7 @@ import pytest
 from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.restart.experiment import make_plan
+from ci_doctor.restart.experiment import make_plans
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
@@ -17,6 +17,10 @@ from ci_doctor.system import clock
 
 def plan(directory: Path, line: str) -> RestartPlan:
     """The plan of a section with this line, for a router in front of a worker."""
+    return all_plans(directory, line)[0]
+
+
+def all_plans(directory: Path, line: str) -> tuple[RestartPlan, ...]:
     (directory / "requests.jsonl").write_text('{"id": "r0", "body": {"prompt": "p"}}\n')
     (directory / "ci-doctor.toml").write_text(f"[restart-check]\n{line}\n")
     settings, _ = decode_section(
@@ -27,13 +31,13 @@ def plan(directory: Path, line: str) -> RestartPlan:
     request = RestartRequest(
         settings=settings,
         specs={"worker": service, "router": router},
-        requests=directory / (settings.requests or "requests.jsonl"),
+        requests=None if settings.client else directory / (settings.requests or "requests.jsonl"),
         environment=dict(os.environ),
         directory=directory,
         services_directory=directory,
         started=clock.now(),
     )
-    return make_plan(request)
+    return make_plans(request)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,13 @@ def plan(directory: Path, line: str) -> RestartPlan:
         ("recovered = [{ at_least = 3 }]", "`at_least` without a `metric`"),
         ('recovered = ["ftp://x"]', "is none of"),
         ('outrage = "5s"', "did you mean `outage`?"),
+        ('moment = "savin"', "did you mean `saving`?"),
+        ('moment = "saving"', "nothing tells when the service saves"),
+        ('moment = "saving"\nsaving = "ftp://x"', "saving: "),
+        ("moment = []", "names nothing, or one twice"),
+        ('signal = ["term", "SIGTERM"]', "names nothing, or one twice"),
+        ('stop_signal = "SIGSTOP"', "stop_signal: SIGSTOP does not end"),
+        ('client = "true"\nrequests = "r.jsonl"', "`client` stands beside `requests`"),
     ],
 )
 def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> None:
@@ -62,6 +73,23 @@ def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> 
 
 def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
     assert plan(tmp_path, 'kill = "worker"').terms.kill == "worker"
+
+
+def test_a_sweep_has_a_plan_for_each_moment_and_signal_with_a_folder_of_its_own(
+    tmp_path: Path,
+) -> None:
+    line = 'moment = ["stopping", "before-ready"]\nsignal = ["KILL", "term"]\nclient = "true {run}"\nruns = 3'
+    plans = all_plans(tmp_path, line)
+
+    assert [each.title for each in plans] == [
+        "stopping SIGKILL",
+        "stopping SIGTERM",
+        "before-ready SIGKILL",
+        "before-ready SIGTERM",
+    ]
+    assert len({each.directory for each in plans}) == 4
+    # Each run asks something else, because it has a number.
+    assert [each.body["prompt"] for each in plans[0].requests] == ["true 1", "true 2", "true 3"]
 
 
 def test_a_condition_may_be_a_probe_of_a_further_port(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from ci_doctor.model.facts.restart_check import (
     ConditionResult,
     Counts,
     DifferentAnswer,
+    Moment,
     Observation,
     Phase,
     Released,
@@ -217,3 +218,34 @@ def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> N
     assert of.error is not None
     assert of.error.kind is kind
     assert of.error.message == f"interrupted by {ending}; every process was stopped"
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [
+        (Moment.UNDER_LOAD, "worker by SIGKILL at 2 of 4 requests"),
+        (Moment.SAVING, "worker by SIGKILL after 2 requests, 0.2 s after `saving` held"),
+        (
+            Moment.STOPPING,
+            "worker by SIGKILL after 2 requests, 0.2 s into a stop that took 0.4 s before (SIGTERM)",
+        ),
+        (
+            Moment.BEFORE_READY,
+            "worker by SIGKILL after 2 requests, 0.2 s into a start that took 3.0 s before",
+        ),
+    ],
+)
+def test_the_story_tells_in_what_the_signal_came(moment: Moment, said: str) -> None:
+    observation = seen(into_s=0.2, stop_s=0.4, start_s=3.0)
+    terms = structs.replace(TERMS, moment=moment)
+    table = next(each for each in report.tables(observation, terms) if each.title == "Restart")
+    assert table.rows[0].cells[0].value == said
+
+
+def test_a_client_that_says_nothing_has_its_exit_code_as_promise() -> None:
+    silent = {phase: structs.replace(each, empty=each.ok) for phase, each in PHASES.items()}
+    observation = seen(phases=silent)
+    terms = structs.replace(TERMS, same_outputs=False)
+    assert conclude(observation, (), terms).verdict is Verdict.VOID
+    by_command = structs.replace(terms, by_command=True)
+    assert conclude(observation, (), by_command).verdict is Verdict.PASS

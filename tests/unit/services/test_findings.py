@@ -166,18 +166,37 @@ def thing(name: str, *services: str, **fields: Any) -> LeftThing:
     return LeftThing(kind=kind, name=name, services=services, **fields)
 
 
-def test_there_is_one_finding_for_each_service_with_the_commands_that_remove() -> None:
+def test_a_few_things_are_named_with_the_commands_that_remove_them() -> None:
     left = LeftBehind(things=(thing("/dev/shm/a b", "api"), thing("/dev/shm/c", "kv")))
-    first, second = leak_findings(left)
-    assert first.summary == "api left behind shared memory /dev/shm/a b"
-    assert (first.severity, first.remedy) == (Severity.WARNING, "rm '/dev/shm/a b'")
-    assert second.remedy == "rm /dev/shm/c"
-
-
-def test_one_strict_service_makes_its_finding_an_error() -> None:
-    left = LeftBehind(things=(thing("a", "api"), thing("b", "api", strict=True)))
     (finding,) = leak_findings(left)
-    assert finding.severity is Severity.ERROR
+    assert finding.summary == "api and kv left behind 2 things: shared memory"
+    assert finding.severity is Severity.WARNING
+    assert finding.remedy == "rm '/dev/shm/a b'; rm /dev/shm/c"
+    (evidence,) = finding.evidence
+    assert (evidence.excerpt or "").splitlines() == [
+        "shared memory /dev/shm/a b, held by it",
+        "shared memory /dev/shm/c, held by it",
+    ]
+
+
+def test_many_things_are_one_sentence() -> None:
+    left = LeftBehind(things=tuple(thing(f"/dev/shm/{name}", "api") for name in "abcd"))
+    (finding,) = leak_findings(left)
+    assert (finding.summary, finding.evidence) == (
+        "api left behind 4 things: shared memory",
+        (),
+    )
+
+
+def test_what_a_strict_service_leaves_is_an_error_of_its_own() -> None:
+    left = LeftBehind(things=(thing("a", "api"), thing("b", "api", strict=True)))
+    strict, other = leak_findings(left)
+    assert (strict.severity, strict.remedy) == (Severity.ERROR, "rm b")
+    assert (other.severity, other.remedy) == (Severity.WARNING, "rm a")
+
+
+def test_what_goes_with_a_directory_of_ours_needs_no_command() -> None:
+    assert removal(LeftKind.TEMPORARY_FILE, "/tmp/ci-doctor-tmp.start.abcdefgh/x") is None
 
 
 def test_what_a_strict_service_hides_is_an_error() -> None:
@@ -191,11 +210,27 @@ def test_what_nobody_is_known_to_have_made_is_no_finding_and_no_table() -> None:
     assert leak_table(left) == ()
 
 
-def test_the_table_has_a_row_for_each_thing_and_counts_the_rest() -> None:
-    left = LeftBehind(things=(thing("a", "api", "kv", size=4096),), unknown={"/tmp": 3})
+def test_the_table_has_a_row_for_each_service_and_kind_and_counts_the_rest() -> None:
+    own = "/tmp/ci-doctor-tmp.start."
+    left = LeftBehind(
+        things=(
+            thing("/dev/shm/a", "api", "kv", size=4096),
+            *(thing(f"/dev/shm/{name}", "kv", size=1024) for name in ("psm_1", "psm_2")),
+            *(thing(f"{own}{start}/{start * 4}", "kv", known="sockets") for start in ("abcdefgh", "ijklmnop")),
+            *(thing(f"/srv/{name}/x", "kv", known="files") for name in "ab"),
+            *(thing(name, "kv", known="ports") for name in ("80", "81")),
+        ),
+        unknown={"/tmp": 3},
+    )  # fmt: skip
     (table,) = leak_table(left)
-    assert [row.label for row in table.rows] == ["api and kv", "owner unknown"]
-    assert [cell.value for cell in table.rows[1].cells] == ["new meanwhile", "3 in /tmp", None]
+    assert [[row.label, *(cell.value for cell in row.cells)] for row in table.rows] == [
+        ["api and kv", "shared memory", "/dev/shm/a, 4 kB"],
+        ["kv", "shared memory", "2 in /dev/shm, 2 kB, such as psm_1"],
+        ["kv", "sockets", "2 in $TMPDIR, such as abcdefghabcdefghabc…"],
+        ["kv", "files", "2 in 2 directories, such as x"],
+        ["kv", "ports", "2, such as 80"],
+        ["owner unknown", "new meanwhile", "3 in /tmp"],
+    ]
 
 
 def test_system_v_objects_are_removed_by_id() -> None:

@@ -2,9 +2,10 @@
 """A service hangs if it neither answers nor does anything else; one that is busy does not."""
 
 import asyncio
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,38 @@ def test_only_failures_in_a_row_without_progress_count(monkeypatch: pytest.Monke
     hang = asyncio.run(until_hung(wanted, ProbeContext(), Path("log"), 1))
     assert (hang.failures, hang.answer) == (2, "http://127.0.0.1:1/: d")
     assert next(answers, "none is left") == "none is left"
+
+
+def test_a_hang_is_named_on_a_machine_where_ci_doctor_itself_always_waits_for_a_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It loses a tenth of a second in each attempt, however long that is.
+    class AlwaysLate:
+        def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
+            self._waited_s = 0.1 if os.getpid() in tuple(pids()) else 0.0
+
+        def now(self) -> dict[int, float]:
+            return {}
+
+        def since(self, _: object) -> float:
+            return self._waited_s
+
+    patiences: list[int] = []
+
+    async def attempt(_: object, __: object, patience: int) -> str:
+        patiences.append(patience)
+        return "no answer"
+
+    def take_sample(*_: object) -> Sample:
+        return structs.replace(BEFORE, at=0.3 * sum(patiences))
+
+    monkeypatch.setattr(liveness, "CpuWaits", AlwaysLate)
+    monkeypatch.setattr(liveness, "attempt", attempt)
+    monkeypatch.setattr(liveness, "take_sample", take_sample)
+    wanted = Liveness(probe=parse_ready("/", 1, directory=Path()), period_s=0.3, failures=2)
+    hang = asyncio.run(until_hung(wanted, ProbeContext(), Path("log"), 1))
+    assert hang.failures == 2
+    assert patiences == [1, 2, 2]
 
 
 @pytest.mark.parametrize(("probe", "is_known"), [("/", True), ("unix:s", False)])

@@ -153,7 +153,7 @@ def test_archived_starts_are_marked() -> None:
 
 def test_a_pass_is_quiet() -> None:
     assert [line.split()[0] for line in lines(result("A1", "x x"), result("B1", "x x"))] == [
-        "starts", "answered", "clusters", "differing", "requests",
+        "starts", "answered", "differing",
     ]  # fmt: skip
 
 
@@ -241,7 +241,8 @@ def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
     one, other = result("A1", "x"), result("B1", "x")
     one = replace(one, start=replace(one.start, devices="1"))
     read = SharedRead(path="/tmp/cache", writer="A1")
-    use = SharedUse(written=("/tmp/cache",), count=5, read=(read,), unseen="too many")
+    written = ("/tmp/cache", "/tmp/pip-unpack-1/x")
+    use = SharedUse(written=written, own=written[:1], count=5, read=(read,), unseen=("too many",))
     proof = ProofReading(service="vllm", met=True, metric="hits", before=0, after=3)
     control = ControlOutcome(result=ControlResult.CHANGED, request="r0")
     start = replace(other.start, devices="0", control=control)
@@ -250,10 +251,13 @@ def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
     tables = tuple(start_tables(told, control=True))
     assert titled(tables, "Devices")[1:] == ["0 B1", "1 A1"]
     assert titled(tables, "Proof")[1:] == ["B1 vllm hits 0 -> 3, rose by 3 (> 0)"]
-    assert titled(tables, "Shared files")[1:] == [
+    assert titled(tables, "Shared files") == [
         "B1 read /tmp/cache, which changed while A1 ran",
         "B1 may have read more: too many",
-        "all changed while starts ran: /tmp/cache, and 2 more",
+    ]
+    assert titled(tables, "Changed files") == [
+        "of the starts /tmp/cache",
+        "owner unknown 4 files in places that other programs use",
     ]
     assert titled(tables, "Control")[1:] == ["B1 r0 with a changed prompt got another answer"]
     (off,) = start_tables(facts(SAME, decided(SAME, 1), ()), control=False)

@@ -157,5 +157,8 @@ def test_the_password_of_a_client_is_hidden_in_a_line_and_in_words(command: str)
     assert "hunter22" not in " ".join(Redactor([]).value({"argv": command.split()})["argv"])
 
 
-def test_ports_of_a_container_stay() -> None:
-    assert Redactor([]).text("docker run -p 8000:8000 image") == "docker run -p 8000:8000 image"
+@pytest.mark.parametrize(
+    "command", ["docker run -p 8000:8000 image", "redis-cli -e -p 16379 get key"]
+)
+def test_ports_stay(command: str) -> None:
+    assert Redactor([]).text(command) == command

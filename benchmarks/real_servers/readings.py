@@ -8,13 +8,14 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 Start = tuple[str, int]
 
 
 class Answer(NamedTuple):
-    """One answer. `numbers` are by place, those of alternatives by place and token."""
+    """One answer of all its choices. `numbers` are by place, those of alternatives by place and token."""
 
     arm: str
     words: str
@@ -48,16 +49,21 @@ def answers(lines: Iterable[str]) -> Answers:
 
 def answer(sample: dict[str, Any]) -> Answer:
     """Raises KeyError or TypeError for a request that failed: here none may."""
-    [choice] = sample["output"]["choices"]
-    message = choice.get("message")
-    text = message["content"] if message else choice["text"]
-    tokens = tuple(choice["token_ids"])
-    entries = list(entries_of(choice["logprobs"]))
+    output = sample["output"]
+    choices = sorted(output["choices"], key=itemgetter("index"))
+    words = [f"{text_of(each)} {each['finish_reason']}" for each in choices]
+    tokens = [token for each in choices for token in each["token_ids"]]
+    entries = [entry for each in choices for entry in entries_of(each["logprobs"])]
     own = tuple(number for number, _ in entries)
     numbers = {(place, ""): number for place, number in enumerate(own)}
     for place, (_, listed) in enumerate(entries):
         numbers |= {(place, token): number for token, number in listed.items()}
-    return Answer(sample["arm"], f"{text} {choice['finish_reason']}", tokens, own, numbers)
+    return Answer(sample["arm"], "\n".join(words), tuple(tokens), own, numbers)
+
+
+def text_of(choice: dict[str, Any]) -> str:
+    message = choice.get("message")
+    return str(message["content"] if message else choice["text"])
 
 
 def entries_of(logprobs: dict[str, Any]) -> Iterator[tuple[float, dict[str, float]]]:
