@@ -43,7 +43,8 @@ def search_outcome(
     """The outcome: no verdict and so exit code 0 for an answer, `inconclusive` for none."""
     search = state.search
     end = search.end
-    answers = search.space.answers(search.posterior) if state.watched else []
+    is_compared = state.watched is not None and bool(state.watched.answers)
+    answers = search.space.answers(search.posterior) if is_compared else []
     is_found = end is SearchEnd.FOUND
     facts = _facts(state, evidence, words, answers, stopped)
     results = tuple(each.result for each in evidence if each.result is not None)

@@ -230,7 +230,7 @@ class SearchRun:
         while not self.stopped:
             state = self.replayed
             if state.watched is not None and not state.watched.answers:
-                self.stopped = "the good end does not repeat its answers to any request"
+                self.stopped = self._of_good_end()
                 return
             planned = self._planned(state.search.next_points(at_once))
             if not planned:
@@ -244,6 +244,14 @@ class SearchRun:
                 self._note(evidence, files)
             if interruption.received is not None:
                 self.stopped = f"interrupted by {interruption.received.name}"
+
+    def _of_good_end(self) -> str:
+        """Why nothing can be compared with the good end."""
+        made = [each.result for each in self.evidence if each.planned.point == self.space.good]
+        failures = [each.failure for each in made if each is not None and each.failure is not None]
+        if len(failures) > len(made) / 2:
+            return f"the good end does not start: {failures[-1].message}"
+        return "the good end does not repeat its answers to any request"
 
     def _note(self, evidence: StartEvidence, files: "_Files") -> None:
         planned, result = evidence.planned, evidence.result

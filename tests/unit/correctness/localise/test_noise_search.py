@@ -9,9 +9,17 @@ import pytest
 from ci_doctor.correctness.localise.bisection import CommitNode, CommitSpace
 from ci_doctor.correctness.localise.noise import NoisySearch, Posterior, SearchEnd, SearchSpace
 from ci_doctor.correctness.localise.setting_search import SettingSpace, largest_set
-from ci_doctor.correctness.localise.watched import watched
+from ci_doctor.correctness.localise.watched import (
+    PlannedStart,
+    ReplayedSearch,
+    StartEvidence,
+    replayed,
+    watched,
+)
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import ArmStart
+from ci_doctor.model.service import FailureKind, ServiceFailure
 
 
 def line(count: int) -> list[CommitNode]:
@@ -228,3 +236,49 @@ def test_requests_that_the_baseline_does_not_repeat_are_not_looked_at() -> None:
 
     assert (looks.noisy, set(looks.answers)) == (1, {"b"})
     assert watched(("a",), [], bad).answers == {}
+
+
+def evidence(point: int, number: int, answer: str | None, code: int = 1) -> StartEvidence:
+    """A start at a point; without an answer its server ended with this code."""
+    arm = Arm.BASELINE if point == -1 else Arm.CANDIDATE
+    failure = None
+    if answer is None:
+        failure = ServiceFailure(
+            kind=FailureKind.DIED, service="s", message="s died", exit_code=code, duration_s=1.0
+        )
+    made = ArmStart(arm=arm, number=number, answers={"a": answer}, failed=answer is None)
+    result = StartResult(start=made, failure=failure, duration_s=1.0, digests={}, errors={})
+    return StartEvidence(planned=PlannedStart(arm=arm, number=number, point=point), result=result)
+
+
+def replay(bad_end: str | None, *more: StartEvidence) -> ReplayedSearch:
+    """Three starts of each end of ten commits, and more."""
+    ends = [evidence(-1, number, "x") for number in (1, 2, 3)]
+    ends += [evidence(9, number, bad_end) for number in (1, 2, 3)]
+    search = NoisySearch(CommitSpace(line(10)), confidence=0.95, most=40)
+    return replayed(search, [*ends, *more], ("a",))
+
+
+def test_a_commit_that_does_not_start_is_skipped_if_the_bad_one_starts() -> None:
+    state = replay("z", evidence(4, 4, None))
+
+    assert state.search.space.broken == {4}
+    assert state.shown["B4"] is None
+
+
+def test_that_it_does_not_start_is_the_fault_if_the_bad_one_does_not_either() -> None:
+    state = replay(None, evidence(4, 4, None), evidence(5, 5, None, code=125))
+
+    assert state.shown["B4"] is True
+    # git-bisect(1): 125 is a commit that cannot be tested.
+    assert state.shown["B5"] is None
+    assert state.search.space.broken == {5}
+
+
+def test_an_end_that_never_answers_leaves_nothing_to_watch() -> None:
+    search = NoisySearch(CommitSpace(line(10)), confidence=0.95, most=40)
+    made = [evidence(point, number, None) for point in (-1, 9) for number in (1, 2, 3)]
+    state = replayed(search, made, ("a",))
+
+    assert state.watched is not None
+    assert state.watched.answers == {}
