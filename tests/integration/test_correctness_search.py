@@ -86,6 +86,19 @@ def test_arms_that_answer_alike_are_not_searched(tmp_path: Path) -> None:
     }
 
 
+def test_arms_that_never_start_are_not_said_to_agree(tmp_path: Path) -> None:
+    ask(tmp_path)
+    command = "sh -c 'sleep 0.1; exit 3' {port}"
+    ran = inside(
+        "correctness", "localise", "--baseline", command, "--candidate", f"{command} --more", *COMMON,
+        cwd=tmp_path,
+    )  # fmt: skip
+
+    assert ran.code == 86, ran
+    assert facts(tmp_path)["ending"] == "open"
+    assert "does not start" in report(tmp_path)["summary"]
+
+
 @pytest.mark.nightly
 def test_a_pin_is_found_by_builds_of_the_repository_and_what_is_not_built_is_skipped(
     tmp_path: Path,

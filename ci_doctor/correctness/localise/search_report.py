@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.noise import SearchAnswer, SearchEnd
 from ci_doctor.correctness.localise.watched import ReplayedSearch, StartEvidence
@@ -42,11 +43,13 @@ def search_outcome(
 ) -> Outcome:
     """The outcome: no verdict and so exit code 0 for an answer, `inconclusive` for none."""
     search = state.search
-    end = search.end
     is_compared = state.watched is not None and bool(state.watched.answers)
+    # If no request can be watched, equal failures of both ends are no agreement.
+    end = search.end if is_compared or state.watched is None else SearchEnd.OPEN
     answers = search.space.answers(search.posterior) if is_compared else []
     is_found = end is SearchEnd.FOUND
     facts = _facts(state, evidence, words, answers, stopped)
+    facts = replace(facts, ending=end.value)
     results = tuple(each.result for each in evidence if each.result is not None)
     experiment = Experiment(results=results, outputs={}, ending=ExperimentEnding.COMPLETE)
     tables = [_starts(facts, state, results), *_answers(facts, is_found=is_found)]
