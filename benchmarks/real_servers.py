@@ -5,6 +5,7 @@
     python benchmarks/real_servers.py experiments           every pair of arms; one night on two CPUs, may be stopped and continued
     python benchmarks/real_servers.py experiments --only prefix --only lora
     python benchmarks/real_servers.py faults                faults of vLLM's own source, planted into a copy of its environment
+    python benchmarks/real_servers.py failures              a server that fails in each of many ways, seen by each command
     python benchmarks/real_servers.py experiments --record  also appends the table of all that has run to benchmarks/RESULTS.md
 
 The folder is $CI_DOCTOR_REAL_SERVERS, or ~/.cache/ci-doctor-real-servers. A run that has ended is not made again: delete its
@@ -19,7 +20,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from real_servers import environments, place, planting, running
+from real_servers import environments, failures, place, planting, running
 from real_servers.experiments import EXPERIMENTS
 from real_servers.faults import FAULTS, Fault, PatchError
 from results import record
@@ -108,6 +109,7 @@ class Table(NamedTuple):
 TABLES = {
     "experiments": Table("experiments with vLLM", HEAD, ABOUT, EXPERIMENTS, running.run, experiment_row),
     "faults": Table("faults planted into vLLM", FAULT_HEAD, FAULTS_ABOUT, FAULTS, planting.run, fault_row),
+    "failures": Table("failures of vLLM", failures.HEAD, failures.ABOUT, failures.FAILURES, failures.run, failures.table_row),
 }  # fmt: skip
 
 

@@ -62,6 +62,7 @@ _NO_END = frozenset(
 
 
 CELLS = "cells"
+_LEAST_THROUGHPUT = 0.8
 
 
 def make_plans(request: RestartRequest) -> tuple[RestartPlan, ...]:
@@ -121,6 +122,7 @@ def make_plan(request: RestartRequest, moment: Moment, ended_by: signal.Signals)
     requests = () if request.requests is None else read_requests(request.requests)
     if client:
         requests = tuple(_run_of(client, number) for number in range(1, settings.runs + 1))
+    usual = 0.0 if client else _LEAST_THROUGHPUT
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = reserve_of(budget_s)
     # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
@@ -137,7 +139,8 @@ def make_plan(request: RestartRequest, moment: Moment, ended_by: signal.Signals)
             request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
             release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
             recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
-            throughput=settings.throughput,
+            # The rate of commands is how fast the machine starts processes.
+            throughput=usual if settings.throughput is None else settings.throughput,
             same_outputs=settings.same_outputs,
             control_starts=settings.control_starts if has_controls else 0,
             acknowledged=settings.acknowledged if load else 0,

@@ -44,7 +44,7 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     The last of `services` answers the requests; `kill` is that one unless named. `at` is the
     fraction of the load that is done when it is killed. `throughput` is the least ratio of after to
-    before, 0 for none. `control_starts` is how often everything is started, asked and stopped before
+    before, 0 for none; 0.8 of requests, and none of commands, unless it is set. `control_starts` is how often everything is started, asked and stopped before
     the start that is killed. `moment` and `signal` are one or several: each pair is a restart of its own,
     after the command `setup`. `saving` is a probe that tells that the service saves, `stop_signal` what
     stops it in order. `client` is a command in place of requests, run `runs` times in a load. `load` is a command that prints each acknowledged write as a line, and
@@ -73,7 +73,7 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     release_timeout: Duration = "10s"
     recovery_timeout: Duration = "120s"
     recovered: tuple[str | RecoveredSpec, ...] = ()
-    throughput: Annotated[float, Meta(ge=0)] = 0.8
+    throughput: Annotated[float, Meta(ge=0)] | None = None
     same_outputs: bool = False
     shared_memory: bool = True
     gpu_memory: bool = False

@@ -138,13 +138,16 @@ class LeakLedger:
                 self._note(service, process, held)
 
     def unused_memory(self, service: str) -> tuple[LeftThing, ...]:
-        """New shared memory of 1 MiB or more that `service` held, made or named, and nobody uses."""
+        """New shared memory of 1 MiB or more that `service` held, made or named, and nobody uses.
+
+        Who is no process of these services and only reads it, as a copy or a watch does, uses nothing.
+        """
         now = snapshot([SHARED_MEMORY])
         sizes = {path: taken_by(path) for path in sorted(self._new(now))}
         sizes = {path: count for path, count in sizes.items() if count >= _LEAST_MEMORY}
         used = set(sizes)  # what nobody can tell of is not held against anybody
         with contextlib.suppress(OSError):
-            used = set(in_use(used))
+            used = set(in_use(used, self._by_pid))
         left = []
         for path in sorted(sizes.keys() - used):
             owners = self._makers_of(path)

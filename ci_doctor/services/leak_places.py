@@ -212,10 +212,11 @@ def holding(
         return None
 
 
-def in_use(paths: Collection[str]) -> frozenset[str]:
+def in_use(paths: Collection[str], readers: Collection[int] | None = None) -> frozenset[str]:
     """Those of `paths` that some process holds: another job's, or one that goes on with them.
 
-    Raises OSError if nobody can tell.
+    A process that is none of the `readers` holds nothing by a descriptor that only reads: it copies
+    or watches the file. None stands for all processes. Raises OSError if nobody can tell.
     """
     if not paths:
         return frozenset()
@@ -224,18 +225,27 @@ def in_use(paths: Collection[str]) -> frozenset[str]:
     for kin in read_table():
         # Ended, or of another user.
         with contextlib.suppress(OSError):
-            held.update(_entries_among(_links(kin.pid), paths))
+            only_writes = readers is not None and kin.pid not in readers
+            held.update(_entries_among(_links(kin.pid, only_writes=only_writes), paths))
             held.update(_mapped(kin.pid, paths, by_inode))
     return frozenset(held)
 
 
-def _links(pid: int) -> Iterator[str]:
-    """Where its file descriptors and its working directory lead."""
+def _links(pid: int, *, only_writes: bool = False) -> Iterator[str]:
+    """Where its file descriptors and its working directory lead; of shared memory perhaps none that only reads."""
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):  # noqa: PTH208 - thousands of Path objects
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            yield os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            if not only_writes or not link.startswith(SHARED_MEMORY) or _writes(pid, name):
+                yield link
     yield os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
+
+
+def _writes(pid: int, descriptor: str) -> bool:
+    text = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text()
+    flags = next(line.split()[1] for line in text.splitlines() if line.startswith("flags:"))
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _by_inode(new: Iterable[str]) -> dict[tuple[str, str], str]:

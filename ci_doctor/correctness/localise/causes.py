@@ -29,7 +29,7 @@ from ci_doctor.correctness.localise.traits import (
 
 _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
-_OF_ANSWERS = ("answer", "finish ")
+OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _OF_PLACE = {"every", "only", "window", "until"}
 # So often a kind of request is counted among those before.
@@ -37,8 +37,12 @@ _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
 _CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
 _SURE = 0.75
+# A word of an answer may be two tokens.
+_LAST = 2
 # What costs more is nothing but the start of a search for two conditions at once.
 _CHEAP = 3
+# Such contexts are tried with two kinds of requests.
+_CLOSE = 2.1
 # A request that is sent so often in groups and never differs is not one of those that do.
 _OFTEN = 4
 # Of so many kinds three are tried together.
@@ -140,7 +144,7 @@ def _others(kinds: Sequence[CausePart], wrong: int, exact: int) -> Iterator[Caus
             is_other
             and rest
             and noun in {"requests", "prompts"}
-            and not each.family.startswith(("has ", *_OF_ANSWERS))
+            and not each.family.startswith(("has ", *OF_ANSWERS))
         ):
             words = f"{noun} without {rest}"
             yield replace(
@@ -337,6 +341,17 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         yield CausePart(text, text, 7.5, after[one] & after[other] & after[third], needs=3)
 
 
+def beside(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """At once with what: one of some kind, with another value of a parameter, or the same prompt."""
+    for each in kinds:
+        words = f"at once with {each.words}"
+        mask = _beside(table, each.mask)
+        yield CausePart(f"beside {each.family}", words, each.cost + 1.5, mask, trait=True)
+    for part in (*of_load(table), *of_parameters(table)):
+        if part.family.startswith(("shared", "at once with")):
+            yield part
+
+
 def _of_counts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """The first, each second, … of a kind, and what comes after several of it."""
     for each in kinds:
@@ -441,14 +456,14 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
     # What is not known yet where a difference first shows is no cause of it.
     is_at_end = all(
-        each.differs_at >= each.length - 1 or not each.is_text for each in sends if each.wrong
+        each.differs_at >= each.length - _LAST or not each.is_text for each in sends if each.wrong
     )
     every_kind = targets(table, names)
     of_target = [
         each
         for each in every_kind
         if (each.mask | each.unsure) & wrong == wrong
-        and (is_at_end or not each.family.startswith(_OF_ANSWERS))
+        and (is_at_end or not each.family.startswith(OF_ANSWERS))
     ]
     # What came before may be of any kind, whether it differs or not.
     # Of a word or a sign, many requests before have one.
@@ -471,16 +486,27 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     pairs += [(each, (any_context,)) for each in _conjunctions(of_target, exact & ~wrong)]
     pairs += [(each, of_context) for each in of_target]
     pairs += [(each, _of_itself(table, each)) for each in of_target if each.trait]
-    causes = []
-    for target, some in pairs:
-        for context in some:
-            # Of a place in answers, one that ends before it tells something.
-            sure = (exact | ended * target.by_place) & ~(context.unsure | target.unsure)
-            mask = target.mask & context.mask
-            if mask & sure == wrong & sure and (
-                not groups or _fits(mask, wrong, short, groups, context.family.split(" ")[0])
-            ):
-                causes.append(Cause(target=target, context=context))
+
+    def fit(pairs: Iterable[tuple[CausePart, Iterable[CausePart]]]) -> Iterator[Cause]:
+        for target, some in pairs:
+            for context in some:
+                # Of a place in answers, one that ends before it tells something.
+                sure = (exact | ended * target.by_place) & ~(context.unsure | target.unsure)
+                mask = target.mask & context.mask
+                if mask & sure == wrong & sure and (
+                    not groups or _fits(mask, wrong, short, groups, context.family.split(" ")[0])
+                ):
+                    yield Cause(target=target, context=context)
+
+    causes = list(fit(pairs))
+    if not any(each.target.trait or each.target is any_target for each in causes):
+        # Two kinds at once after what a server remembers; of one number the last that fits.
+        near = {each.family: each for each in of_context if 0 < each.cost <= _CLOSE}
+        causes += fit(
+            (each, (context,))
+            for context in near.values()
+            for each in _conjunctions(of_target, exact & ~wrong & context.mask)
+        )
     # What says of each send, of those at once too, whether it differs, is no chance.
     known = exact | loose
     if loose & wrong and any(each.mask & known & ~each.context.unsure == wrong for each in causes):

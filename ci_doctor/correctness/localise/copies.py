@@ -18,7 +18,7 @@ from ci_doctor.correctness.localise.traits import (
     said,
     valued,
 )
-from ci_doctor.correctness.localise.trials import LocalisedDifference
+from ci_doctor.correctness.localise.trials import LocalisedDifference, pieces
 from ci_doctor.load.prompts import (
     Cut,
     PromptLength,
@@ -97,10 +97,13 @@ def sized_copies(request: Request, part: CausePart) -> list[Request]:
     if part.least is None or part.below is None:
         return []
     low, high = sorted((part.least, part.below))
+    if part.family.endswith("prefix of tokens"):
+        text = said(request)
+        low, high = (each * len(text) / max(1, pieces(text, len(text))) for each in (low, high))
     step = max(1.0, (high - low) / _MOST_SIZES)
     sizes = sorted({int(low + step * turn) for turn in range(1, _MOST_SIZES)} - {low, high})
     sizes = [each for each in sizes if low < each < high]
-    if part.family.endswith("prefix") or part.family == "beginning":
+    if part.family.endswith(("prefix", "prefix of tokens")) or part.family == "beginning":
         return [_up_to(request, size) for size in sizes]
     length = prompt_length(request)
     if part.family in {"long", "short"} and length is not None:

@@ -1,41 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rates show where no cause fits each answer: at once with others alone, or at random, and of which requests. Pure.
+"""What only the sends that differ have, where no cause fits each answer: with how much under way, of which requests, after what. Pure.
 
-Each part is said only if chance is excluded, by Fisher's exact test of one side: all that differ lie
-on this side, and none of so many equal ones on the other.
+All that differ have each part that is said, and some that are equal have it as well. A part is said
+only if chance is excluded, by Fisher's exact test of one side; or if a changed copy without it gave
+the baseline's answer, and that answer goes as far as the difference.
 """
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ci_doctor.correctness.localise.causes import fitting
-from ci_doctor.correctness.localise.traits import SendTable, targets
+from msgspec import Struct
+
+from ci_doctor.correctness.localise.causes import OF_ANSWERS, beside, contexts, fitting
+from ci_doctor.correctness.localise.relations import loads
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, targets
 from ci_doctor.correctness.localise.trials import LocalisedDifference, TrialSend
 from ci_doctor.load.requests import Request
 
-# Of sends, and of requests.
+# Of sends, groups and requests.
 _LEVEL = 0.01
+_LEAST_BITS = -math.log2(_LEVEL)
 # There are few starts.
 _LEVEL_OF_STARTS = 0.05
-# So many kinds of requests beside the first are named if the rates do not part them.
-_MOST_OTHERS = 1
+# So many parts are said together, and so many others that hold of the same.
+_MOST_PARTS, _MOST_OTHERS = 3, 1
+# Contexts that cost more are not tried.
+_DEAREST, _CHEAP = 3.6, 3.2
+# Of a group nobody knows the order.
+_NEAR = 1.5
 
 
 def by_rate(
     lanes: Sequence[Sequence[TrialSend]],
     subject: LocalisedDifference,
     requests: Mapping[str, Request],
+    bases: Mapping[str, str],
 ) -> str:
-    """A sentence on the sends of all starts, empty if chance may have made what they show."""
-    sends = [each for lane in lanes for each in lane if each.wrong is not None]
-    least = min((each.at_once for each in sends if each.wrong), default=0)
-    said = _at_once(lanes, subject, least) if least > 1 else _at_random(lanes, requests)
-    if not said:
+    """A sentence on the sends of all starts, empty if chance may have made what they show.
+
+    `bases` are the requests of which others are changed copies.
+    """
+    table = SendTable(lanes, requests, subject.ids, {})
+    least = min((each.at_once for each in table.sends if each.wrong), default=0)
+    if least == 0:
         return ""
-    alike = [e for e in sends if (e.at_once >= least if least > 1 else e.at_once == 1)]
-    kinds = _kinds(alike, subject, requests)
-    return f"{said}{', and only ' * bool(kinds)}{kinds}"
+    common = _Common(table, subject, bases, least)
+    kinds = common.in_words()
+    if least > 1:
+        said = _at_once(table, subject, least, sums=not common.has_context)
+    else:
+        said = _at_random(lanes, requests)
+    return f"{said}{', and ' * bool(said and kinds)}{kinds}"
 
 
 def _chance(differing: int, of: int, equal: int) -> float:
@@ -43,46 +60,64 @@ def _chance(differing: int, of: int, equal: int) -> float:
     return math.comb(of, differing) / math.comb(of + equal, differing)
 
 
-def _is_excluded(some: Sequence[TrialSend], equal: Sequence[TrialSend]) -> bool:
-    """Whether it is no chance that none of `equal` differs: of all requests, and of those that ever did."""
-    names = {each.name for each in some if each.wrong}
-    for left, right in (
-        (some, equal),
-        ([e for e in some if e.name in names], [e for e in equal if e.name in names]),
-    ):
-        if _chance(sum(bool(each.wrong) for each in left), len(left), len(right)) > _LEVEL:
-            return False
-    return True
-
-
-def _at_once(lanes: Sequence[Sequence[TrialSend]], subject: LocalisedDifference, least: int) -> str:
-    """That requests differ only with so many at once; none differs with fewer than `least`."""
-    sends = [e for lane in lanes for e in lane if e.wrong is not None and e.name in subject.ids]
-    alone = [each for each in sends if each.at_once == 1]
-    if not _is_excluded([e for e in sends if e.at_once >= least], alone):
-        return ""
+def _at_once(table: SendTable, subject: LocalisedDifference, least: int, *, sums: bool) -> str:
+    """That requests differ only with so many at once, or so much (`sums`); none differs with fewer than `least`."""
+    sends = [e for e in table.sends if e.wrong is not None and e.name in subject.ids]
     wrong = {*subject.differing, *(each.name for each in sends if each.wrong)}
-    loaded = [lane for lane in lanes if any(each.at_once >= least for each in lane)]
+    loaded = [each for each in sends if each.at_once >= least]
+    alone = [each for each in sends if each.at_once == 1]
+    for names in (subject.ids, wrong):
+        some, others = ([e for e in of if e.name in names] for of in (loaded, alone))
+        if _chance(sum(bool(each.wrong) for each in some), len(some), len(others)) > _LEVEL:
+            return ""
+    lanes = [lane for lane in table.lanes if any(each.at_once >= least for each in lane)]
     mixed = any(
         {True, False} <= {e.wrong for e in lane if e.name == name and e.at_once >= least}
-        for lane in loaded
+        for lane in lanes
         for name in wrong
     )
     # A start may show it or not, whatever it gets: of the run each did, or one start alone shows both.
     run = math.isqrt(subject.pairs) if subject.always_differs else 0
-    shown = sum(any(each.wrong for each in lane) for lane in loaded)
-    equal = sum(any(e.at_once == 1 and e.name in wrong for e in lane) for lane in lanes)
-    starts = _chance(shown + run, len(loaded) + run, equal)
-    if not (run or mixed) or starts > _LEVEL_OF_STARTS:
+    shown = sum(any(each.wrong for each in lane) for lane in lanes)
+    equal = sum(any(e.at_once == 1 and e.name in wrong for e in lane) for lane in table.lanes)
+    if not (run or mixed) or _chance(shown + run, len(lanes) + run, equal) > _LEVEL_OF_STARTS:
         return ""
-    nearest = [each for each in sends if each.at_once == least]
-    for size in sorted({e.at_once for e in sends if 1 < e.at_once < least}, reverse=True):
-        if _is_excluded(nearest, [e for e in sends if size <= e.at_once < least]):
-            return (
-                f"requests differed only with {least} or more at once "
-                f"({size}: equal; one at a time: equal)"
-            )
-    return "requests differed only at once with others (one at a time: equal)"
+    return f"requests differed only {_bracket(table, sums=sums)}one at a time: equal)"
+
+
+def _bracket(table: SendTable, *, sums: bool) -> str:
+    """With how many, or how much, at once each group that differs was under way, and with how much none did."""
+    made: list[tuple[int, int, str, float | None]] = []
+    for text, values in itertools.islice(loads(table), None if sums else 1):
+        groups = [
+            (values[places[0]], any(table.sends[at].wrong for at in places))
+            for places in _groups(table)
+        ]
+        least = min(value for value, differs in groups if differs)
+        equal = sorted({value for value, _ in groups if value < least}, reverse=True)
+        near = [differs for value, differs in groups if least <= value <= _NEAR * least]
+        below = (
+            size
+            for size in equal
+            if _chance(sum(near), len(near), sum(size <= value < least for value, _ in groups))
+            <= _LEVEL
+        )
+        above = sum(value >= least and not differs for value, differs in groups)
+        made.append((above, len(made), text.format(number(least)), next(below, None)))
+    above, _, text, size = min(made)
+    if size is None:
+        return "at once with others ("
+    return f"{text} ({number(size)}: equal; " if size > 1 else f"{text} ("
+
+
+def _groups(table: SendTable) -> Iterator[list[int]]:
+    """The places of what was under way together, or alone."""
+    at = 0
+    for lane in table.lanes:
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            count = len(list(group))
+            yield list(range(at, at + count))
+            at += count
 
 
 def _at_random(lanes: Sequence[Sequence[TrialSend]], requests: Mapping[str, Request]) -> str:
@@ -100,57 +135,167 @@ def _at_random(lanes: Sequence[Sequence[TrialSend]], requests: Mapping[str, Requ
     return ""
 
 
-def _kinds(
-    sends: Sequence[TrialSend], subject: LocalisedDifference, requests: Mapping[str, Request]
-) -> str:
-    """The parameter or path of all requests that differ among these sends, if it is no chance that they have it.
+class _Part(Struct, frozen=True):
+    """A part that all which differ have; `tried`: of so many of its sort it is one."""
 
-    Of the other kinds that have them all, each is excluded in the same way, or named as well.
-    """
-    plain = [each for each in sends if each.name in subject.ids]
-    names = {each.name for each in plain}
-    differing = {each.name for each in plain if each.wrong} | (names & set(subject.differing))
-    holders, tried = _holders(sends, subject, requests)
-    fit = [(of & names, words) for of, words in holders if differing <= of]
-    fit.sort(key=lambda kind: len(kind[0]))
-    if not fit or not differing:
-        return ""
-    (first, words), *rest = fit
-    count = len(differing)
-    inside = sum(each.name in first for each in plain)
-    wrong = sum(bool(each.wrong) for each in plain)
-    of_sends = _chance(wrong, inside, len(plain) - inside)
-    of_requests = tried * _chance(count, len(first), len(names - first))
-    if max(of_sends, of_requests) > _LEVEL:
-        return ""
-    # Of those that have another kind as well, all that differ may be of the first by chance.
-    others = [
-        f" (or {words})"
-        for of, words in rest
-        if math.comb(len(first & of), count) / math.comb(len(of), count) > _LEVEL
-    ]
-    return words + "".join(others) if len(others) <= _MOST_OTHERS else ""
+    part: CausePart
+    tried: int
+    is_context: bool
 
 
-def _holders(
-    sends: Sequence[TrialSend], subject: LocalisedDifference, requests: Mapping[str, Request]
-) -> tuple[list[tuple[frozenset[str], str]], int]:
-    """The kinds that all wrong sends have, with the requests of each and its words; and how many were tried.
+class _Common:
+    """What all sends that differ have in common, and equal ones less often."""
 
-    The kind of the fewest requests comes first. Two kinds of the same requests of the run are one.
-    """
-    # Behind the sends each request of the run stands once: two kinds may be one of those that were sent.
-    every = [*sends, *(TrialSend(name=name, block=0, at_once=1) for name in subject.ids)]
-    table = SendTable([every], requests, subject.ids, {})
-    holders: dict[int, tuple[frozenset[str], str]] = {}
-    tried = set()
-    for part in targets(table, ()):
-        if not part.is_form:
-            continue
-        of_run = part.mask >> len(sends)
-        tried.add(of_run)
-        if not table.wrong & ~part.mask:
-            of = frozenset(each.name for at, each in enumerate(sends) if part.mask >> at & 1)
-            holders.setdefault(of_run, (of, part.words))
-    ordered = sorted(holders.items(), key=lambda each: each[0].bit_count())
-    return [kind for _, kind in ordered], len(tried)
+    def __init__(
+        self,
+        table: SendTable,
+        subject: LocalisedDifference,
+        bases: Mapping[str, str],
+        least: int,
+    ) -> None:
+        self.table, self.bases = table, bases
+        sends = table.sends
+        # With fewer under way nothing differs, whatever it holds.
+        known = (
+            each.wrong is not None and (each.at_once >= least if least > 1 else each.at_once == 1)
+            for each in sends
+        )
+        self.known = table.mask(known)
+        self.wrong = table.wrong & self.known
+        # Those of the run too: they have shown it there.
+        self.differing = {e.name for e in sends if e.wrong} | set(subject.differing)
+        self.names = {name: table.named([name]) for name in dict.fromkeys(e.name for e in sends)}
+        # The same requests at once again are no more than once; of others, each send is one.
+        self.units: dict[tuple[str, object], int] = defaultdict(int)
+        wrong = {each.name for each in sends if each.wrong}
+        for places in _groups(table):
+            group = frozenset(sends[at].name for at in places) if least > 1 else places[0]
+            for at in places:
+                if sends[at].name in wrong:
+                    self.units[sends[at].name, group] |= 1 << at & self.known
+        self.parts = [*self._kinds(), *self._contexts(grouped=least > 1)]
+        self.has_context = False
+
+    def _of(self, parts: Collection[CausePart], *, is_context: bool) -> Iterator[_Part]:
+        tried = len({each.mask & self.known for each in parts})
+        needed = self.wrong if is_context else self.known & self.table.named(self.differing)
+        for each in parts:
+            is_known = not each.unsure & self.known
+            if is_known and not needed & ~each.mask and self.known & ~each.mask:
+                yield _Part(each, tried, is_context)
+
+    def _kinds(self) -> Iterator[_Part]:
+        every = [
+            each
+            for each in targets(self.table, self.table.wrong_names)
+            if each.trait and not each.family.startswith(OF_ANSWERS)
+        ]
+        for is_form in (True, False):
+            yield from self._of([e for e in every if e.is_form is is_form], is_context=False)
+
+    def _contexts(self, *, grouped: bool) -> Iterator[_Part]:
+        every = targets(self.table, ())
+        kinds = [each for each in every if each.is_form or (each.trait and each.cost <= _CHEAP)]
+        made = beside(self.table, kinds) if grouped else contexts(self.table, kinds)
+        some = [
+            each for each in made if each.family != "any" and each.cost <= _DEAREST + each.trait * 3
+        ]
+        yield from self._of(some, is_context=True)
+
+    def _bits(self, some: _Part, inside: int) -> float:
+        """How little chance it leaves that of these sends only those with the part differ."""
+        within, without = inside & some.part.mask, inside & ~some.part.mask
+        if some.is_context:
+            inside_of, outside_of = (
+                {unit for unit, bits in self.units.items() if bits & of} for of in (within, without)
+            )
+            differing = sum(bool(bits & self.wrong) for bits in self.units.values())
+            chance = _chance(differing, len(inside_of), len(outside_of - inside_of))
+            return -math.log2(some.tried * chance)
+        plain = {name: bits for name, bits in self.names.items() if name in self.table.plain}
+        inner = {name for name, bits in plain.items() if bits & within}
+        outer = {name for name, bits in plain.items() if bits & without} - inner
+        count = len(inner & self.differing)
+        bits = -math.log2(some.tried * _chance(count, len(inner), len(outer)))
+        return max(bits, 0) + _LEAST_BITS if self._is_copied(within, without) else bits
+
+    def _is_copied(self, within: int, without: int) -> bool:
+        """Whether copies without the part are equal, and would have shown the difference."""
+        told = {self.table.sends[at].name: self.table.sends[at] for at in _places(self.wrong)}
+        for base, send in told.items():
+            equal = [
+                each
+                for at in _places(without)
+                if self.bases.get((each := self.table.sends[at]).name) == base
+                and each.said.startswith(send.said)
+                # An empty answer is the beginning of each.
+                and (send.said or self.table.prompts[each.name] == self.table.prompts[base])
+            ]
+            mine = self.names[base] & within
+            differing, of = (mine & self.wrong).bit_count(), mine.bit_count()
+            if equal and (differing == of or _chance(differing, of, len(equal)) <= _LEVEL):
+                return True
+        return False
+
+    def in_words(self) -> str:
+        """What only those that differ have, with counts; empty if nothing is shown."""
+        inside, said = self.known, list[_Part]()
+        while len(said) < _MOST_PARTS:
+            shown = [(self._bits(each, inside), each) for each in self.parts]
+            shown = [(bits - each.part.cost, each) for bits, each in shown if bits >= _LEAST_BITS]
+            if not shown:
+                break
+            best = max(shown, key=lambda each: each[0])[1]
+            inside &= best.part.mask
+            # What follows from it is said with it.
+            said = [e for e in said if best.part.mask & self.known & ~e.part.mask]
+            said.append(best)
+        if not said:
+            return ""
+        self.has_context = any(each.is_context for each in said)
+        who = " that are also ".join(self._named(e, said) for e in said if not e.is_context)
+        where = " and ".join(self._named(e, said) for e in said if e.is_context)
+        differing, of = self.wrong.bit_count(), inside.bit_count()
+        counts = (
+            f"{differing} of {of} such sends, and none of "
+            f"{(self.known & ~inside).bit_count()} others"
+        )
+        if not who:
+            return f"requests differed only {where}: {counts}"
+        return f"only {who} differed{' ' * bool(where)}{where}: {counts}"
+
+    def _named(self, some: _Part, said: Sequence[_Part]) -> str:
+        """The part in words, with another one that holds of the same requests of the run."""
+        rest = self.known
+        for each in said:
+            rest &= each.part.mask if each is not some else -1
+        own = some.part.mask & rest
+
+        plain = self.table.named(self.table.plain)
+        others = [
+            each.part.words
+            for each in self.parts
+            if each.part.family != some.part.family
+            and _key(each.part) != _key(some.part)
+            and each.is_context is some.is_context
+            and (
+                each.part.mask & rest == own
+                or (
+                    each.part.mask & rest & plain == own & plain
+                    and self._bits(each, rest) >= _LEAST_BITS
+                )
+            )
+        ]
+        others = [each for each in dict.fromkeys(others) if each != some.part.words]
+        return some.part.words + "".join(f" (or {each})" for each in others[:_MOST_OTHERS])
+
+
+def _key(part: CausePart) -> str:
+    """The parameter that it is about, or else its family."""
+    return part.family.removeprefix("beside ").removeprefix("has ").partition("=")[0]
+
+
+def _places(bits: int) -> Iterator[int]:
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1

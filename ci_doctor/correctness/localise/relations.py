@@ -13,7 +13,7 @@ from ci_doctor.correctness.localise.traits import (
     thresholds,
     visible,
 )
-from ci_doctor.correctness.localise.trials import TrialSend, common
+from ci_doctor.correctness.localise.trials import TrialSend, common, pieces
 
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
@@ -53,7 +53,10 @@ def of_parameters(table: SendTable) -> Iterator[CausePart]:
                 table.remembered[place] = list(_with_another(table, lane, value_of, sharers))
             rows += table.remembered[place]
         for (family, words, cost), values in zip(_PARAMETER, zip(*rows, strict=True), strict=True):
-            yield from thresholds(values, f"{family} {key}", words.replace("KEY", key), cost)
+            text = words.replace("KEY", key)
+            yield from thresholds(values, f"{family} {key}", text, cost)
+            if "prefix" in family:
+                yield from _in_tokens(table, values, f"{family} {key}", text, cost)
 
 
 def _first_sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
@@ -153,6 +156,14 @@ def of_load(table: SendTable) -> Iterator[CausePart]:
     yield CausePart("shared whole", text, 2, twins)
 
 
+def loads(table: SendTable) -> Iterator[tuple[str, list[float]]]:
+    """How many requests, and how much, is under way with each send at most, with words for it."""
+    yield "with {} or more at once", _under_way(table, [1] * len(table.sends), at_arrival=False)
+    if all(table.tokens):
+        text = "where prompts of {} tokens or more in all were under way at once"
+        yield text, _under_way(table, table.tokens, at_arrival=False)
+
+
 def _under_way(table: SendTable, sizes: Sequence[float], *, at_arrival: bool) -> list[float]:
     """The sum of the sizes that are under way with each send, if they arrive in their order."""
     values = []
@@ -218,7 +229,24 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         table.remembered[names] = rows[begin:]
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
+        if family.endswith("prefix"):
+            yield from _in_tokens(table, values, family, words, cost)
     yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
+
+
+def _in_tokens(
+    table: SendTable, values: Sequence[float], family: str, words: str, cost: float
+) -> Iterator[CausePart]:
+    """The same in tokens, which a cache counts: about as many as the beginning has words and signs."""
+    if not all(table.tokens):
+        return
+    sizes = []
+    for each, value, count in zip(table.sends, values, table.tokens, strict=True):
+        text = table.texts[each.name]
+        share = pieces(text, int(value)) / max(1, pieces(text, len(text)))
+        sizes.append(round(count * share) if value else 0)
+    text = words.replace("first {} characters", "first {} tokens or so")
+    yield from thresholds(sizes, f"{family} of tokens", text, cost + 0.05)
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:

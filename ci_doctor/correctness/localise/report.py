@@ -157,8 +157,10 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
             yield f"what fits as well: {each}"
         if not conclusion.vanished:
             yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
-        if not conclusion.vanished and not conclusion.copies:
-            yield "no start was made that has just this condition and no longer differs"
+        # Of groups, and of a place in answers, equal ones stand in the cause.
+        is_single = bool(conclusion.shown) and conclusion.shown[0].at_once == 1
+        if is_single and not (conclusion.vanished or conclusion.copies or conclusion.shorts):
+            yield "no fresh start was made that lacks just this condition"
     elif localisation.smallest is not None:
         yield "no condition that ci-doctor knows fits all of this"
         yield from (f"equal where the request differs: {each}" for each in conclusion.copies)

@@ -226,9 +226,21 @@ def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
 
 
 def _text(choice: Mapping[str, Any]) -> str:
-    """What a choice of either API says; empty if it is no text."""
-    said = choice.get("text") or (choice.get("message") or {}).get("content")
-    return said if isinstance(said, str) else ""
+    """What a choice of either API says, or else the arguments of its calls; empty if there is neither."""
+    message = choice.get("message") or {}
+    said = choice.get("text") or message.get("content")
+    if isinstance(said, str):
+        return said
+    calls = message.get("tool_calls") or ()
+    return "\n".join(_unescaped(each.get("arguments") or "") for each in calls)
+
+
+def _unescaped(arguments: str) -> str:
+    """JSON with each sign as itself; what is no JSON stays."""
+    try:
+        return json.dumps(json.loads(arguments), ensure_ascii=False)
+    except ValueError:
+        return arguments
 
 
 # One start of each arm.

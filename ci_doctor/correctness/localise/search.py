@@ -93,6 +93,10 @@ class LocalisationSearch(SentSoFar):
             is_rare = not self.subject.always_differs and made.count(first_trials[-1]) < GROUP_TIMES
             return first_trials[-1] if is_rare else None
         weighed = self._weighed()
+        mixed = [each for each in weighed.pool if len(set(map(frozenset, _groups(each)))) > 1]
+        if not weighed.fits_all and mixed and self._is_of_groups():
+            # Of groups of many kinds and sizes the rates tell more than equal ones once more.
+            return min(mixed, key=lambda each: each.at_once)
         again = self._equal_once()
         if not weighed.fits_all and not self._is_noisy() and again is not None:
             return again
@@ -152,7 +156,7 @@ class LocalisationSearch(SentSoFar):
     def _smaller(self, trial: Trial) -> Iterator[Trial]:
         """The trial without a part of what comes before its last request, the smallest ones first."""
         if trial.at_once > 1:
-            block = self._first_wrong_block(trial)
+            block = trial.blocks[0]
             names = [each for each in block.names if each != self._target()]
             for half in (names[len(names) // 2 :], names[: len(names) // 2]):
                 if half:
@@ -267,7 +271,9 @@ class LocalisationSearch(SentSoFar):
                 for size in sizes
                 if size > 1
             ]
-            made += [together([target, name], 2, GROUP_TIMES) for name in others]
+            made += [
+                together([target, name], 2, GROUP_TIMES) for name in (*others, *self._twin(target))
+            ]
             return [one_by_one([target]), *sorted(made, key=lambda each: len(each.blocks[0].names))]
         repeats = len(self._alone(target).blocks)
         mentioned = [name for name in ids if name in cause.context.words.replace(",", "").split()]
@@ -569,7 +575,10 @@ class LocalisationSearch(SentSoFar):
         noise = self._noise()
         if found is None:
             smaller = [] if not shown else list(self._smaller(shown[0]))
-            vanished = [each for each in smaller if self._shown(each) is False]
+            differing = [each.trial for each in self.told if each.differing]
+            vanished = [
+                each for each in smaller if self._shown(each) is False and each not in differing
+            ]
             return LocalisedCause(
                 shown=shown, vanished=tuple(vanished[:_MOST_CONTRASTS]), noise=noise,
                 copies=self._varied(), shorts=self._shorts(),
@@ -597,7 +606,7 @@ class LocalisationSearch(SentSoFar):
         )  # fmt: skip
 
     def _by_rate(self) -> str:
-        return by_rate(self._all_lanes(), self.subject, self.requests)
+        return by_rate(self._all_lanes(), self.subject, self.requests, self._bases)
 
     def _noise(self) -> str:
         """In how many starts something differed that did not in all; empty if there is no such thing."""
@@ -606,6 +615,10 @@ class LocalisationSearch(SentSoFar):
             return ""
         shown = self._all_shown(trial)
         return f"{words(trial)} differs in {sum(shown)} of {len(shown)} fresh starts"
+
+
+def _groups(trial: Trial) -> list[tuple[str, ...]]:
+    return [block.names for block in trial.blocks if block.at_once > 1]
 
 
 def _gap(least: float, below: float | None) -> float:

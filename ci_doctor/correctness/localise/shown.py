@@ -107,12 +107,20 @@ class SentSoFar:
 
     def _parted(self, name: str) -> list[str]:
         """The copies of a request that lack one thing: a parameter, or something of its prompt."""
-        text = said(self.requests[name])
+        text, body = said(self.requests[name]), self.requests[name].body
         return [
             each
             for each in self._copies(name)
-            if self._lacks[each] or said(self.requests[each]) == text
+            if self._lacks[each]
+            or (said(self.requests[each]) == text and self.requests[each].body != body)
         ]
+
+    def _twin(self, name: str) -> list[str]:
+        """The name of the same request once more: of one name a group has one."""
+        self._copies(name)
+        request = self.requests[name]
+        twin = replace(request, id=f"{name} once more", body={**request.body})
+        return self._add(name, [Copy(twin)])
 
     def _target(self) -> str:
         """The request that differed first in a trial; else that of the run."""
@@ -205,7 +213,7 @@ class SentSoFar:
             if not result.pairs or not result.differing:
                 continue
             if result.trial.at_once > 1:
-                made.append(result.trial)
+                made.append(_smallest_group(result))
                 continue
             place = next(at for at, each in enumerate(result.sends) if each.wrong)
             made.append(replace(result.trial, blocks=result.trial.blocks[: place + 1]))
@@ -260,10 +268,6 @@ class SentSoFar:
             if each.wrong is False
         ]
         return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
-
-    def _first_wrong_block(self, trial: Trial) -> TrialBlock:
-        result = next(each for each in self.told if each.trial == trial and each.differing)
-        return trial.blocks[result.differing[0].block]
 
     def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
         """The sends of a trial that was not made: nobody knows what differs, the rest is guessed."""
@@ -376,12 +380,11 @@ class SentSoFar:
             yield Trial(blocks=tuple(block for each in ladder for block in each.blocks))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, GROUP_TIMES)
-        pairs = [
-            TrialBlock(names=order, at_once=2)
-            for name in others
-            for order in ((target, name), (name, target), (target, name))
-        ]
-        yield Trial(blocks=tuple(pairs))
+        more = [name for name in self.subject.differing if name != target and name in self.ids]
+        for one in (target, *more[:1]):
+            rest = [*(name for name in self.ids if name != one), *self._twin(one)]
+            orders = [each for name in rest for each in ((one, name), (name, one), (one, name))]
+            yield Trial(blocks=tuple(TrialBlock(names=each, at_once=2) for each in orders))
         wrong = [
             block
             for result in self.told
@@ -395,6 +398,19 @@ class SentSoFar:
             made += [(target, name) for name in self._parted(rest[0]) if len(rest) == 1]
             blocks = [TrialBlock(names=each, at_once=least.at_once) for each in made]
             yield Trial(blocks=tuple(blocks[:_MOST_REPEATS]))
+
+
+def _smallest_group(result: TrialResult) -> Trial:
+    """The blocks of the smallest group in which something differs."""
+    blocks = result.trial.blocks
+    some = [blocks[each.block] for each in result.differing]
+    least = min(some, key=lambda block: (block.at_once, len(block.names)))
+    alike = [
+        each
+        for each in blocks
+        if each.at_once == least.at_once and set(each.names) == set(least.names)
+    ]
+    return Trial(blocks=tuple(alike))
 
 
 def _other(subject: LocalisedDifference) -> str | None:

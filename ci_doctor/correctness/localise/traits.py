@@ -2,6 +2,7 @@
 """What the requests of some starts hold, each as the bits of all sends of them. Pure."""
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.trials import TrialSend, common
+from ci_doctor.correctness.localise.trials import TrialSend, common, words_and_signs
 from ci_doctor.load.prompts import (
     PROMPT_KEYS,
     contents_of,
@@ -28,6 +29,8 @@ _MOST_WORDS = 60
 
 
 _MOST_KEYS = 4
+# Answers that begin alike are one; so often they may share a word by chance.
+_BEGINNING, _CHANCE = 16, 0.01
 _LONGEST_VALUE = 24
 
 
@@ -220,6 +223,28 @@ def _of_answers(table: SendTable) -> Iterator[CausePart]:
         text = f"requests whose answers end with finish_reason {finish}"
         mask = table.mask(each.finish == finish for each in table.sends)
         yield CausePart(f"finish {finish}", text, 4.1, mask)
+    ended = table.mask(each.finish not in {"", "length"} for each in table.sends)
+    text = "requests whose answers end before their token limit"
+    yield CausePart("finish ended", text, 4.05, ended)
+    yield from _of_said(table)
+
+
+def _of_said(table: SendTable) -> Iterator[CausePart]:
+    """What all answers that differ say up to there, if so many answers share nothing by chance."""
+    wrong = {each.said for each in table.sends if each.wrong and each.is_text}
+    equal = {each.said for each in table.sends if each.wrong is False and each.is_text}
+    begins = {text[:_BEGINNING] for text in wrong}
+    others = {text[:_BEGINNING] for text in equal} - begins
+    shared = _in_all([set(words_and_signs(text)) for text in wrong])
+    tried = max((len(set(words_and_signs(text))) for text in wrong), default=0)
+    if tried > _CHANCE * math.comb(len(begins) + len(others), len(begins)):
+        return
+    for text in sorted(shared):
+        mask = table.mask(text in words_and_signs(each.said) for each in table.sends)
+        yield CausePart(f"says {text}", f"requests whose answers hold `{text}`", 4.4, mask)
+    for pattern, kind, cost in CHARACTERS:
+        mask = table.mask(bool(pattern.search(each.said)) for each in table.sends)
+        yield CausePart(f"says {kind}", f"requests whose answers hold {kind}", max(cost, 4.4), mask)
 
 
 def _of_messages(table: SendTable) -> Iterator[CausePart]:

@@ -92,6 +92,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
 
     `length`: how long the baseline's answer is, in tokens, and after how many of them the candidate's
     `differs_at` at the latest, about at the `place`, if it `is_text`. `is_short`: it ends before a difference could show, so that `wrong` is None.
+    `said` is the baseline's answer; of one that differs up to the word or sign in which it does.
     """
 
     name: str
@@ -107,6 +108,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     place: float = 0.0
     is_text: bool = True
     is_short: bool = False
+    said: str = ""
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
@@ -181,10 +183,22 @@ def common(one: str, other: str) -> int:
     return next((place for place in range(most) if one[place] != other[place]), most)
 
 
-def _pieces(text: str, end: int) -> int:
+@lru_cache(maxsize=1 << 16)
+def pieces(text: str, end: int) -> int:
     """How many words and signs a text has before a place, which is about as many as it has tokens."""
     cut = end < len(text) and text[end - 1 : end + 1].isalnum() and end > 0
     return len(_PIECE.findall(text[:end])) - cut
+
+
+def words_and_signs(text: str) -> list[str]:
+    """The words and signs of a text in their order."""
+    return _PIECE.findall(text)
+
+
+def _said(text: str, shared: int) -> str:
+    """The beginning of a text, with the whole word or sign at a place in it."""
+    ends = (each.end() for each in _PIECE.finditer(text))
+    return text[: next((end for end in ends if end > shared), None)]
 
 
 def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> TrialResult:
@@ -199,10 +213,10 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             given, size = right[name].text, len(expected.text)
             length = expected.answer_tokens / expected.choices or size / _CHARACTERS_A_TOKEN
             shared = common(given, expected.text)
+            said = _said(expected.text, shared)
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
             shared = shared if shared < size else 0
-            pieces = max(1, _pieces(expected.text, size))
-            place = _pieces(expected.text, shared) * length / pieces
+            place = pieces(expected.text, shared) * length / max(1, pieces(expected.text, size))
             sends.append(
                 TrialSend(
                     name=name,
@@ -217,6 +231,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     is_text=size > 0,
                     differs_at=max(place, shared * length / max(1, size)),
                     place=place,
+                    said=said,
                 )
             )
     return TrialResult(trial=trial, sends=tuple(sends))

@@ -72,7 +72,8 @@ def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> 
 
 
 def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
-    assert plan(tmp_path, 'kill = "worker"').terms.kill == "worker"
+    terms = plan(tmp_path, 'kill = "worker"').terms
+    assert (terms.kill, terms.throughput) == ("worker", 0.8)
 
 
 def test_a_sweep_has_a_plan_for_each_moment_and_signal_with_a_folder_of_its_own(
@@ -88,6 +89,8 @@ def test_a_sweep_has_a_plan_for_each_moment_and_signal_with_a_folder_of_its_own(
         "before-ready SIGTERM",
     ]
     assert len({each.directory for each in plans}) == 4
+    # Their rate is how fast the machine starts processes.
+    assert plans[0].terms.throughput == 0.0
     # Each run asks something else, because it has a number.
     assert [each.body["prompt"] for each in plans[0].requests] == ["true 1", "true 2", "true 3"]
 

@@ -105,6 +105,37 @@ def test_a_new_file_that_nobody_has_open_is_left_if_it_names_a_process(shared: P
         closed.unlink()
 
 
+@pytest.mark.parametrize(
+    ("held", "is_left"),
+    [
+        ("file", True),
+        ("open(sys.argv[1], 'r+b')", False),
+        ("mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)", False),
+    ],
+)
+def test_who_is_of_no_service_and_only_reads_it_uses_nothing(
+    shared: Path, held: str, is_left: bool
+) -> None:
+    """A watch of another run has it open: it would be held as long as that runs."""
+    shared.unlink()
+    seen = ledger()
+    shared.write_bytes(b"x" * SIZE)
+    with shared.open("rb"):
+        seen.witness("api", ourselves)
+    program = (
+        f"import mmap, sys\nfile = open(sys.argv[1], 'rb')\nheld = {held}\n"
+        "if held is not file: file.close()\nprint(flush=True)\nsys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(shared)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert left_of(seen, "api") == [str(shared)] * is_left
+        other.communicate(b"")
+
+
 def test_a_segment_that_nobody_is_attached_to_is_left() -> None:
     program = (
         "import ctypes\n"

@@ -504,7 +504,7 @@ def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_
     parts = re.fullmatch(said, conclusion.by_rate)
     assert parts, conclusion
     assert int(parts[2]) < 8 <= int(parts[1])
-    assert parts[3] == ", and only requests with `logprobs`"
+    assert parts[3].startswith(", and only requests with `logprobs` differed: "), conclusion
 
 
 def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
@@ -512,12 +512,105 @@ def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
     at_once = [TrialSend(block=0, name="r0", at_once=4, wrong=place < 4) for place in range(8)]
     of = subject()
     requests = {each.id: each for each in of.requests}
-    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests)
+    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests, {})
     assert many == "requests differed only at once with others (one at a time: equal)"
-    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests)
+    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests, {})
     # Of the run some starts do not show it: so may the two have been.
     some = replace(of, differing_pairs=10)
-    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests)
+    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests, {})
+
+
+def sends_of(*spec: tuple[str, bool, str]) -> list[TrialSend]:
+    """One at a time: the name, whether it differs, and what the baseline says up to there."""
+    return [
+        TrialSend(name=name, block=at, at_once=1, wrong=wrong, said=said, length=9)
+        for at, (name, wrong, said) in enumerate(spec)
+    ]
+
+
+def test_two_parameters_that_only_those_which_differ_have_are_said_with_counts() -> None:
+    """Of those with both some are equal: their answers never come to the fault."""
+    bodies = [
+        {"prompt": f"Say {at}", **({"stop": "a"} if at % 4 in {0, 1} else {}), **({"stream": True} if at % 4 in {0, 2} else {})}
+        for at in range(32)
+    ]  # fmt: skip
+    of = subject(["r0"], bodies)
+    requests = {each.id: each for each in of.requests}
+    copies = {}
+    for key in ("stop", "stream"):
+        body = {name: value for name, value in bodies[0].items() if name != key}
+        copies[f"r0 without `{key}`"] = replace(of.request, id=f"r0 without `{key}`", body=body)
+    lane = sends_of(
+        *((f"r{at}", at in {0, 4, 8, 12}, "one two") for at in range(32)),
+        ("r0 without `stop`", False, "one two three"),
+        ("r0 without `stream`", False, "one two"),
+    )
+    said = by_rate([lane], of, requests | copies, dict.fromkeys(copies, "r0"))
+    assert said == (
+        "only requests with `stop` that are also requests with `stream` differed: "
+        "4 of 8 such sends, and none of 26 others"
+    )
+    # A copy whose answer is another one may have left the fault behind with the answer.
+    other = [replace(each, said="no") if each.name in copies else each for each in lane]
+    assert not by_rate([other], of, requests | copies, dict.fromkeys(copies, "r0"))
+
+
+def test_what_a_request_must_be_at_once_with_is_said() -> None:
+    """The order of arrival decides whether it differs: now and then it does."""
+    bodies = [{"prompt": f"Say {at}", "model": "ab"[at % 2]} for at in range(32)]
+    of = subject(["r0"], bodies)
+    requests = {each.id: each for each in of.requests}
+    alone = [TrialSend(name="r0", block=at, at_once=1, wrong=False) for at in range(40)]
+    lane = list[TrialSend]()
+    for at in range(1, 32):
+        for turn in range(3):
+            lane += [
+                TrialSend(name=name, block=3 * at + turn, at_once=2, wrong=wrong)
+                for name, wrong in (("r0", at % 2 == 1 and turn > 0), (f"r{at}", False))
+            ]
+    assert by_rate([alone, alone, lane, lane], of, requests, {}) == (
+        "requests differed only with 2 or more at once (one at a time: equal), and requests differed only "
+        "at once with requests with `model` b: 64 of 96 such sends, and none of 276 others"
+    )
+
+
+def test_a_word_that_only_answers_which_differ_hold_is_named() -> None:
+    requests = {
+        each.id: each for each in subject(bodies=[{"prompt": str(at)} for at in range(16)]).requests
+    }
+    said = [
+        f"{at} the cat saw a naïve dog" if at < 4 else f"{at} the cat saw a dog" for at in range(16)
+    ]
+
+    def words_named(wrong: int) -> list[str]:
+        lane = sends_of(*((f"r{at}", at < wrong, each) for at, each in enumerate(said)))
+        table = SendTable([lane], requests, set(requests), {})
+        of = [each for each in targets(table, table.wrong_names) if each.mask == table.wrong]
+        return [each.words for each in of if "answers hold" in each.words]
+
+    assert words_named(4)[0] == "requests whose answers hold `naïve`"
+    # Of few answers any word is in all by chance.
+    assert words_named(1) == []
+
+
+def test_the_smallest_group_that_differs_is_named_and_not_the_largest() -> None:
+    """The place in a group decides: no condition of requests fits."""
+
+    def fault(_b: Sequence[Body], _x: Body, beside: Sequence[Body]) -> bool:
+        return len(beside) >= 5 and chance.random() < 0.2
+
+    chance = random.Random(0)
+    bodies = [{"prompt": f"Say {at} to the sea", "max_tokens": 9} for at in range(24)]
+    search = searched(subject(bodies=bodies, concurrency=24), fault)
+    if search.conclusion().cause is None:
+        (smallest,) = search.conclusion().shown
+        groups = [block for each in search.told for block in each.trial.blocks if block.at_once > 1]
+        wrong = [
+            len(each.trial.blocks[send.block].names)
+            for each in search.told
+            for send in each.differing
+        ]
+        assert len(smallest.blocks[0].names) == min(wrong) < max(len(each.names) for each in groups)
 
 
 def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_requests_hold() -> None:
@@ -532,7 +625,7 @@ def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_request
     assert conclusion.cause is None, conclusion
     assert re.fullmatch(
         r"r1 differs in \d+ of \d+ sends of the same request: at random, or by what no request "
-        r"shows, and only requests with `stream`",
+        r"shows, and only requests with `stream` differed: \d+ of \d+ such sends, and none of \d+ others",
         conclusion.by_rate,
     ), conclusion
 

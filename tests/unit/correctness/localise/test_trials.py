@@ -98,6 +98,15 @@ def test_the_length_of_an_answer_is_that_of_one_of_its_choices() -> None:
     assert (send.length, send.answer_tokens) == (20, 60)
 
 
+def test_what_an_answer_says_ends_with_the_word_in_which_it_differs() -> None:
+    given = [{"r0": SentAnswer(answer="a", text="a most naïve dog")}]
+    other = [{"r0": SentAnswer(answer="b", text="a most na?ve dog")}]
+    (send,) = observed(one_by_one(["r0"]), given, other).sends
+    assert send.said == "a most naïve"
+    (send,) = observed(one_by_one(["r0"]), given, given).sends
+    assert send.said == "a most naïve dog"
+
+
 @pytest.mark.parametrize(("baseline", "localised"), [("one one u u", False), ("one one u v", True)])
 def test_of_a_flake_that_each_start_repeats_no_request_is_the_condition(
     tmp_path: Path, baseline: str, localised: bool
