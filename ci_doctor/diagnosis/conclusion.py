@@ -113,7 +113,7 @@ def innermost(candidate: Candidate, candidates: Iterable[Candidate], log: LogTex
 
 # pydantic, versions 1 and 2: `field`, then `  Input should be … [type=literal_error, input_value=…`.
 _COUNTED: Final = re.compile(r"\b\d+ validation errors? for \S")
-_WRONG: Final = re.compile(r"^[ |]*(?P<message>\S.*?) [\[(]type=[\w.]+(?:[,;)\]]|$)")
+_WRONG: Final = re.compile(r"^[ |]* {2}(?P<message>\S.*?)(?: [\[(]type=[\w.]+[,;)\]].*)?$")
 # PyTorch: a tab, then the parameter.
 _STATE: Final = re.compile(r"Error\(s\) in loading state_dict for \w+:$")
 _PARAMETER: Final = re.compile(r"^[ |]*\t(?P<message>\S.*)")

@@ -120,6 +120,10 @@ class RunningGroup:
         """The service has answered its probe."""
         instance = self.instances[name]
         instance.was_ready = True
+        # Without a descriptor to look with, none of them is known.
+        with contextlib.suppress(OSError):
+            processes = self._watch.processes_of(instance.process.pid, alone=False)
+            instance.at_ready = frozenset(kin.pid for kin in processes)
         now = clock.now()
         self._witness(instance)
         duration_s = now - instance.began
@@ -186,6 +190,14 @@ class RunningGroup:
             loop.default_exception_handler(context)
         else:
             self.death.set_exception(error)
+
+    def loss(self) -> ServiceFailure | None:
+        """The end of a process that a service had when it was ready, with another code than 0."""
+        for instance in self.instances.values():
+            if instance.lost is not None:
+                at, process, death = instance.lost
+                return failure_cause.descendant_died(instance.subject(at), process, death)
+        return None
 
     def report(self, event: ServiceEvent) -> None:
         """Pass an event on."""
