@@ -13,6 +13,7 @@ from msgspec import Struct
 from ci_doctor.correctness.localise.noise import (
     Array,
     Flags,
+    Places,
     Posterior,
     SearchAnswer,
     SearchSpace,
@@ -74,7 +75,6 @@ class CommitSpace(SearchSpace):
         self._faults = _faults(commits)
         # Of one that is reverted before the bad end, something else must be left.
         self.prior = np.where(self._faults[self.bad], 1.0, 0.02)
-        self._has_fault = self._faults.astype(np.float32)
         self._grouped: tuple[set[int], Mapping[bytes, list[int]]] = (set(), {})
 
     def faulty(self, point: int) -> Flags:
@@ -86,11 +86,13 @@ class CommitSpace(SearchSpace):
         row: Flags = self._faults[point]
         return row
 
-    def points(self, posterior: Posterior) -> tuple[Sequence[int], Array]:
+    def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
         """Each commit that can be built."""
         points = [each for each in range(len(self.commits)) if each not in self.broken]
-        shares = self._has_fault @ posterior.weights.astype(np.float32)
-        return points, shares[points].astype(np.float64)
+        faulty = self._faults[points]
+        if points and points[-1] == self.bad:
+            faulty[-1] = True
+        return points, np.arange(len(self.commits)), faulty
 
     def appeal(self, points: Sequence[int]) -> Array:
         """Less near a commit that was not built, up to the next one that was."""
@@ -114,12 +116,14 @@ class CommitSpace(SearchSpace):
         made: dict[tuple[int, ...], SearchAnswer] = {}
         for each in map(int, likely):
             names = group_of.get(each, (each,))
-            probability = float(weights[list(names)].sum())
-            made.setdefault(
-                names,
-                SearchAnswer(names=names, probability=probability, proof=self._proof(names)),
-            )
-        return sorted(made.values(), key=lambda answer: -answer.probability)
+            if names not in made:
+                made[names] = SearchAnswer(
+                    names=names,
+                    probability=posterior.least(names),
+                    weight=float(weights[list(names)].sum()),
+                    proof=self._proof(names),
+                )
+        return sorted(made.values(), key=lambda answer: -answer.weight)
 
     def _proof(self, names: Sequence[int]) -> tuple[int, ...]:
         """The newest commit of an answer, and what stands right before its oldest ones."""

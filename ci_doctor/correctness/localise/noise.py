@@ -1,118 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of many hypotheses explains noisy starts: a posterior with unknown rates. Pure.
+"""Which of many hypotheses explains noisy starts, where no rate is known. Pure.
 
 Each start shows a fault or does not. A hypothesis says of each start whether the fault is in it. A start
-with the fault shows it at some rate r, one without it at some rate q < r. Neither rate is known: both
-are summed out over a grid. Of nothing at all, there is one rate for all starts.
+with the fault shows it at some rate r, one without it at some rate q, at most r. If both are the same,
+nothing makes a difference.
 
-So a probability is conditional on three things: the rates stay the same over the search, starts are
-independent, and one of the hypotheses is true.
+Where to start next is chosen by a joint posterior over hypotheses and rates, with a prior of what is usual.
+What is stated is not: it is the least probability over all pairs of rates that the starts do not rule out.
+At the true rates a posterior is right as often as it says, whenever a search ends. So the stated probability
+is true or too low, as long as the true rates are among those pairs, starts are independent, and one of the
+hypotheses is true.
 """
 
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
 
-# A difference of rates that is smaller takes hundreds of starts to find, and is no hypothesis here.
-LEAST_GAP = 0.2
-_Q = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_R = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)  # fmt: skip
-# How probable it is beforehand that a start without the fault never shows it, and one with it always does.
-_NEVER, _ALWAYS = 0.3, 0.1
-# That nothing makes a difference. What a person has seen differ does so, mostly.
-_NOTHING = 0.25
-
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+
+_RATES = np.array((0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1))
+_LOWER, _UPPER = np.triu_indices(len(_RATES))
+_Q, _R = _RATES[_LOWER], _RATES[_UPPER]
+_IS_NOTHING = _LOWER == _UPPER
+# In place of the logarithm of 0: a number that 0 can be multiplied with.
+_LEAST = 1e-300
+_LOG_Q, _LOG_NOT_Q, _LOG_R, _LOG_NOT_R = (
+    np.log(np.maximum(each, _LEAST)) for each in (_Q, 1 - _Q, _R, 1 - _R)
+)
+# Rates by which the starts are so much less likely than by the best ones are ruled out; that nothing makes a
+# difference, only by more.
+_RULED_OUT, _NOTHING_RULED_OUT = 20.0, 200.0
+_KEPT_WITHIN = np.log(np.where(_IS_NOTHING, _NOTHING_RULED_OUT, _RULED_OUT))
 
 
-def _spread(rates: Sequence[float], certain: int, mass: float, power: float) -> Array:
-    """A density over the rates, with a mass at the certain one. The others weigh less, the farther they are."""
-    grid = np.array(rates)
-    spread: Array = np.gradient(grid) * (1 - abs(grid - grid[certain])) ** power
-    spread *= (1 - mass) / spread.sum()
-    spread[certain] += mass
-    return spread
+def _usual() -> Array:
+    """The logarithm of the prior of each pair: flakes are rare, mostly, and faults show.
+
+    It chooses starts only. The masses at 0 and at 1 are for what is deterministic.
+    """
+    width = np.gradient(_RATES)
+    below, above = width * (1 - _RATES) ** 8, width * _RATES
+    below *= 0.8 / below.sum()
+    above *= 0.8 / above.sum()
+    below[0] += 0.2
+    above[-1] += 0.2
+    pairs = below[_LOWER] * above[_UPPER] * np.where(_IS_NOTHING, 0.3, 1)
+    made: Array = np.log(np.maximum(pairs / pairs.sum(), _LEAST))
+    return made
 
 
-def _logarithms(rates: Array) -> tuple[Array, Array]:
-    """Of each rate and of the rest, with a number in place of minus infinity that 0 can be multiplied with."""
-    tiny = 1e-300
-    of, of_rest = np.log(np.maximum(rates, tiny)), np.log(np.maximum(1 - rates, tiny))
-    return of, of_rest
+_USUAL = _usual()
 
 
-_Q_MASS, _R_MASS = _spread(_Q, 0, _NEVER, 8.0), _spread(_R, -1, _ALWAYS, 1.0)
-_PAIRS = [(i, j) for i, q in enumerate(_Q) for j, r in enumerate(_R) if r >= q + LEAST_GAP - 1e-9]
-_Q_OF = np.array([_Q[i] for i, _ in _PAIRS])
-_R_OF = np.array([_R[j] for _, j in _PAIRS])
-_BOTH_MASS = np.array([_Q_MASS[i] * _R_MASS[j] for i, j in _PAIRS])
-_BOTH = np.log(_BOTH_MASS / _BOTH_MASS.sum())
-_ONE_OF = np.array((*_Q, *_R))
-_ONE = np.log(np.concatenate((_Q_MASS, _R_MASS)) / 2)
-(_LOG_Q, _LOG_NOT_Q), (_LOG_R, _LOG_NOT_R) = _logarithms(_Q_OF), _logarithms(_R_OF)
-_LOG_ONE, _LOG_NOT_ONE = _logarithms(_ONE_OF)
+def _summed(values: Array) -> Array:
+    """The logarithm of the sum over the rows of what these are logarithms of."""
+    most = values.max(axis=0)
+    made: Array = most + np.log(np.exp(values - most).sum(axis=0))
+    return made
 
 
-def _summed(values: Array) -> float:
-    most = float(values.max())
-    return most + math.log(float(np.exp(values - most).sum()))
-
-
-def _terms(bad_shown: int, bad: int, good_shown: int, good: int) -> Array:
-    terms: Array = (
-        _BOTH
-        + bad_shown * _LOG_R
-        + (bad - bad_shown) * _LOG_NOT_R
-        + good_shown * _LOG_Q
-        + (good - good_shown) * _LOG_NOT_Q
-    )
-    return terms
-
-
-@lru_cache(maxsize=1 << 18)
-def _likelihood(bad_shown: int, bad: int, good_shown: int, good: int) -> float:
-    """The logarithm of the probability of these starts, if they are rightly divided."""
-    return _summed(_terms(bad_shown, bad, good_shown, good))
-
-
-@lru_cache(maxsize=1 << 12)
-def _likelihood_of_nothing(shown: int, starts: int) -> float:
-    return _summed(_ONE + shown * _LOG_ONE + (starts - shown) * _LOG_NOT_ONE)
-
-
-class Rates(Struct, frozen=True):
-    """How often a start without the fault shows it all the same, and how often one with it does."""
-
-    good: float
-    bad: float
-
-
-def _entropy(share: Array | float) -> Array:
+def _entropy(share: Array) -> Array:
     clipped = np.clip(share, 1e-12, 1 - 1e-12)
     made: Array = -(clipped * np.log2(clipped) + (1 - clipped) * np.log2(1 - clipped))
     return made
 
 
-class Posterior:
-    """Hypotheses by number, and what the starts so far make of them.
+class Rates(Struct, frozen=True):
+    """The rates that are not ruled out: how often starts show the fault that do not have it, and that have it."""
 
-    `prior` needs no sum of 1. A last hypothesis is added: nothing makes a difference.
+    good: tuple[float, float]
+    bad: tuple[float, float]
+
+
+class _Made(Struct, frozen=True):
+    """What the starts come to. A kind are the hypotheses by which the starts are alike likely.
+
+    `weights` of the hypotheses are by the usual rates, as are `good` and `bad`: of each kind the expected rates.
+    `likelihoods` have a row for each kind and a column for each pair of rates, `marginal` is their sum. `kept`
+    are the pairs that are not ruled out.
     """
+
+    kind: Places
+    weights: Array
+    good: Array
+    bad: Array
+    likelihoods: Array
+    marginal: Array
+    kept: Flags
+
+
+class Posterior:
+    """Hypotheses by number, and what the starts so far make of them. `prior` needs no sum of 1."""
 
     def __init__(self, prior: Sequence[float] | Array) -> None:
         weights = np.asarray(prior, dtype=np.float64)
-        self._prior = np.log(np.maximum(weights / weights.sum() * (1 - _NOTHING), 1e-300))
+        self._prior = weights / weights.sum()
         # Of each hypothesis: the starts that have the fault by it, and those of them that show it.
         self._bad = np.zeros(len(weights), dtype=np.int64)
         self._bad_shown = np.zeros(len(weights), dtype=np.int64)
         self.starts = 0
         self.shown = 0
-        self._made: tuple[Array, float] | None = None
+        self._made: _Made | None = None
 
     def add(self, faulty: Flags, *, shown: bool) -> None:
         """One more start: by which hypotheses the fault is in it, and whether it shows it."""
@@ -130,50 +123,79 @@ class Posterior:
         other._bad, other._bad_shown = self._bad.copy(), self._bad_shown.copy()
         return other
 
-    def _values(self) -> tuple[Array, float]:
-        if self._made is None:
-            codes = self._bad * (self.starts + 1) + self._bad_shown
-            distinct, places = np.unique(codes, return_inverse=True)
-            values = []
-            for code in distinct:
-                bad, bad_shown = divmod(int(code), self.starts + 1)
-                good_shown = self.shown - bad_shown
-                values.append(_likelihood(bad_shown, bad, good_shown, self.starts - bad))
-            logs = self._prior + np.array(values)[places]
-            nothing = math.log(_NOTHING) + _likelihood_of_nothing(self.shown, self.starts)
-            most = max(float(logs.max()), nothing)
-            weights, rest = np.exp(logs - most), math.exp(nothing - most)
-            total = float(weights.sum()) + rest
-            self._made = weights / total, rest / total
+    def _computed(self) -> _Made:
+        if self._made is not None:
+            return self._made
+        codes, kind = np.unique(
+            self._bad * (self.starts + 1) + self._bad_shown, return_inverse=True
+        )
+        bad, bad_shown = (each[:, None] for each in np.divmod(codes, self.starts + 1))
+        good, good_shown = self.starts - bad, self.shown - bad_shown
+        likelihoods = (
+            bad_shown * _LOG_R
+            + (bad - bad_shown) * _LOG_NOT_R
+            + good_shown * _LOG_Q
+            + (good - good_shown) * _LOG_NOT_Q
+        )
+        mass = np.maximum(np.bincount(kind, weights=self._prior), _LEAST)
+        marginal = _summed(likelihoods + np.log(mass)[:, None])
+        usual = likelihoods + _USUAL
+        usual = np.exp(usual - usual.max())
+        per_kind = np.maximum(usual.sum(axis=1), _LEAST)
+        weights = self._prior * per_kind[kind]
+        self._made = _Made(
+            kind=kind,
+            weights=weights / weights.sum(),
+            good=usual @ _Q / per_kind,
+            bad=usual @ _R / per_kind,
+            likelihoods=likelihoods,
+            marginal=marginal,
+            kept=marginal >= marginal.max() - _KEPT_WITHIN,
+        )
         return self._made
 
     @property
     def weights(self) -> Array:
-        """The probability of each hypothesis."""
-        return self._values()[0]
+        """The probability of each hypothesis by the usual rates: to choose by, and not to state."""
+        return self._computed().weights
 
-    @property
-    def nothing(self) -> float:
-        """The probability that nothing makes a difference."""
-        return self._values()[1]
+    def least(self, hypotheses: Sequence[int]) -> float:
+        """The probability that one of these is true, at the rates that are the worst for it of those not ruled out."""
+        made, places = self._computed(), list(hypotheses)
+        mass = np.bincount(made.kind[places], weights=self._prior[places], minlength=len(made.good))
+        mass = np.log(np.maximum(mass, _LEAST))[:, None]
+        by_rates = _summed(made.likelihoods + mass) - made.marginal
+        return min(1.0, math.exp(float(by_rates[made.kept].min())))
 
     @property
     def rates(self) -> Rates:
-        """The expected rates, by the likeliest hypothesis."""
-        best = int(self.weights.argmax())
-        bad, bad_shown = int(self._bad[best]), int(self._bad_shown[best])
-        terms = _terms(bad_shown, bad, self.shown - bad_shown, self.starts - bad)
-        mass = np.exp(terms - terms.max())
-        mass /= mass.sum()
-        return Rates(good=float(mass @ _Q_OF), bad=float(mass @ _R_OF))
+        """The rates that are not ruled out."""
+        kept = self._computed().kept
+        good, bad = _Q[kept], _R[kept]
+        return Rates(
+            good=(float(good.min()), float(good.max())), bad=(float(bad.min()), float(bad.max()))
+        )
 
-    def information(self, shares: Array) -> Array:
-        """The bits that a start is expected to tell, if it has the fault with this probability."""
-        rates = self.rates
-        mixed = shares * rates.bad + (1 - shares) * rates.good
-        apart = shares * _entropy(rates.bad) + (1 - shares) * _entropy(rates.good)
-        made: Array = _entropy(mixed) - apart
-        return made
+    def odds_of_difference(self, gap: float = 0.0) -> float:
+        """How much likelier the best rates so far apart make these starts than one rate of all starts does."""
+        marginal = self._computed().marginal
+        apart = marginal[_R - _Q >= gap - 1e-9].max()
+        return math.exp(min(float(apart - marginal[_IS_NOTHING].max()), 700.0))
+
+    def information(self, likely: Places, faulty: Flags) -> Array:
+        """The bits that a start at each point is expected to tell of the hypotheses.
+
+        `faulty` has a row for each point and a column for each of the `likely` hypotheses.
+        """
+        made = self._computed()
+        kind, weights = made.kind[likely], made.weights[likely]
+        weights = weights / weights.sum()
+        good, bad = made.good[kind], made.bad[kind]
+        flags = faulty.astype(np.float64)
+        shown = flags @ (weights * (bad - good)) + weights @ good
+        low, high = weights * _entropy(good), weights * _entropy(bad)
+        made_bits: Array = _entropy(shown) - flags @ (high - low) - low.sum()
+        return made_bits
 
 
 # --- a search: both ends first, then what tells most, until one answer is probable enough ---
@@ -194,13 +216,15 @@ class SearchEnd(StrEnum):
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
-    """What the hypotheses come to: `names` of the answer, its `probability`, and the points to start for it.
+    """What the hypotheses come to: `names` of the answer, its least `probability`, and the points to start for it.
 
-    `proof` are points that must have been started: one with the fault by this answer, others without.
+    `weight` is its probability by the usual rates. `proof` are points that must have been started: one with the
+    fault by this answer, others without.
     """
 
     names: tuple[int, ...]
     probability: float
+    weight: float
     proof: tuple[int, ...] = ()
 
 
@@ -223,8 +247,8 @@ class SearchSpace:
         """By which hypotheses the fault is in what is started there."""
         raise NotImplementedError
 
-    def points(self, posterior: Posterior) -> tuple[Sequence[int], Array]:
-        """Points worth a start, and the probability that each has the fault."""
+    def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
+        """Points worth a start, the likely hypotheses, and by which of these the fault is at each point."""
         raise NotImplementedError
 
     def answers(self, posterior: Posterior) -> list[SearchAnswer]:
@@ -238,16 +262,19 @@ class SearchSpace:
 
 # Starts of each end, before anything else: they show what the baseline repeats, too.
 ENDS = 3
-# No more than so many starts go to the ends, both together.
-_MOST_ENDS = 24
-_SURE_OF_ENDS = 0.95
+# More of them are made until the best rates are so much likelier than that nothing makes a difference, ...
+_ODDS_OF_ENDS = 3.0
+# ... or rates so far apart so much less likely, or this share of all starts is used up.
+LEAST_GAP, ODDS_OF_GAP = 0.3, 20.0
+_SHARE_OF_ENDS = 0.5
 # So often each point that proves the answer is started.
 _PROOF = 2
-# By the starts right beside each other, a difference must be so much likelier than none.
-_ODDS = 5.0
+# An answer with such a weight is tried by its proof alone.
+_LIKELY = 0.9
 # What a build is worth: of two points that tell so much alike, the one that is built.
 _ALIKE = 0.95
 _LEAST_BITS = 1e-4
+LAM = 1.0
 
 
 class SearchStep(Struct, frozen=True, kw_only=True):
@@ -270,7 +297,6 @@ class NoisySearch:
         self.confidence = confidence
         self.most = most
         self.results: list[tuple[int, bool]] = []
-        self._ends_differ = False
 
     def add(self, point: int, *, shown: bool) -> None:
         """A start at this point has ended, and shows the fault or not."""
@@ -330,57 +356,36 @@ class NoisySearch:
         return self._of_ends() or self._of_answer() or self._most_telling()
 
     def _of_ends(self) -> SearchStep | None:
-        """Both ends come first, until it is known whether they differ."""
+        """Both ends come first, until it is likely that they differ."""
         at_good, at_bad = (self.counts(end)[0] for end in (self.space.good, self.space.bad))
-        more = SearchStep(point=self.space.bad if at_bad < at_good else self.space.good)
-        if min(at_good, at_bad) < ENDS:
-            return SearchStep(end=SearchEnd.STARTS) if self._is_over else more
-        nothing = self.posterior.nothing
-        if nothing >= _SURE_OF_ENDS:
-            return SearchStep(end=SearchEnd.EQUAL)
-        self._ends_differ = self._ends_differ or nothing <= 1 - _SURE_OF_ENDS
-        if not self._ends_differ:
-            is_enough = self._is_over or at_good + at_bad >= _MOST_ENDS
-            return SearchStep(end=SearchEnd.STARTS) if is_enough else more
-        best = self.best.probability
-        # If only this stands against an answer: that the ends may not differ.
-        is_in_the_way = best < self.confidence <= best / (1 - nothing)
-        return more if is_in_the_way and not self._is_over else None
+        if min(at_good, at_bad) >= ENDS:
+            is_first = at_good + at_bad == len(self.results)
+            if not is_first or self.posterior.odds_of_difference() >= _ODDS_OF_ENDS:
+                return None
+            if self.posterior.odds_of_difference(LEAST_GAP) <= 1 / ODDS_OF_GAP:
+                return SearchStep(end=SearchEnd.EQUAL)
+            if at_good + at_bad >= _SHARE_OF_ENDS * self.most:
+                return SearchStep(end=SearchEnd.STARTS)
+        if self._is_over:
+            return SearchStep(end=SearchEnd.STARTS)
+        return SearchStep(point=self.space.bad if at_bad < at_good else self.space.good)
 
     def _of_answer(self) -> SearchStep | None:
         best = self.best
-        if best.probability >= self.confidence:
-            point = self._unproven(best)
-            if point is None:
-                return SearchStep(end=SearchEnd.FOUND)
-            if not self._is_over:
-                return SearchStep(point=point)
-        return SearchStep(end=SearchEnd.STARTS) if self._is_over else None
-
-    def _unproven(self, answer: SearchAnswer) -> int | None:
-        """Where to start next, if the starts right beside each other do not show the answer by themselves."""
-        usable = [point for point in answer.proof if point not in self.space.broken]
-        counts = {point: self.counts(point) for point in usable}
-        least = [point for point in usable if counts[point][0] < _PROOF]
-        if least:
-            return least[0]
-        inside, *outside = answer.proof
-        if inside in self.space.broken or not set(outside) & set(usable):
-            return None
-        starts = sum(counts[each][0] for each in usable if each != inside)
-        shown = sum(counts[each][1] for each in usable if each != inside)
-        total, total_shown = counts[inside]
-        apart = _likelihood(total_shown, total, shown, starts)
-        alike = _likelihood_of_nothing(shown + total_shown, starts + total)
-        if apart - alike >= math.log(_ODDS):
-            return None
-        return min(usable, key=lambda point: counts[point][0])
+        usable = [each for each in best.proof if each not in self.space.broken]
+        least = min(usable, key=lambda point: self.counts(point)[0], default=None)
+        is_proven = least is None or self.counts(least)[0] >= _PROOF
+        if best.probability >= self.confidence and is_proven:
+            return SearchStep(end=SearchEnd.FOUND)
+        if self._is_over:
+            return SearchStep(end=SearchEnd.STARTS)
+        return SearchStep(point=least) if best.weight >= _LIKELY and least is not None else None
 
     def _most_telling(self) -> SearchStep:
-        points, shares = self.space.points(self.posterior)
+        points, likely, faulty = self.space.points(self.posterior)
         if not len(points):
             return SearchStep(end=SearchEnd.EXHAUSTED)
-        bits = self.posterior.information(shares)
+        bits = self.posterior.information(likely, faulty)
         worth = bits * self.space.appeal(points)
         best = int(worth.argmax())
         if bits[best] < _LEAST_BITS:

@@ -17,6 +17,7 @@ import numpy as np
 from ci_doctor.correctness.localise.noise import (
     Array,
     Flags,
+    Places,
     Posterior,
     SearchAnswer,
     SearchSpace,
@@ -33,7 +34,7 @@ _LIKELY = 300
 _NAMED = 6
 
 
-def _largest(weights: Array) -> "np.ndarray[tuple[int, ...], np.dtype[np.intp]]":
+def _largest(weights: Array) -> Places:
     """The likeliest hypotheses, the likeliest first."""
     most = min(_LIKELY, len(weights) - 1)
     some = np.argpartition(-weights, most)[: most + 1]
@@ -88,8 +89,8 @@ class SettingSpace(SearchSpace):
         has = self._members @ missing == 0
         return np.concatenate((has, has[self._one] | has[self._other]))
 
-    def points(self, posterior: Posterior) -> tuple[Sequence[int], Array]:
-        """Subsets that divide the likely hypotheses, and the probability that each has the fault."""
+    def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
+        """Subsets that divide the likely hypotheses."""
         weights = posterior.weights
         likely = _largest(weights)
         sets = [self._bits(int(each)) for each in likely]
@@ -105,17 +106,16 @@ class SettingSpace(SearchSpace):
         broken = {self.build_of(each) for each in self.broken}
         usable = sorted(each for each in points if self.build_of(each) not in broken)
         if not usable:
-            return [], np.zeros(0)
+            return [], likely, np.zeros((0, len(likely)), dtype=np.bool_)
         bits = range(self.count)
         states = np.array([[bool(each >> bit & 1) for bit in bits] for each in usable])
-        simple = likely[likely < len(self._sets)]
-        missing = (~states).astype(np.float32) @ self._members[simple].T
-        shares = (missing == 0) @ weights[simple]
-        either = likely[likely >= len(self._sets)]
-        if len(either):
-            one, other = np.array([self._pair(int(each)) for each in either]).T
-            shares = shares + (states[:, one] | states[:, other]) @ weights[either]
-        return usable, np.asarray(shares, dtype=np.float64)
+        faulty = np.zeros((len(usable), len(likely)), dtype=np.bool_)
+        simple = likely < len(self._sets)
+        faulty[:, simple] = (~states).astype(np.float32) @ self._members[likely[simple]].T == 0
+        if not simple.all():
+            one, other = np.array([self._pair(int(each)) for each in likely[~simple]]).T
+            faulty[:, ~simple] = states[:, one] | states[:, other]
+        return usable, likely, faulty
 
     def _pair(self, hypothesis: int) -> tuple[int, int]:
         at = hypothesis - len(self._sets)
@@ -128,16 +128,20 @@ class SettingSpace(SearchSpace):
     def answers(self, posterior: Posterior) -> list[SearchAnswer]:
         """Smallest sets that have the fault, each with its probability."""
         weights = posterior.weights
-        shares: dict[tuple[int, ...], float] = {}
-        for each in _largest(weights):
-            at = int(each)
-            is_one = at < len(self._sets)
-            sets = [self._sets[at]] if is_one else [(bit,) for bit in self._pair(at)]
-            for names in sets:
-                shares[names] = shares.get(names, 0.0) + float(weights[at])
+        by_names: dict[tuple[int, ...], list[int]] = {}
+        for each in map(int, _largest(weights)):
+            is_one = each < len(self._sets)
+            for names in [self._sets[each]] if is_one else [(bit,) for bit in self._pair(each)]:
+                by_names.setdefault(names, []).append(each)
+        shares = {names: float(weights[places].sum()) for names, places in by_names.items()}
         ranked = sorted(shares, key=lambda names: -shares[names])[:_NAMED]
         return [
-            SearchAnswer(names=names, probability=shares[names], proof=self._proof(names))
+            SearchAnswer(
+                names=names,
+                probability=posterior.least(by_names[names]),
+                weight=shares[names],
+                proof=self._proof(names),
+            )
             for names in ranked
         ]
 
