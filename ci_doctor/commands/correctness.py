@@ -446,7 +446,7 @@ _SEARCH_EXITS = {
 }
 
 
-def _search_options(most: int, confidence: float) -> Callable[[F], F]:
+def _search_options(most: int) -> Callable[[F], F]:
     def put(function: F) -> F:
         put_on: Sequence[Callable[[Any], Any]] = (
             option(
@@ -468,9 +468,9 @@ def _search_options(most: int, confidence: float) -> Callable[[F], F]:
                 "--confidence",
                 group=VERDICT,
                 type=click.FloatRange(min=0.5, max=1, min_open=True, max_open=True),
-                default=confidence,
+                default=0.9,
                 show_default=True,
-                help="The probability at which an answer is given.",
+                help="The least probability at which an answer is given.",
             ),
             option(
                 "--budget",
@@ -513,7 +513,7 @@ def _search_options(most: int, confidence: float) -> Callable[[F], F]:
     type=PATH,
     help="Pinned packages of the candidate.",
 )
-@_search_options(60, 0.95)
+@_search_options(60)
 def localise(session: Session, /, **options: Any) -> int:
     """Find which settings of the candidate make its answers differ, by starts with some of them.
 
@@ -540,7 +540,7 @@ def localise(session: Session, /, **options: Any) -> int:
     metavar="CMD",
     help="Command that starts the server of a checkout; 125 skips it. [default: the candidate]",
 )
-@_search_options(40, 0.95)
+@_search_options(40)
 def bisect(session: Session, /, **options: Any) -> int:
     """Find the first commit whose answers differ from those of GOOD, where starts may be flaky.
 

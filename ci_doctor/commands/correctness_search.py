@@ -106,7 +106,7 @@ def _of_settings(pair: ArmPair, resume: str) -> SearchWords:
         names=partial(labels, pair),
         conclusion=conclusion,
         # What differs in one thing: without the last one of them, and with it.
-        commands=lambda answer: tuple(pair.shell(point) for point in reversed(answer.proof)),
+        commands=lambda answer: tuple(pair.shell(point) for point in reversed(answer.proof[:2])),
         resume=resume,
     )
 

@@ -23,6 +23,7 @@ from ci_doctor.correctness.localise.noise import (
 GOOD = -1
 # Commits that cannot be built stand side by side, mostly: by this factor with each step away.
 _BROKEN_NEAR = 0.9
+_NEGLIGIBLE = 1e-9
 
 
 class CommitNode(Struct, frozen=True, kw_only=True):
@@ -89,10 +90,11 @@ class CommitSpace(SearchSpace):
     def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
         """Each commit that can be built."""
         points = [each for each in range(len(self.commits)) if each not in self.broken]
-        faulty = self._faults[points]
-        if points and points[-1] == self.bad:
-            faulty[-1] = True
-        return points, np.arange(len(self.commits)), faulty
+        likely = np.flatnonzero(posterior.weights >= _NEGLIGIBLE)
+        faulty = self._faults[np.ix_(points, likely)]
+        # The bad end has the fault by each of them.
+        faulty[points.index(self.bad)] = True
+        return points, likely, faulty
 
     def appeal(self, points: Sequence[int]) -> Array:
         """Less near a commit that was not built, up to the next one that was."""
@@ -127,7 +129,7 @@ class CommitSpace(SearchSpace):
 
     def _proof(self, names: Sequence[int]) -> tuple[int, ...]:
         """The newest commit of an answer, and what stands right before its oldest ones."""
-        before = {parent for each in names for parent in self.commits[each].parents}
+        before = {parent for each in names for parent in self.commits[each].parents or (GOOD,)}
         return (max(names), *sorted(before - set(names)))
 
     def _groups(self) -> Mapping[bytes, list[int]]:

@@ -160,8 +160,13 @@ class Posterior:
         return self._computed().weights
 
     def least(self, hypotheses: Sequence[int]) -> float:
-        """The probability that one of these is true, at the rates that are the worst for it of those not ruled out."""
+        """The probability that one of these is true, by the worst rates for it of those not ruled out.
+
+        It is 0 as long as it is not ruled out that nothing makes a difference.
+        """
         made, places = self._computed(), list(hypotheses)
+        if made.kept[_IS_NOTHING].any():
+            return 0.0
         mass = np.bincount(made.kind[places], weights=self._prior[places], minlength=len(made.good))
         mass = np.log(np.maximum(mass, _LEAST))[:, None]
         by_rates = _summed(made.likelihoods + mass) - made.marginal
@@ -179,7 +184,7 @@ class Posterior:
     def odds_of_difference(self, gap: float = 0.0) -> float:
         """How much likelier the best rates so far apart make these starts than one rate of all starts does."""
         marginal = self._computed().marginal
-        apart = marginal[_R - _Q >= gap - 1e-9].max()
+        apart = marginal[np.greater_equal(_R - _Q, gap - 1e-9)].max()
         return math.exp(min(float(apart - marginal[_IS_NOTHING].max()), 700.0))
 
     def information(self, likely: Places, faulty: Flags) -> Array:
@@ -191,11 +196,11 @@ class Posterior:
         kind, weights = made.kind[likely], made.weights[likely]
         weights = weights / weights.sum()
         good, bad = made.good[kind], made.bad[kind]
-        flags = faulty.astype(np.float64)
-        shown = flags @ (weights * (bad - good)) + weights @ good
+        flags = faulty.astype(np.float32)
+        shown = flags @ (weights * (bad - good)).astype(np.float32) + weights @ good
         low, high = weights * _entropy(good), weights * _entropy(bad)
-        made_bits: Array = _entropy(shown) - flags @ (high - low) - low.sum()
-        return made_bits
+        bits: Array = _entropy(shown) - flags @ (high - low).astype(np.float32) - low.sum()
+        return bits
 
 
 # --- a search: both ends first, then what tells most, until one answer is probable enough ---
@@ -274,7 +279,6 @@ _LIKELY = 0.9
 # What a build is worth: of two points that tell so much alike, the one that is built.
 _ALIKE = 0.95
 _LEAST_BITS = 1e-4
-LAM = 1.0
 
 
 class SearchStep(Struct, frozen=True, kw_only=True):

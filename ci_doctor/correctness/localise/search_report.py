@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a search under noise tells: its outcome, its tables, its facts. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.noise import SearchAnswer, SearchEnd
+from ci_doctor.correctness.localise.noise import LEAST_GAP, SearchAnswer, SearchEnd
 from ci_doctor.correctness.localise.watched import ReplayedSearch, StartEvidence
 from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import ExperimentPlan
 from ci_doctor.model.facts.correctness import SearchAnswerFacts, SearchFacts, SearchPoint
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import Row, Table, row, share, text_table
+from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, percent
 
@@ -113,12 +114,11 @@ def _facts(
         stopped=stopped,
         starts=len(search.results),
         answers=tuple(
-            SearchAnswerFacts(names=words.names(each.names), probability=round(each.probability, 4))
+            SearchAnswerFacts(names=words.names(each.names), probability=_floor(each.probability))
             for each in answers[:_SHOWN]
         ),
-        nothing=round(search.posterior.nothing, 4),
-        rate_good=round(rates.good, 3),
-        rate_bad=round(rates.bad, 3),
+        rates_good=rates.good,
+        rates_bad=rates.bad,
         noisy=state.watched.noisy if state.watched else 0,
         points=tuple(points),
         commands=words.commands(answers[0]) if answers else (),
@@ -142,27 +142,40 @@ def _starts(facts: SearchFacts, state: ReplayedSearch, results: Sequence[StartRe
 def _answers(facts: SearchFacts, *, is_found: bool) -> list[Table]:
     if not facts.answers or facts.ending == SearchEnd.EQUAL:
         return []
-    rows = [row(" and ".join(each.names), share(each.probability)) for each in facts.answers]
-    rows.append(row("nothing makes a difference", share(facts.nothing)))
+    rows = [row(" and ".join(each.names), _at_least(each.probability)) for each in facts.answers]
     rates = (
-        row("starts without it that differ", share(facts.rate_good)),
-        row("starts with it that differ", share(facts.rate_bad)),
+        row("starts without it that differ", _span(facts.rates_good)),
+        row("starts with it that differ", _span(facts.rates_bad)),
     )
     title = "Probability" if is_found else "Probability so far"
-    return [Table(title=title, rows=tuple(rows)), Table(title="Rates", rows=rates)]
+    possible = Table(title="Rates that are not ruled out", rows=rates)
+    return [Table(title=title, rows=tuple(rows)), possible]
+
+
+def _floor(probability: float) -> float:
+    """What is at least so much is not rounded up."""
+    return math.floor(probability * 1000) / 1000
+
+
+def _at_least(probability: float) -> str:
+    return f"at least {percent(probability)}"
+
+
+def _span(rates: tuple[float, float]) -> str:
+    return " to ".join(percent(each) for each in dict.fromkeys(rates))
 
 
 def _summary(facts: SearchFacts, end: SearchEnd, words: SearchWords) -> str:
     starts = amount(facts.starts, "start")
     if end is SearchEnd.EQUAL:
         return (
-            f"both ends answer alike in {starts}: nothing to search for "
-            f"(probability {percent(facts.nothing)})"
+            f"both ends answer alike in {starts}: nothing to search for, unless their rates lie "
+            f"less than {LEAST_GAP * 100:.0f} points apart"
         )
     if not facts.answers:
         return facts.stopped or f"the ends were not compared in {starts}"
     best = facts.answers[0]
-    probability = percent(round(best.probability, 3))
+    probability = _at_least(best.probability)
     if end is SearchEnd.FOUND:
         return f"{words.conclusion(best.names)} (probability {probability}, {starts})"
     reason = facts.stopped or {

@@ -146,6 +146,6 @@ class SettingSpace(SearchSpace):
         ]
 
     def _proof(self, names: Sequence[int]) -> tuple[int, ...]:
-        """The set alone, and without one of its settings."""
+        """The set alone, and without each of its settings, the last one first."""
         whole = sum(1 << each for each in names)
-        return (whole, whole & ~(1 << names[-1]))
+        return (whole, *(whole & ~(1 << each) for each in reversed(names)))

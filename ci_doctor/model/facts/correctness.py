@@ -628,7 +628,7 @@ class SearchPoint(Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswerFacts(Struct, frozen=True, kw_only=True):
-    """A possible answer, by its names, and its probability."""
+    """A possible answer, by its names, and its least probability by all rates that are not ruled out."""
 
     names: tuple[str, ...]
     probability: float
@@ -639,9 +639,9 @@ class SearchFacts(Facts, frozen=True, kw_only=True):
 
     `ending` is `found`, `equal` (the ends do not differ), `starts` (they are used up), `exhausted` (no
     further start tells anything) or `open`; `stopped` says why it is open. `answers` are the likeliest, the
-    best first, given the model of docs/localise-bisect.md. `rate_good` and `rate_bad` are the expected
-    shares of starts that differ without the fault and with it. `noisy` requests are not looked at, because
-    the good end does not repeat its answers. `commands` differ in one thing.
+    best first, given the model of docs/localise-bisect.md. `rates_good` and `rates_bad` are the least and the
+    greatest share of starts that may differ without the fault and with it. `noisy` requests are not looked
+    at, because the good end does not repeat its answers. `commands` differ in one thing.
     """
 
     subject: str
@@ -649,9 +649,8 @@ class SearchFacts(Facts, frozen=True, kw_only=True):
     stopped: str = ""
     starts: int
     answers: tuple[SearchAnswerFacts, ...] = ()
-    nothing: float
-    rate_good: float
-    rate_bad: float
+    rates_good: tuple[float, float]
+    rates_bad: tuple[float, float]
     noisy: int = 0
     points: tuple[SearchPoint, ...] = ()
     commands: tuple[str, ...] = ()
