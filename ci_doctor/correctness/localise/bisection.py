@@ -91,7 +91,7 @@ class CommitSpace(SearchSpace):
         """Each commit that can be built."""
         points = [each for each in range(len(self.commits)) if each not in self.broken]
         likely = np.flatnonzero(posterior.weights >= _NEGLIGIBLE)
-        faulty = self._faults[np.ix_(points, likely)]
+        faulty = self._faults[points][:, likely]
         # The bad end has the fault by each of them.
         faulty[points.index(self.bad)] = True
         return points, likely, faulty

@@ -267,10 +267,12 @@ class SearchSpace:
 
 # Starts of each end, before anything else: they show what the baseline repeats, too.
 ENDS = 3
-# More of them are made until the best rates are so much likelier than that nothing makes a difference, ...
-_ODDS_OF_ENDS = 3.0
-# ... or rates so far apart so much less likely, or this share of all starts is used up.
-LEAST_GAP, ODDS_OF_GAP = 0.3, 20.0
+# An answer needs ends that differ: by their starts alone, the best rates are so much likelier than one rate.
+_ODDS_OF_ENDS = 20.0
+# More of them are made first, until that is reached, or less than that in this share of all starts, ...
+_ODDS_AT_FIRST, _SHARE_AT_FIRST = 3.0, 0.25
+# ... or rates so far apart are so much less likely than one rate, or this share of all starts is used up.
+LEAST_GAP, _ODDS_OF_NOTHING = 0.3, 20.0
 _SHARE_OF_ENDS = 0.5
 # So often each point that proves the answer is started.
 _PROOF = 2
@@ -298,15 +300,23 @@ class NoisySearch:
         space.built, space.broken = set(), set()
         self.space = space
         self.posterior = Posterior(space.prior)
+        # The starts of both ends alone: what they show depends on no choice of points.
+        self._ends = Posterior([1.0])
         self.confidence = confidence
         self.most = most
         self.results: list[tuple[int, bool]] = []
 
     def add(self, point: int, *, shown: bool) -> None:
         """A start at this point has ended, and shows the fault or not."""
-        self.results.append((point, shown))
         self.space.built.add(point)
+        self.take(point, shown=shown)
+
+    def take(self, point: int, *, shown: bool) -> None:
+        """As `add`, of a start that is only imagined: nothing is built there."""
+        self.results.append((point, shown))
         self.posterior.add(self.space.faulty(point), shown=shown)
+        if point in {self.space.good, self.space.bad}:
+            self._ends.add(np.array([point == self.space.bad]), shown=shown)
 
     def skip(self, point: int) -> None:
         """Nothing can be started at this point."""
@@ -337,8 +347,7 @@ class NoisySearch:
                 break
             points.append(point)
             share = float(ahead.posterior.weights @ self.space.faulty(point))
-            ahead.results.append((point, share > 1 / 2))
-            ahead.posterior.add(self.space.faulty(point), shown=share > 1 / 2)
+            ahead.take(point, shown=share > 1 / 2)
         return points
 
     def next_point(self) -> int | None:
@@ -348,7 +357,8 @@ class NoisySearch:
     def _copy(self) -> "NoisySearch":
         other = object.__new__(NoisySearch)
         other.__dict__.update(self.__dict__)
-        other.posterior, other.results = self.posterior.copy(), list(self.results)
+        other.posterior, other._ends = self.posterior.copy(), self._ends.copy()
+        other.results = list(self.results)
         return other
 
     @property
@@ -361,28 +371,35 @@ class NoisySearch:
 
     def _of_ends(self) -> SearchStep | None:
         """Both ends come first, until it is likely that they differ."""
-        at_good, at_bad = (self.counts(end)[0] for end in (self.space.good, self.space.bad))
-        if min(at_good, at_bad) >= ENDS:
-            is_first = at_good + at_bad == len(self.results)
-            if not is_first or self.posterior.odds_of_difference() >= _ODDS_OF_ENDS:
+        if min(self.counts(end)[0] for end in (self.space.good, self.space.bad)) >= ENDS:
+            made, odds = self._ends.starts, self._ends.odds_of_difference()
+            is_likely = odds >= _ODDS_AT_FIRST and made >= _SHARE_AT_FIRST * self.most
+            if made < len(self.results) or odds >= _ODDS_OF_ENDS or is_likely:
                 return None
-            if self.posterior.odds_of_difference(LEAST_GAP) <= 1 / ODDS_OF_GAP:
+            if self._ends.odds_of_difference(LEAST_GAP) <= 1 / _ODDS_OF_NOTHING:
                 return SearchStep(end=SearchEnd.EQUAL)
-            if at_good + at_bad >= _SHARE_OF_ENDS * self.most:
+            if made >= _SHARE_OF_ENDS * self.most:
                 return SearchStep(end=SearchEnd.STARTS)
-        if self._is_over:
-            return SearchStep(end=SearchEnd.STARTS)
-        return SearchStep(point=self.space.bad if at_bad < at_good else self.space.good)
+        return SearchStep(end=SearchEnd.STARTS) if self._is_over else self._at_end()
+
+    def _at_end(self) -> SearchStep:
+        return SearchStep(
+            point=min((self.space.good, self.space.bad), key=lambda end: self.counts(end)[0])
+        )
 
     def _of_answer(self) -> SearchStep | None:
         best = self.best
         usable = [each for each in best.proof if each not in self.space.broken]
         least = min(usable, key=lambda point: self.counts(point)[0], default=None)
+        is_enough = best.probability >= self.confidence
         is_proven = least is None or self.counts(least)[0] >= _PROOF
-        if best.probability >= self.confidence and is_proven:
+        ends_differ = self._ends.odds_of_difference() >= _ODDS_OF_ENDS
+        if is_enough and is_proven and ends_differ:
             return SearchStep(end=SearchEnd.FOUND)
         if self._is_over:
             return SearchStep(end=SearchEnd.STARTS)
+        if is_enough and is_proven:
+            return self._at_end()
         return SearchStep(point=least) if best.weight >= _LIKELY and least is not None else None
 
     def _most_telling(self) -> SearchStep:
