@@ -28,7 +28,7 @@ GPU_MEMORY = "gpu-memory"
 # Two starts at once: one more would cost the memory and the CPUs of another server.
 AT_ONCE = 2
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})")
-_CORES = "cores:"
+CORES = "cores:"
 # `2`, or the beginning of a UUID; CUDA reads no other names.
 _DEVICE = re.compile(r"[0-9]{1,9}|(?:GPU|MIG)-[0-9A-Za-z/-]+")
 _HINT = "write --devices 0,1, or 0+1,2+3 for two devices each"
@@ -105,7 +105,7 @@ def _core_sets(sets: int) -> tuple[str, ...]:
             "fan_out: sets of cores take the program taskset", hint="install util-linux"
         )
     chunks = (cores[begin : begin + size] for begin in range(0, sets * size, size))
-    return tuple(_CORES + ",".join(map(str, chunk)) for chunk in chunks)
+    return tuple(CORES + ",".join(map(str, chunk)) for chunk in chunks)
 
 
 def at_once(places: Sequence[str], sets: int = 0) -> int:
@@ -115,14 +115,14 @@ def at_once(places: Sequence[str], sets: int = 0) -> int:
 
 def variables(place: str) -> dict[str, str]:
     """The environment of a start at a place; nothing without one. Pure."""
-    return {VISIBLE: place} if place and not place.startswith(_CORES) else {}
+    return {VISIBLE: place} if place and not place.startswith(CORES) else {}
 
 
 def placed(specs: Mapping[str, ServiceSpec], place: str) -> Mapping[str, ServiceSpec]:
     """The services of a start at a place: on a set of cores, if it is one. Pure."""
-    if not place.startswith(_CORES):
+    if not place.startswith(CORES):
         return specs
-    front = ["taskset", "--cpu-list", place.removeprefix(_CORES)]
+    front = ["taskset", "--cpu-list", place.removeprefix(CORES)]
     return {name: replace(spec, command=[*front, *spec.words()]) for name, spec in specs.items()}
 
 

@@ -287,7 +287,7 @@ def _make(
     if experiment.ending.is_signal:
         return conclude(prepared, experiment, judge(prepared, experiment))
     made = [result for result in experiment.results if result.counts]
-    names = " and ".join(f"{arm.letter}{number}" for arm, number in given)
+    names = in_words(prepared.pace.order, pair)
     if len(made) < len(given):
         raise InfraError(
             f"the budget ended before {names} were made",
@@ -307,6 +307,11 @@ def _make(
 def starts_at(order: Sequence[Arm], pair: Sequence[int]) -> tuple[tuple[Arm, int], ...]:
     """The arm and number of the start at each place of the order. Pure."""
     return tuple((order[place], order[: place + 1].count(order[place])) for place in pair)
+
+
+def in_words(order: Sequence[Arm], pair: Pair) -> str:
+    """The names of a pair's starts: `A1 and B1`. Pure."""
+    return " and ".join(f"{arm.letter}{number}" for arm, number in starts_at(order, pair))
 
 
 def pair_evidence(
@@ -409,6 +414,7 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
     plan = prepared.plan
     begin(prepared)
     pairs = sorted({pair for wave in task.waves for pair in wave})
+    words = {pair: in_words(prepared.pace.order, pair) for pair in pairs}
     parts: dict[Pair, PairEvidence] = {}
     refused: list[str] = []
     repeated: list[str] = []
@@ -418,13 +424,13 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
             try:
                 read.append(PairEvidence.read(evidence))
             except NotEvidenceError as error:
-                refused.append(f"{_name(pair)} of job {evidence.origin.job}: {error}")
+                refused.append(f"{words[pair]} of job {evidence.origin.job}: {error}")
         if read:
             # The first, or whoever repeats jobs could choose among answers. Only one that was ended from outside has none.
             part = next((each for each in read if not each.is_outside), read[0])
             parts[pair] = part
             repeated += [
-                f"{_name(pair)}: job {each.origin.job}, beside {part.origin.job}"
+                f"{words[pair]}: job {each.origin.job}, beside {part.origin.job}"
                 for each in read
                 if each is not part
             ]
@@ -437,7 +443,7 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
     for pair in [*parts]:
         names = [f"{arm.letter}{number}" for arm, number in starts_at(prepared.pace.order, pair)]
         if not by_name.keys() >= set(names) or parts[pair].starts.count(b"\n") != len(names):
-            refused.append(f"{_name(pair)} does not hold {' and '.join(names)}")
+            refused.append(f"job {parts[pair].origin.job} does not hold {words[pair]}")
             del parts[pair]
             continue
         agent = parts[pair].agent()
@@ -514,20 +520,25 @@ def with_lost(prepared: PreparedExperiment, assembled: AssembledEvidence) -> Exp
     return replace(assembled.experiment, results=results)
 
 
-def without_lost(decision: Decision, lost: Sequence[Pair]) -> Decision:
-    """A decision over evidence of which some is lost: never green. Pure."""
+def without_lost(decision: Decision, lost: Sequence[str]) -> Decision:
+    """A decision over evidence of which some is lost, in words: never green. Pure."""
     # Nothing resumes such a run.
     decision = replace(decision, settle=None, step=None)
     is_open = decision.verdict is Verdict.INCONCLUSIVE
     if not lost or not (is_open or is_green(decision.verdict)):
         return decision
-    names = ", ".join(map(_name, lost))
     reason = (
-        f"the starts {names} were lost in two jobs, and what they would have answered is unknown"
+        f"{', '.join(lost)} were lost in two jobs, and what they would have answered is unknown"
     )
     if is_open:
         reason = f"{decision.reason}; {reason}"
     return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason, kinds=decision.kinds)
+
+
+_NEXT = (
+    "Begin anew with the first step of this build: with more starts (`--max-starts`), on agents of one kind "
+    "(`[correctness.step]`), or with a steadier baseline (`ci-doctor setup-env --determinism strict`)."
+)
 
 
 def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outcome:
@@ -542,30 +553,39 @@ def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outc
     if wave:
         return replace(
             _hand_on(prepared, job, wave),
-            findings=tuple(_findings(task, gathered, assembled)),
+            findings=tuple(_findings(prepared.pace.order, task, gathered, assembled)),
         )
     for part in assembled.parts.values():
         # This agent may be of another kind than those that made starts.
         prepared = replace(prepared, identities=part.arms)
         break
+    order = prepared.pace.order
     decision = judge(prepared, with_lost(prepared, assembled))
-    outcome = conclude(prepared, assembled.experiment, without_lost(decision, assembled.lost))
+    decision = without_lost(decision, [in_words(order, pair) for pair in assembled.lost])
+    outcome = conclude(prepared, assembled.experiment, decision)
     return replace(
         outcome,
         tables=(
             *outcome.tables,
-            text_table(title="Jobs", lines=tuple(job_lines(assembled))),
+            text_table(title="Jobs", lines=tuple(job_lines(order, assembled))),
         ),
-        findings=(*outcome.findings, *_findings(task, gathered, assembled)),
+        findings=(
+            # Nothing resumes this run.
+            *(
+                replace(each, remedy=_NEXT) if each.rule == rules.INCONCLUSIVE.id else each
+                for each in outcome.findings
+            ),
+            *_findings(order, task, gathered, assembled),
+        ),
     )
 
 
-def job_lines(assembled: AssembledEvidence) -> Iterator[str]:
+def job_lines(order: Sequence[Arm], assembled: AssembledEvidence) -> Iterator[str]:
     """Which job made which starts, on which kind of agent, and in which facts the kinds differ. Pure."""
     kinds: dict[str, PairEvidence] = {}
     for pair, part in assembled.parts.items():
         kinds.setdefault(part.agent(), part)
-        yield f"starts {_name(pair)}: job {part.origin.job} on {part.agent()}"
+        yield f"{in_words(order, pair)}: job {part.origin.job} on {part.agent()}"
     first, *others = kinds or [""]
     for other in others:
         facts = dict.fromkeys(
@@ -579,7 +599,9 @@ def job_lines(assembled: AssembledEvidence) -> Iterator[str]:
     yield from (f"not counted, another attempt of {each}" for each in assembled.repeated)
 
 
-def _findings(task: Task, gathered: Gathered, assembled: AssembledEvidence) -> Iterator[Finding]:
+def _findings(
+    order: Sequence[Arm], task: Task, gathered: Gathered, assembled: AssembledEvidence
+) -> Iterator[Finding]:
     """What was lost or refused, also if another job has replaced it."""
     asked = [pair for wave in task.waves for pair in wave]
     again = sorted({pair for pair in asked if asked.count(pair) > 1} | set(assembled.lost))
@@ -592,7 +614,7 @@ def _findings(task: Task, gathered: Gathered, assembled: AssembledEvidence) -> I
         evidence=tuple(
             Excerpt(excerpt=each)
             for each in (
-                *(f"starts {_name(pair)}: no whole evidence of one job" for pair in again),
+                *(f"{in_words(order, pair)}: no whole evidence of one job" for pair in again),
                 *refused[:20],
             )
         ),

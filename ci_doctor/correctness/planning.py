@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.devices import at_once, local_sets, placeholders, places_of
+from ci_doctor.correctness.devices import CORES, at_once, local_sets, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
@@ -568,4 +568,5 @@ def _notes(
         yield note
     if made.places:
         how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
-        yield f"devices: {how}, on {' and '.join(made.places)}"
+        what = "cores" if made.places[0].startswith(CORES) else "devices"
+        yield f"{what}: {how}, on {' and '.join(each.removeprefix(CORES) for each in made.places)}"

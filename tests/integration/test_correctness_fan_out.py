@@ -116,6 +116,8 @@ def test_a_pair_that_is_lost_twice_is_never_agreement(tmp_path: Path) -> None:
     assert report["verdict"] == "inconclusive", report
     assert report["exit_code"] == 86
     assert "lost in two jobs" in report["summary"]
+    # Nothing resumes it.
+    assert not [each for each in report["findings"] if "resumes" in (each["remedy"] or "")]
 
 
 def test_after_a_cancelled_job_nothing_is_decided(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ci_doctor.correctness.fan_out import (
     PairEvidence,
     Task,
     assemble,
+    in_words,
     job_lines,
     pair_evidence,
     pairs_of,
@@ -121,10 +122,12 @@ def test_the_report_says_in_what_kinds_of_agents_differ(tmp_path: Path) -> None:
     facts = {"gpu0.name": "NVIDIA H100", "driver": "580.65", "gpu0.uuid": "GPU-1"}
     others = {**facts, "driver": "570.1", "gpu0.uuid": "GPU-2"}
     parts = {(0, 1): left(facts), (2, 3): left(others), (4,): left(facts)}
-    *jobs, difference = job_lines(replace(assembled_of(prepared(tmp_path)), parts=parts))
+    one = prepared(tmp_path)
+    assembled = assembled_of(one)
+    *jobs, difference = job_lines(one.pace.order, replace(assembled, parts=parts))
     assert len(jobs) == 3
     assert difference.endswith("differ in driver 580.65 -> 570.1")
-    assert len([*job_lines(replace(assembled_of(prepared(tmp_path)), parts={}))]) == 0
+    assert not [*job_lines(one.pace.order, assembled)]
 
 
 def test_a_job_that_is_repeated_does_not_choose_among_answers(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_a_job_that_is_repeated_does_not_choose_among_answers(tmp_path: Path) ->
 
     counting = assembled_of(one, body(), body())
     assert counting.parts[(0, 1)].origin.job == "j0"
-    assert counting.repeated == ("1-2: job j1, beside j0",)
+    assert counting.repeated == (f"{in_words(one.pace.order, (0, 1))}: job j1, beside j0",)
     # What was ended from outside has no answers to choose among.
     assert assembled_of(one, body(is_outside=True), body()).parts[(0, 1)].origin.job == "j1"
     assert assembled_of(one, body(is_outside=True)).parts[(0, 1)].origin.job == "j0"
@@ -199,13 +202,13 @@ def test_what_belongs_to_one_machine_is_refused() -> None:
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FLAKY, Verdict.INCONCLUSIVE])
 def test_lost_evidence_is_never_agreement(verdict: Verdict) -> None:
     decision = Decision(verdict=verdict, reason="so", settle="more", risk="some")
-    assert without_lost(decision, ((2, 3),)).verdict is Verdict.INCONCLUSIVE
-    assert without_lost(decision, ()) == replace(decision, settle=None)
+    assert without_lost(decision, ["A2 and B2"]).verdict is Verdict.INCONCLUSIVE
+    assert without_lost(decision, []) == replace(decision, settle=None)
 
 
 def test_a_regression_stands_without_a_lost_pair() -> None:
     decision = Decision(verdict=Verdict.REGRESSION, reason="so")
-    assert without_lost(decision, ((2, 3),)) == decision
+    assert without_lost(decision, ["A2 and B2"]) == decision
 
 
 def test_evidence_of_jobs_leads_to_the_verdict_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
