@@ -188,7 +188,7 @@ def row(runs: Sequence[Run]) -> tuple[str, ...]:
     found = [each for each in runs if each.end is SearchEnd.FOUND]
     right = sum(each.is_right for each in found)
     ends = Counter(each.end for each in runs)
-    open_ends = ends[SearchEnd.STARTS] + ends[SearchEnd.EXHAUSTED]
+    open_ends = len(runs) - len(found) - ends[SearchEnd.EQUAL]
     counts = (right, len(found) - right, open_ends, ends[SearchEnd.EQUAL])
     stated = statistics.fmean(each.probability for each in found) if found else None
     return (

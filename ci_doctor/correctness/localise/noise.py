@@ -214,6 +214,8 @@ class SearchEnd(StrEnum):
     FOUND = "found"
     # The ends do not differ, or by less than LEAST_GAP.
     EQUAL = "equal"
+    # Half of the starts were made at the ends, and it is not sure that these differ.
+    UNSURE = "unsure"
     # The starts are used up.
     STARTS = "starts"
     # No further start would tell anything.
@@ -379,7 +381,7 @@ class NoisySearch:
             if self._ends.odds_of_difference(LEAST_GAP) <= 1 / _ODDS_OF_NOTHING:
                 return SearchStep(end=SearchEnd.EQUAL)
             if made >= _SHARE_OF_ENDS * self.most:
-                return SearchStep(end=SearchEnd.STARTS)
+                return SearchStep(end=SearchEnd.UNSURE)
         return SearchStep(end=SearchEnd.STARTS) if self._is_over else self._at_end()
 
     def _at_end(self) -> SearchStep:

@@ -140,7 +140,7 @@ def _starts(facts: SearchFacts, state: ReplayedSearch, results: Sequence[StartRe
 
 
 def _answers(facts: SearchFacts, *, is_found: bool) -> list[Table]:
-    if not facts.answers or facts.ending == SearchEnd.EQUAL:
+    if not facts.answers or facts.ending in {SearchEnd.EQUAL, SearchEnd.UNSURE}:
         return []
     rows = [row(" and ".join(each.names), _at_least(each.probability)) for each in facts.answers]
     rates = (
@@ -174,6 +174,8 @@ def _summary(facts: SearchFacts, end: SearchEnd, words: SearchWords) -> str:
         )
     if not facts.answers:
         return facts.stopped or f"the ends were not compared in {starts}"
+    if end is SearchEnd.UNSURE:
+        return f"it is not sure that both ends differ; {starts} are half of --max-starts"
     best = facts.answers[0]
     probability = _at_least(best.probability)
     if end is SearchEnd.FOUND:

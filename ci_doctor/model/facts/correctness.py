@@ -637,8 +637,8 @@ class SearchAnswerFacts(Struct, frozen=True, kw_only=True):
 class SearchFacts(Facts, frozen=True, kw_only=True):
     """What a search for settings or for a commit came to.
 
-    `ending` is `found`, `equal` (the ends do not differ), `starts` (they are used up), `exhausted` (no
-    further start tells anything) or `open`; `stopped` says why it is open. `answers` are the likeliest, the
+    `ending` is `found`, `equal` (the ends do not differ), `unsure` (if they do), `starts` (they are used up),
+    `exhausted` (no further start tells anything) or `open`; `stopped` says why it is open. `answers` are the likeliest, the
     best first, given the model of docs/localise-bisect.md. `rates_good` and `rates_bad` are the least and the
     greatest share of starts that may differ without the fault and with it. `noisy` requests are not looked
     at, because the good end does not repeat its answers. `commands` differ in one thing.
