@@ -103,14 +103,15 @@ def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
     """A column for each answer to each request, and two for the starts as a whole; the tables.
 
     `failed` says for each start whether a service of it failed. The traits of whole starts are more
-    failures, and more answers that no other start gave, than the average start has. A request has a
-    table if it has three different answers or more.
+    failures, more answers that no other start gave, and more that are not those of most starts, than
+    the average start has. No label is looked at, so each is one more trait of the largest. A request has
+    a table if it has three different answers or more.
     """
     starts = len(failed)
     requests: dict[int, list[str]] = {}
     tables: dict[tuple[int, ...], list[str]] = {}
     failures = [int(each) for each in failed]
-    alone = [0] * starts
+    alone, apart = [0] * starts, [0] * starts
     everything = (1 << starts) - 1
     for pattern, members in by_pattern.items():
         masks = _masks(pattern)
@@ -120,9 +121,9 @@ def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
         pooled = _pooled(masks)
         if len(pooled) > _TWO:
             tables.setdefault(pooled, []).extend(members)
-        _count_traits(pattern, len(members), failures, alone)
+        _count_traits(pattern, len(members), failures, alone, apart)
     columns = [Column(mask=mask, requests=tuple(each)) for mask, each in requests.items()]
-    for counts in (failures, alone):
+    for counts in (failures, alone, apart):
         mask = _above_average(counts)
         if mask:
             columns.append(Column(mask=mask, bad=True))
@@ -147,10 +148,15 @@ def _masks(pattern: Pattern) -> list[int]:
     return list(masks.values())
 
 
-def _count_traits(pattern: Pattern, weight: int, failures: list[int], alone: list[int]) -> None:
-    """Add to the starts' failed requests, and to their answers that no other start gave."""
+def _count_traits(
+    pattern: Pattern, weight: int, failures: list[int], alone: list[int], apart: list[int]
+) -> None:
+    """Add to the starts' failed requests, and to their answers that no other, or not most, starts gave."""
     times = Counter(pattern)
+    usual, most = max(times.items(), key=lambda each: each[1], default=(MISSING, 0))
     for index, each in enumerate(pattern):
+        if each != usual and most * _TWO > len(pattern):
+            apart[index] += weight
         if each == MISSING:
             failures[index] += weight
         elif times[each] == 1:
