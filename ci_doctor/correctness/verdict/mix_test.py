@@ -129,8 +129,8 @@ def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
         if mask:
             columns.append(Column(mask=mask, bad=True))
     several = [AnswerTable(masks=masks, requests=tuple(each)) for masks, each in tables.items()]
-    counts = (tuple(failures), tuple(alone), tuple(apart))
-    return Traits(columns=tuple(columns), tables=tuple(several), counts=counts)
+    traits = (tuple(failures), tuple(alone), tuple(apart))
+    return Traits(columns=tuple(columns), tables=tuple(several), counts=traits)
 
 
 def _pooled(masks: Sequence[int]) -> tuple[int, ...]:
