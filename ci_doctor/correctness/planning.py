@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.devices import at_once, placeholders, places_of
+from ci_doctor.correctness.devices import CORES, at_once, local_sets, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
@@ -72,7 +73,7 @@ def read_settings(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
     changes: dict[str, ArmSettings | str] = {}
-    for name in ("requests", "archive"):
+    for name in ("requests", "archive", "archive_key", "archive_signers"):
         path = getattr(settings, name)
         # The address of an object store is no path.
         if path is not None and "://" not in path:
@@ -211,7 +212,7 @@ def _spec(
 FEWEST_STARTS = 9
 
 
-def plan(
+def plan(  # noqa: PLR0913
     settings: CorrectnessSettings,
     loaded: Config,
     requests: tuple[Request, ...],
@@ -219,10 +220,13 @@ def plan(
     budget: Budget,
     directory: Path,
     environment: Mapping[str, str],
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> ExperimentPlan:
-    """The plan of an experiment. Raises UsageError for what cannot work."""
+    """The plan of an experiment; `further` placeholders stand in its commands. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     arms = {arm: arm_plan(arm, settings, specs, loaded) for arm in Arm}
+    sets = local_sets(settings.fan_out)
+    places = places_of(settings.devices, arms, environment, sets)
     made = ExperimentPlan(
         arms=arms,
         requests=requests,
@@ -241,7 +245,9 @@ def plan(
         services_directory=loaded.directory,
         environment=environment,
         control=settings.control,
-        places=places_of(settings.devices, arms, environment),
+        places=places,
+        at_once=at_once(places, sets),
+        placeholders=further,
     )
     _check_services(made)
     return made
@@ -302,7 +308,12 @@ def _check_services(made: ExperimentPlan) -> None:
             environment=made.environment,
             directory=made.services_directory,
             log_directory=made.directory / "logs",
-            placeholders={"arm": arm.value, "start": "1", **placeholders(*made.places[:1])},
+            placeholders={
+                "arm": arm.value,
+                "start": "1",
+                **placeholders(*made.places[:1]),
+                **made.placeholders,
+            },
         )
         order = check_services(planned.specs, planned.names, context)
         check_scripts(planned.specs, order, context, elsewhere)
@@ -317,6 +328,7 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     working directory. `check_requests`: the requests are measured, and no candidate is started. `only` restricts the requests to these ids. `resume` continues the run in the
     report directory. `argv` are the words of a command line that does the same, for commands to
     paste; `began` is the monotonic time from which the budget counts, by default the call.
+    `placeholders` are further words to replace in commands.
     """
 
     settings: CorrectnessSettings
@@ -326,6 +338,7 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     resume: bool = False
     argv: tuple[str, ...] = ("correctness",)
     began: float | None = None
+    placeholders: Mapping[str, str] = {}
 
 
 # The form in which answers become comparable. Another form makes other digests of the same answers,
@@ -465,6 +478,7 @@ def prepare(
         budget=budget,
         directory=directory.absolute(),
         environment=environment,
+        further=request.placeholders,
     )
     # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))
@@ -510,15 +524,30 @@ def _run_archive(
 ) -> "RunArchive | None":
     if settings.archive is None:
         return None
-    from ci_doctor.correctness.archive.archive import Archive, archive_place
+    from ci_doctor.correctness.archive.archive import NAMESPACE, Archive, archive_place
     from ci_doctor.correctness.archive.run_archive import RunArchive
+    from ci_doctor.store.signer import KEY_VARIABLE, load_signer, signer_from_text
+    from ci_doctor.store.trust import AllowedSigners
 
     try:
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     place = archive_place(settings.archive)
-    archive = Archive(place, days=settings.archive_days, limit=limit, redactor=redactor)
+    signer = None
+    if settings.archive_key is not None:
+        signer = load_signer(Path(settings.archive_key), NAMESPACE)
+    elif text := made.environment.get(KEY_VARIABLE):
+        signer = signer_from_text(text, KEY_VARIABLE, NAMESPACE)
+    signers = settings.archive_signers
+    archive = Archive(
+        place,
+        days=settings.archive_days,
+        limit=limit,
+        redactor=redactor,
+        signer=signer,
+        signers=None if signers is None else AllowedSigners.read(Path(signers)),
+    )
     matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write
@@ -538,5 +567,6 @@ def _notes(
     if note := widening(settings, made.rules):
         yield note
     if made.places:
-        how = "two starts at once" if at_once(made.places) > 1 else "each start"
-        yield f"devices: {how}, on {' and '.join(made.places)}"
+        how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
+        what = "cores" if made.places[0].startswith(CORES) else "devices"
+        yield f"{what}: {how}, on {' and '.join(each.removeprefix(CORES) for each in made.places)}"
