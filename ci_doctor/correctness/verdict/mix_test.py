@@ -124,8 +124,8 @@ def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
             tables.setdefault(pooled, []).extend(members)
         _count_traits(pattern, len(members), failures, alone, apart)
     columns = [Column(mask=mask, requests=tuple(each)) for mask, each in requests.items()]
-    for counts in (failures, alone, apart):
-        mask = _above_average(counts)
+    for numbers in (failures, alone, apart):
+        mask = _above_average(numbers)
         if mask:
             columns.append(Column(mask=mask, bad=True))
     several = [AnswerTable(masks=masks, requests=tuple(each)) for masks, each in tables.items()]
