@@ -19,7 +19,6 @@ from ci_doctor.preload.install import (
     Installation,
     install_each,
     install_shims,
-    plan_install,
     remove_each,
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
@@ -98,25 +97,6 @@ def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
     armed = venv.files()
     remove_shims([venv.python], dry_run=True)
     assert venv.files() == armed
-
-
-def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
-    planned = plan_install(inspect_interpreter(venv.python), [RULE])
-    for path, content in [*planned.contents.items()][:2]:
-        Path(path).write_bytes(content)
-    assert not status(venv.python).installed
-    install_shims([venv.python], [RULE], dry_run=False)
-    assert status(venv.python).installed
-
-
-def test_foreign_file_is_refused_and_kept(venv: Venv) -> None:
-    venv.put({FINDER: "mine = True\n"})
-    before = venv.files()
-    with pytest.raises(PreparationError, match="was not written by"):
-        install_shims([venv.python], [RULE], dry_run=False)
-    with pytest.raises(PreparationError):
-        remove_shims([venv.python], dry_run=False)
-    assert venv.files() == before
 
 
 def test_symbolic_link_and_a_directory_that_may_not_be_written_are_refused_also_for_root(
