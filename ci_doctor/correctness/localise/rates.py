@@ -46,12 +46,13 @@ def by_rate(
     least = min((each.at_once for each in table.sends if each.wrong), default=0)
     if least == 0:
         return ""
-    common = _Common(table, subject, bases, least)
+    # What parts all groups exactly needs no other context.
+    equal_above, bracket = min(_brackets(table), key=lambda each: each[0]) if least > 1 else (1, "")
+    common = _Common(table, subject, bases, least, with_contexts=equal_above > 0)
     kinds = common.in_words()
-    if least > 1:
-        said = _at_once(table, subject, least, sums=not common.has_context)
-    else:
-        said = _at_random(lanes, requests)
+    if common.has_context and least > 1:
+        _, bracket = next(_brackets(table))
+    said = _at_once(table, subject, least, bracket) if least > 1 else _at_random(lanes, requests)
     return f"{said}{', and ' * bool(said and kinds)}{kinds}"
 
 
@@ -60,8 +61,8 @@ def _chance(differing: int, of: int, equal: int) -> float:
     return math.comb(of, differing) / math.comb(of + equal, differing)
 
 
-def _at_once(table: SendTable, subject: LocalisedDifference, least: int, *, sums: bool) -> str:
-    """That requests differ only with so many at once, or so much (`sums`); none differs with fewer than `least`."""
+def _at_once(table: SendTable, subject: LocalisedDifference, least: int, bracket: str) -> str:
+    """That requests differ only with so many at once, or so much; none differs with fewer than `least`."""
     sends = [e for e in table.sends if e.wrong is not None and e.name in subject.ids]
     wrong = {*subject.differing, *(each.name for each in sends if each.wrong)}
     loaded = [each for each in sends if each.at_once >= least]
@@ -79,35 +80,38 @@ def _at_once(table: SendTable, subject: LocalisedDifference, least: int, *, sums
     # A start may show it or not, whatever it gets: of the run each did, or one start alone shows both.
     run = math.isqrt(subject.pairs) if subject.always_differs else 0
     shown = sum(any(each.wrong for each in lane) for lane in lanes)
-    equal = sum(any(e.at_once == 1 and e.name in wrong for e in lane) for lane in table.lanes)
+    less = [lane for lane in table.lanes if all(each.at_once < least for each in lane)]
+    equal = sum(any(each.name in wrong for each in lane) for lane in less)
     if not (run or mixed) or _chance(shown + run, len(lanes) + run, equal) > _LEVEL_OF_STARTS:
         return ""
-    return f"requests differed only {_bracket(table, sums=sums)}one at a time: equal)"
+    return f"requests differed only {bracket}one at a time: equal)"
 
 
-def _bracket(table: SendTable, *, sums: bool) -> str:
-    """With how many, or how much, at once each group that differs was under way, and with how much none did."""
-    made: list[tuple[int, int, str, float | None]] = []
-    for text, values in itertools.islice(loads(table), None if sums else 1):
+def _brackets(table: SendTable) -> Iterator[tuple[int, str]]:
+    """With how many, or how much, at once each group that differs was under way, and with how much none did.
+
+    First how many groups with as much are equal.
+    """
+    for text, values in loads(table):
         groups = [
             (values[places[0]], any(table.sends[at].wrong for at in places))
             for places in _groups(table)
         ]
         least = min(value for value, differs in groups if differs)
-        equal = sorted({value for value, _ in groups if value < least}, reverse=True)
         near = [differs for value, differs in groups if least <= value <= _NEAR * least]
         below = (
             size
-            for size in equal
+            for size in sorted({value for value, _ in groups if value < least}, reverse=True)
             if _chance(sum(near), len(near), sum(size <= value < least for value, _ in groups))
             <= _LEVEL
         )
         above = sum(value >= least and not differs for value, differs in groups)
-        made.append((above, len(made), text.format(number(least)), next(below, None)))
-    above, _, text, size = min(made)
-    if size is None:
-        return "at once with others ("
-    return f"{text} ({number(size)}: equal; " if size > 1 else f"{text} ("
+        size = next(below, None)
+        if size is None:
+            yield above, "at once with others ("
+        else:
+            equal = f"{number(size)}: equal; " if size > 1 else ""
+            yield above, f"{text.format(number(least))} ({equal}"
 
 
 def _groups(table: SendTable) -> Iterator[list[int]]:
@@ -152,6 +156,8 @@ class _Common:
         subject: LocalisedDifference,
         bases: Mapping[str, str],
         least: int,
+        *,
+        with_contexts: bool,
     ) -> None:
         self.table, self.bases = table, bases
         sends = table.sends
@@ -173,7 +179,9 @@ class _Common:
             for at in places:
                 if sends[at].name in wrong:
                     self.units[sends[at].name, group] |= 1 << at & self.known
-        self.parts = [*self._kinds(), *self._contexts(grouped=least > 1)]
+        self.parts = list(self._kinds())
+        if with_contexts:
+            self.parts += self._contexts(grouped=least > 1)
         self.has_context = False
 
     def _of(self, parts: Collection[CausePart], *, is_context: bool) -> Iterator[_Part]:
