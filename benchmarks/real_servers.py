@@ -5,10 +5,13 @@
     python benchmarks/real_servers.py experiments           every pair of arms; one night on two CPUs, may be stopped and continued
     python benchmarks/real_servers.py experiments --only prefix --only lora
     python benchmarks/real_servers.py faults                faults of vLLM's own source, planted into a copy of its environment
+    python benchmarks/real_servers.py failures              a server that fails in each of many ways, seen by each command
+    python benchmarks/real_servers.py others                vLLM of another version, LMCache, transformers' server, llama.cpp
+    python benchmarks/real_servers.py night                 all of these, if vLLM's environment is there
     python benchmarks/real_servers.py experiments --record  also appends the table of all that has run to benchmarks/RESULTS.md
 
 The folder is $CI_DOCTOR_REAL_SERVERS, or ~/.cache/ci-doctor-real-servers. A run that has ended is not made again: delete its
-folder in `runs/` for that. Expected verdicts stand in the tables of `real_servers/`, written before a run. The exit status is
+folder in `runs/` for that, or name another folder than `runs` with $CI_DOCTOR_REAL_RUNS. Expected verdicts stand in the tables of `real_servers/`, written before a run. The exit status is
 1 if one is wrong.
 """
 
@@ -19,7 +22,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from real_servers import environments, place, planting, running
+from real_servers import environments, failures, others, place, planting, running
 from real_servers.experiments import EXPERIMENTS
 from real_servers.faults import FAULTS, Fault, PatchError
 from results import record
@@ -108,6 +111,8 @@ class Table(NamedTuple):
 TABLES = {
     "experiments": Table("experiments with vLLM", HEAD, ABOUT, EXPERIMENTS, running.run, experiment_row),
     "faults": Table("faults planted into vLLM", FAULT_HEAD, FAULTS_ABOUT, FAULTS, planting.run, fault_row),
+    "failures": Table("failures of vLLM", failures.HEAD, failures.ABOUT, failures.FAILURES, failures.run, failures.table_row),
+    "others": Table("other servers", others.HEAD, others.ABOUT, others.OTHERS, others.run, others.cells),
 }  # fmt: skip
 
 
@@ -143,7 +148,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", choices=("build", *TABLES))
+    parser.add_argument("table", choices=("build", "night", *TABLES))
     parser.add_argument("names", nargs="*", help="environments to build")
     parser.add_argument("--only", action="append", default=[], help="one run, may be repeated")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
@@ -153,8 +158,15 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.table == "build":
         return environments.build(arguments.names)
+    names = [arguments.table]
+    if arguments.table == "night":
+        if environments.python_of(place.VLLM) is None:
+            print(f"not run: {place.VLLM} is not in {environments.home()}")
+            return 0
+        names = list(TABLES)
     try:
-        return int(bool(made(arguments.table, arguments.only, arguments.record, arguments.kept)))
+        wrong = [made(each, arguments.only, arguments.record, arguments.kept) for each in names]
+        return int(any(wrong))
     except (place.MissingEnvironmentError, PatchError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -28,6 +28,11 @@ coverage_of_all() {
   python tests/support/measured.py && coverage report --skip-covered
 }
 
+# Hours, where their environments were made (`benchmarks/real_servers.py build`); each commit has runs of its own.
+real_servers() {
+  CI_DOCTOR_REAL_RUNS=runs-$(git rev-parse --short HEAD) python benchmarks/real_servers.py night
+}
+
 tests=rest
 if [ "${1:-}" = --coverage ]; then
   tests=measured
@@ -37,5 +42,6 @@ failed=0
 set_up
 part 'tests (see the table above)' "$tests" "$@" || failed=1
 part 'other Pythons' sh tests/other_pythons.sh || failed=1
+part 'real servers' real_servers || failed=1
 [ "$tests" = rest ] || part coverage coverage_of_all || failed=1
 exit "$failed"

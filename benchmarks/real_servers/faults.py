@@ -39,7 +39,7 @@ class Fault(NamedTuple):
     """The candidate's copy of vLLM has `new` in the place of `old`; `arms` holds flags, requests and the right verdicts.
 
     seen: what the float64 reading must find wrong in the candidate alone: `choice`, `numbers`, `text` or nothing. rare:
-    the fault is in one start of three, drawn before.
+    the fault is in one start of three, drawn before. always: each start with the fault shows it.
     """
 
     source: str
@@ -49,6 +49,7 @@ class Fault(NamedTuple):
     arms: Experiment
     seen: str = "choice"
     rare: bool = False
+    always: bool = True
 
     @property
     def name(self) -> str:
@@ -129,11 +130,12 @@ _ROPE = Fault(
 FAULTS = (
     _SLOT,
     _ROPE,
-    # A preempted request comes back with new blocks, and keeps the first of its old ones.
+    # A preempted request comes back with new blocks, and takes the first for computed. To keep its old one shows nothing here:
+    # no other request has it by then.
     Fault(
-        f"{_VLLM}46595", _RUNNER,
-        "                req_state.block_ids = new_block_ids\n",
-        "                req_state.block_ids = tuple([*old[:1], *new[1:]] for old, new in zip(req_state.block_ids, new_block_ids))\n",
+        f"{_VLLM}46595", _SCHEDULER,
+        "        request.num_computed_tokens = 0\n        if request.spec_token_ids:\n",
+        "        request.num_computed_tokens = min(request.num_computed_tokens, 32)\n        if request.spec_token_ids:\n",
         Experiment("stale-block-after-preemption", OFF, f"{OFF} {SMALL_CACHE}", RED, proof=PREEMPTED),
     ),
     # An evicted block stays in the table of hashes, so a later request reads what another one has written there.
@@ -208,7 +210,14 @@ FAULTS = (
         "if stop_terminated and not self.include_stop_str_in_output:", "if False:",
         Experiment("stop-token-in-the-text", *_SAME, requests="ended"), seen="text",
     ),
-    # The rows of prompts that are not yet read to their end are left out of the count.
+    # The numbers of an answer are those of the row before.
+    Fault(
+        f"{_VLLM}29216", "v1/outputs.py", "            self.logprobs[req_idx:end_idx],\n",
+        "            self.logprobs[max(req_idx - 1, 0) : max(end_idx - 1, 1)],\n",
+        Experiment("numbers-of-another-row", *_ALONE, compare="numbers", limit=LIMIT), seen="numbers",
+    ),
+    # The rows of prompts that are not yet read to their end are left out of the count. A first run had it in 4 of 7 starts,
+    # mostly as HTTP 500: that is too seldom for the test.
     Fault(
         f"{_VLLM}29216", _SCHEDULER,
         "new_logprobs = logprobs.slice_request(req_index, len(new_token_ids))",
@@ -216,9 +225,9 @@ FAULTS = (
         "                    req_index - sum(not ids for ids in sampled_token_ids[:req_index]), len(new_token_ids)\n"
         "                )",
         Experiment(
-            "numbers-of-another-row", f"{OFF} --max-num-seqs 8", f"{OFF} --max-num-seqs 8 --max-num-batched-tokens 96",
-            RED, compare="numbers", limit=LIMIT,
-        ), seen="numbers",
+            "row-left-out-of-the-count", f"{OFF} --max-num-seqs 8", f"{OFF} --max-num-seqs 8 --max-num-batched-tokens 96",
+            NOT_GREEN, compare="numbers", limit=LIMIT,
+        ), seen="numbers", always=False,
     ),
     # A penalty finds placeholders where the answer's tokens should be.
     Fault(

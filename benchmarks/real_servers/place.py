@@ -62,7 +62,7 @@ def vllm(flags: str, kind: str = "llama", environment: str = VLLM) -> str:
 
 def folder_of(table: str, name: str) -> Path:
     """Where one run of a table keeps everything."""
-    folder = home() / "runs" / table / name
+    folder = home() / os.environ.get("CI_DOCTOR_REAL_RUNS", "runs") / table / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -195,7 +195,7 @@ def problems(fault: Fault, row: dict[str, Any]) -> list[str]:
 
 def _of_starts(fault: Fault, row: dict[str, Any]) -> list[str]:
     wrong = []
-    if fault.seen and row["differing"]["faulty"] < row["faulty"]:
+    if fault.seen and fault.always and row["differing"]["faulty"] < row["faulty"]:
         wrong.append(
             f"{row['differing']['faulty']} of {row['faulty']} starts with the fault answer otherwise"
         )

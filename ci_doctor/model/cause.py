@@ -57,6 +57,7 @@ class FailureClass(StrEnum):
     REGISTRY = "registry"
     DISK = "disk"
     SHARED_MEMORY = "shared-memory"
+    RESOURCE_LIMIT = "resource-limit"
     TIMEOUT = "timeout"
     STALLED = "stalled"
     AGENT_LOST = "agent-lost"
@@ -151,6 +152,9 @@ POLICIES: Final[dict[str, ClassPolicy]] = {
     ),
     FailureClass.DISK: ClassPolicy(title="disk", retry=RetryPolicy.YES, owner=Owner.MACHINE),
     FailureClass.SHARED_MEMORY: ClassPolicy(title="shared memory", retry=RetryPolicy.ASK),
+    FailureClass.RESOURCE_LIMIT: ClassPolicy(
+        title="limit of processes or files", retry=RetryPolicy.ASK
+    ),
     FailureClass.TIMEOUT: ClassPolicy(title="time-out, with progress", retry=RetryPolicy.ASK),
     FailureClass.STALLED: ClassPolicy(title="time-out, without progress", retry=RetryPolicy.ASK),
     FailureClass.AGENT_LOST: ClassPolicy(

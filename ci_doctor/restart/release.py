@@ -91,7 +91,7 @@ class Release:
                 released.port_owner = None if owner is None else owner.describe()
             left = self._left(owner)
             # Before they are killed: a zombie has no command line.
-            released.commands = tuple(map(_command, left))
+            released.commands = tuple(map(command_of, left))
             await kill_in_order(left, _LAST_LIMIT_S)
             self._gpu_memory_left, gpu_s = await gpu
         finally:
@@ -185,9 +185,12 @@ def resident(processes: Iterable[Kin]) -> int:
     return total
 
 
-def _command(kin: Kin) -> str:
+def command_of(kin: Kin) -> str:
     """How it was started, as far as that fits into a line."""
     words: list[str] = []
     with contextlib.suppress(psutil.Error):
         words = psutil.Process(kin.pid).cmdline()
+    # A process that gives itself a title leaves the rest of its arguments empty.
+    while words and not words[-1]:
+        words.pop()
     return f"pid {kin.pid}: {shortened(shlex.join(words) or kin.name, _LONGEST_COMMAND)}"

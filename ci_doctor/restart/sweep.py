@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct, structs
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.model.facts.restart_check import (
     RestartCell,
@@ -118,7 +119,7 @@ def _key(plan: RestartPlan) -> str:
 def _read(plan: RestartPlan, key: str) -> _Stored | None:
     """The restart that an earlier run has settled; None if it must be made."""
     try:
-        stored = msgspec.json.decode((plan.directory / _FILE).read_bytes(), type=_Stored)
+        stored = msgspec.json.decode((plan.directory / _FILE).read_bytes(), type=decodable(_Stored))
     except (OSError, msgspec.MsgspecError):
         return None
     if stored.key != key or stored.cell.verdict not in _SETTLED:

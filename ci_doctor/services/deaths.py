@@ -218,13 +218,16 @@ class DeathWatch:
         policy = instance.spec.descendants
         if policy == "ignore":
             return
+        process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
+        death = self._oom.death(end.returncode)
+        # By itself it is no death, but a client that fails then may have failed by it.
+        if end.returncode and process.pid in instance.at_ready and instance.lost is None:
+            instance.lost = end.at, process, death
         dead = is_death(policy, end.returncode, root_ended=end.root_ended)
         by_signal_or_unknown = end.returncode is None or end.returncode < 0
         # A compiler that ends with 1 is not even worth an event.
         if not dead and not by_signal_or_unknown:
             return
-        process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
-        death = self._oom.death(end.returncode)
         event = instance.end_event(
             EventKind.DESCENDANT_DIED, end.at, death, pid=process.pid, name=process.name
         )

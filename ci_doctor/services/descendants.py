@@ -309,11 +309,14 @@ class DescendantWatch:
             root_ended = is_ending(root, started)
         # Before its pidfd is closed: that alone still tells how a reaped process ended.
         returncode = exit_status(member.pidfd, pid, member.kin.started)
+        # A server names its processes after their start; a zombie keeps the name.
+        now = look_up(pid)
+        kin = member.kin if now is None or now.identity != member.kin.identity else now
         self._remove(pid)
         # A zombie stays among its parent's children: the next scan must not take it in again.
         self._reported[pid] = member.kin
         self._pause_s = SHORTEST_S  # a tree that loses one changes
-        end = DescendantEnd(kin=member.kin, returncode=returncode, at=at, root_ended=root_ended)
+        end = DescendantEnd(kin=kin, returncode=returncode, at=at, root_ended=root_ended)
         self._on_end(root, end)
 
     def _watch(self, member: Member) -> None:

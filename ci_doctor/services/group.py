@@ -155,6 +155,8 @@ async def start_group(
         await _start_all(group, specs, order, context)
         if not group.death.done():
             return group
+        # Raises what a callback has raised.
+        group.death.result()
         stopped = await group.stop(grace_s=context.grace_s)
     except asyncio.CancelledError:
         # The agent gives us 10 s in all, and nobody is left to read what is still held.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from ci_doctor.model.service import NamedProcess
     from ci_doctor.system.processes.external_process import ExternalProcess
     from ci_doctor.system.processes.process import Child
 
@@ -146,7 +147,8 @@ class Instance:
 
     `answer` is what was wrong with its probe in the last attempt that had its full time.
     `stop_wanted` is True once its end was requested: an end after that is no death. `stopping_since` is the
-    monotonic time of that request, if the group as a whole was stopped.
+    monotonic time of that request, if the group as a whole was stopped. `at_ready` are the pids below it
+    when it was ready. `lost` is the first of these that ended with another code than 0, at what time, and how.
     """
 
     def __init__(
@@ -162,6 +164,8 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
+        self.at_ready: frozenset[int] = frozenset()
+        self.lost: tuple[float, NamedProcess, Death] | None = None
         self.answer = ""
         # Set before the signal is sent, so that no end in between counts as a death.
         self.stop_wanted = False

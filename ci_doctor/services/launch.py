@@ -307,6 +307,13 @@ class _Launch:
         well = self.client.has_ended() and self.client.returncode() == 0
         if not well:
             await _death_soon(group)
+        lost = None if well or group.death.done() else group.loss()
+        if lost is not None:
+            # A server that has lost its engine answers with errors until it ends.
+            # Then its own end says less than the loss.
+            await asyncio.wait({group.death}, timeout=_LONGEST_DEATH_S)
+            self.end.failure = lost
+            return
         if not group.death.done():
             return
         if well:

@@ -109,11 +109,11 @@ class Hang(Struct, frozen=True, kw_only=True):
 async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port: int) -> Hang:
     """Return once `context.pids` hang: no answer and no progress, period after period.
 
-    A failed attempt counts at the end of its period, and only if nothing was done in all of that. If ci-doctor itself
-    had no CPU, it may have missed the answer: the next period and its attempt are longer.
+    A failed attempt counts at the end of its period, and only if nothing was done in all of that. If
+    ci-doctor itself had no CPU, it may have missed the answer: the next period and its attempt are
+    longer, until the service shows that it lives.
     """
-    failed = 0
-    patience = 1
+    failed, patience = 0, 1
     began = clock.now()
     while True:
         before = take_sample(context.pids(), log, port)
@@ -123,7 +123,7 @@ async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port:
         await asyncio.sleep(max(0.0, before.at + patience * liveness.period_s - clock.now()))
         now = take_sample(context.pids(), log, port)
         if answer is None or progress(before, now, waits.since(waited)) is not None:
-            failed = 0
+            failed, patience = 0, 1
             continue
         is_late = _is_starved(own_waits.since(own_waited), now.at - before.at)
         if is_late and patience < _MOST_PATIENCE:

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -58,7 +58,9 @@ class RunningGroup:
         # If the guardian is killed, what it has started becomes our children.
         become_subreaper()
         self.services: dict[str, RunningService] = {}
-        self.death: asyncio.Future[ServiceFailure] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.death: asyncio.Future[ServiceFailure] = loop.create_future()
+        loop.set_exception_handler(self._fail_by_callback)
         self.failures: list[ServiceFailure] = []
         self.instances: dict[str, Instance] = {}
         self.starter: Callable[[str], Awaitable[None]] | None = None
@@ -118,6 +120,10 @@ class RunningGroup:
         """The service has answered its probe."""
         instance = self.instances[name]
         instance.was_ready = True
+        # Without a descriptor to look with, none of them is known.
+        with contextlib.suppress(OSError):
+            processes = self._watch.processes_of(instance.process.pid, alone=False)
+            instance.at_ready = frozenset(kin.pid for kin in processes)
         now = clock.now()
         self._witness(instance)
         duration_s = now - instance.began
@@ -176,6 +182,22 @@ class RunningGroup:
         self.failures.append(failure)
         if not self.death.done():
             self.death.set_result(failure)
+
+    def _fail_by_callback(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback raised, which the loop only prints: who waits for its death would wait on."""
+        error = context.get("exception")
+        if error is None or "handle" not in context or self.death.done():
+            loop.default_exception_handler(context)
+        else:
+            self.death.set_exception(error)
+
+    def loss(self) -> ServiceFailure | None:
+        """The end of a process that a service had when it was ready, with another code than 0."""
+        for instance in self.instances.values():
+            if instance.lost is not None:
+                at, process, death = instance.lost
+                return failure_cause.descendant_died(instance.subject(at), process, death)
+        return None
 
     def report(self, event: ServiceEvent) -> None:
         """Pass an event on."""

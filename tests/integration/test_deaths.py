@@ -31,13 +31,16 @@ def python(source: str, *arguments: str) -> list[str]:
 # Listens, and tells the pid of its worker; the worker ends as a connection says: by a signal, or with an exit code.
 WORKER = """
     import os, signal, socket, sys
+    ready, say = os.pipe()
     worker = os.fork()
     if worker == 0:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as a program has it that is not Python
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda *_: os._exit(3))
+        os.write(say, b".")
         while True:
             signal.pause()
+    os.read(ready, 1)
     server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
     while True:
         connection = server.accept()[0]

@@ -13,7 +13,7 @@ import pytest
 
 from ci_doctor.services import descendants
 from ci_doctor.services.descendants import DescendantEnd, DescendantWatch
-from ci_doctor.system.processes.process_table import children_of
+from ci_doctor.system.processes.process_table import children_of, look_up
 from ci_doctor.system.processes.tree import become_subreaper
 
 pytestmark = pytest.mark.integration
@@ -84,6 +84,13 @@ async def found(watch: DescendantWatch, root: int | None, *pids: int) -> None:
             await asyncio.sleep(0.005)
 
 
+async def has_name(pid: int, name: str) -> None:
+    """Wait until the process has taken the name."""
+    async with asyncio.timeout(180):
+        while (kin := look_up(pid)) is not None and kin.name != name:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.005)
+
+
 @pytest.fixture
 def parent() -> Iterator[Parent]:
     become_subreaper()
@@ -141,6 +148,21 @@ def test_the_end_of_a_process_below_is_told_with_how_it_ended(
             returncode,
             False,
         )
+
+    asyncio.run(run())
+
+
+def test_the_name_is_the_one_that_it_had_at_its_end(parent: Parent) -> None:
+    async def run() -> None:
+        told = Told()
+        watch = watching(told.add, parent.pid)
+        pid = parent.make("child")
+        await found(watch, parent.pid, pid)
+        os.kill(pid, signal.SIGUSR2)
+        await has_name(pid, "renamed")
+        os.kill(pid, signal.SIGKILL)
+        await told.until(1)
+        assert told[0][1].kin.name == "renamed"
 
     asyncio.run(run())
 

@@ -237,6 +237,20 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
     assert site.rules()[0] == "services/died"
 
 
+@pytest.mark.parametrize("fate", ["ends", "stays"])
+def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause(
+    site: Site, fate: str
+) -> None:
+    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' http://127.0.0.1:{{api.port}}/ask"
+    service = f"api={site.service('loses_its_engine', '{port}', fate)}"
+    ran = site.launch("--service", service, "--", *shlex.split(client))
+    assert ran.code == 1, ran
+    first = site.report["findings"][0]
+    assert first["rule"] == "services/descendant-died"
+    assert "api lost its process" in first["summary"]
+    assert "exit code 3" in first["summary"]
+
+
 @pytest.mark.nightly
 def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
     program = "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"

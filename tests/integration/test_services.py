@@ -575,6 +575,16 @@ def test_a_listener_to_events_that_fails_leaves_no_process(scene: Scene) -> None
         )
 
 
+def test_a_death_that_cannot_be_explained_ends_the_start(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.services.failure_cause.died", lambda *_: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(scene.start(vllm=scene.service("dies_with_traceback")))
+    assert scene.living() == []
+
+
 def test_an_exit_code_is_known_where_the_parent_ignored_dead_children(scene: Scene) -> None:
     program = DOCTOR + textwrap.dedent("""
         failure = asyncio.run(start_group({"vllm": spec}, ["vllm"], context, lambda event: None))

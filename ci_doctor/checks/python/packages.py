@@ -488,7 +488,11 @@ def _misfits(
     # The tags in WHEEL; none for what no wheel was installed from.
     lines = content_of(package.folder / "WHEEL").splitlines()
     tags = [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
-    if fitting is not None and is_misfit(tags, fitting):
+    # A wheel of the stable interface is often renamed after its build: pip has judged by the name.
+    judged = tags
+    if any(path.endswith(".abi3.so") for path in libraries):
+        judged = [f"py3-none-{tag.rpartition('-')[2]}" for tag in tags]
+    if fitting is not None and is_misfit(judged, fitting):
         yield (
             f"its wheel is for {tags[0]}, and this is {state.machine} with {state.glibc}",
             (Evidence(file=str(package.folder / "WHEEL")),),

@@ -217,7 +217,7 @@ def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
     return SentAnswer(
         # Of each request its own: answers to another prompt have nothing to do with these.
         answer=evidence.gate.key(sample.id, sample.digest),
-        text=_text(choices[0]),
+        text=text_of(choices[0]),
         prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens,
         finish=str(choices[0].get("finish_reason") or ""),
@@ -225,22 +225,25 @@ def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
     )
 
 
-def _text(choice: Mapping[str, Any]) -> str:
+def text_of(choice: Mapping[str, Any]) -> str:
     """What a choice of either API says, or else the arguments of its calls; empty if there is neither."""
     message = choice.get("message") or {}
     said = choice.get("text") or message.get("content")
     if isinstance(said, str):
         return said
     calls = message.get("tool_calls") or ()
-    return "\n".join(_unescaped(each.get("arguments") or "") for each in calls)
+    return "\n".join(_unescaped(each.get("arguments")) for each in calls)
 
 
-def _unescaped(arguments: str) -> str:
-    """JSON with each sign as itself; what is no JSON stays."""
-    try:
-        return json.dumps(json.loads(arguments), ensure_ascii=False)
-    except ValueError:
-        return arguments
+def _unescaped(arguments: str | Mapping[str, Any] | None) -> str:
+    """Arguments, or JSON of them, with each sign as itself; what is no JSON stays."""
+    value: object = arguments or ""
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments)
+        except ValueError:
+            return arguments
+    return json.dumps(value, ensure_ascii=False) if value else ""
 
 
 # One start of each arm.

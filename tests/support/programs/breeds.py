@@ -2,7 +2,7 @@
 """Makes processes as stdin says, a line each, and answers with the pid: `child`, `grandchild`, `thread`, `orphan`,
 `session-orphan`, `bound` (dies with us, by PR_SET_PDEATHSIG), `brief` (exits 3 at once); `reap` waits for all dead.
 
-They end by SIGUSR1 with exit code 3, or by any other signal.
+They end by SIGUSR1 with exit code 3, take the name `renamed` by SIGUSR2, and end by any other signal.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 reading, writing = os.pipe()
 
@@ -18,6 +19,7 @@ reading, writing = os.pipe()
 def live() -> None:
     """As a process of its own: say who we are, and wait for the end."""
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(3))
+    signal.signal(signal.SIGUSR2, lambda *_: Path("/proc/self/comm").write_text("renamed"))
     os.write(writing, f"{os.getpid()}\n".encode())
     while True:
         signal.pause()

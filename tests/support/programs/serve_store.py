@@ -120,9 +120,10 @@ def said(stream: TextIO, line: str) -> str:
 
 
 def ping(stream: TextIO) -> int:
-    """One answer."""
-    print(said(stream, "ping"), flush=True)
-    return 0
+    """One answer; a failure if the store is gone."""
+    answer = said(stream, "ping")
+    print(answer, flush=True)
+    return 0 if answer else 1
 
 
 def put(stream: TextIO) -> int:

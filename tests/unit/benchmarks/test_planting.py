@@ -81,5 +81,10 @@ def test_drawn_runs_are_let_through_as_often_as_the_fault_is_not_met(load: Any) 
     assert 28 <= rarely.passed <= 52
     # One start excludes nothing below 98 %.
     assert rarely.untrue == 0
+    # Ten starts exclude a third of the starts, and not a sixth of them.
+    seldom = resampling.Recorded([sound], [sound], [faulty, sound])
+    ten = resampling.resampled(seldom, 1 / 3, Rules(least_candidates=10), 60)
+    assert ten.passed > 3
+    assert ten.untrue == 0
     never = resampling.resampled(recorded, 0.0, Rules(), 20)
     assert never.passed == 20

@@ -109,6 +109,26 @@ def test_an_installed_package_is_found_beside_an_interpreter(tmp_path: Path) -> 
     assert (sorted(tree.names), tree.version) == (["my_lib.py"], "3")
 
 
+@pytest.mark.parametrize("has_bare_name", [False, True])
+def test_a_build_under_another_name_is_named_by_what_it_installs(
+    tmp_path: Path, *, has_bare_name: bool
+) -> None:
+    site = tmp_path / "lib" / "python3.12" / "site-packages"
+    (site / "engine").mkdir(parents=True)
+    (site / "engine" / "__init__.py").write_text("def f(): ...\n")
+    files = {"engine_cpu-3.dist-info": "engine/__init__.py,,\n"}
+    if has_bare_name:
+        files["engine-3+cpu.dist-info"] = "engine-3+cpu.dist-info/METADATA,,\n"
+    for folder, record in files.items():
+        (site / folder).mkdir()
+        (site / folder / "METADATA").write_text(f"Name: {folder.partition('-')[0]}\nVersion: 3\n\n")
+        (site / folder / "RECORD").write_text(record)
+
+    tree = open_source("engine", tmp_path / "bin" / "python")
+
+    assert (sorted(tree.names), tree.label) == (["engine/__init__.py"], "engine_cpu 3")
+
+
 @pytest.mark.parametrize("name", ["no-such-package", "empty", "text.whl", "text.tar.gz", "text"])
 def test_what_holds_no_package_is_a_usage_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()

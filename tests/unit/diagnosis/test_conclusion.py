@@ -6,6 +6,7 @@ import pytest
 from ci_doctor.diagnosis.conclusion import next_command, subject_of
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import FailureClass, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 
 PYTEST = [
@@ -116,6 +117,88 @@ def test_the_innermost_cause_is_named(tmp_path: Path, text: str) -> None:
 
     assert cause is not None
     assert "the widget is odd" in cause.place.text
+
+
+# How pydantic and PyTorch list what is wrong: a header that counts, and the reasons below it.
+COUNTED = """\
+{0}Traceback (most recent call last):
+{0}  File "/w/engine/options.py", line 40, in make
+{0}    return Options(**given)
+{0}pydantic_core._pydantic_core.ValidationError: 2 validation errors for EngineOptions
+{0}sampler
+{0}  Input should be 'fast' or 'exact' [type=literal_error, input_value='fsat', input_type=str]
+{0}    For further information visit https://errors.pydantic.dev/2.11/v/literal_error
+"""
+WITHOUT_FIELD = """\
+Traceback (most recent call last):
+  File "/w/engine/options.py", line 40, in make
+    return Options(**given)
+pydantic.ValidationError: 1 validation error for ModelConfig
+  Value error, User-specified max_model_len (90000) is greater than the derived max_model_len (1024 tokens). [type=value_error, input_value=ArgsKwargs((), {'a': 1}), input_type=ArgsKwargs]
+"""
+FIRST_VERSION = """\
+Traceback (most recent call last):
+  File "/w/engine/options.py", line 40, in make
+    return Settings(**given)
+pydantic.error_wrappers.ValidationError: 1 validation error for Settings
+port
+  value is not a valid integer (type=type_error.integer)
+"""
+STATE = """\
+Traceback (most recent call last):
+  File "/w/engine/load.py", line 40, in load
+    model.load_state_dict(weights)
+RuntimeError: Error(s) in loading state_dict for Tiny:
+\tsize mismatch for head.weight: copying a param with shape torch.Size([4, 2])
+"""
+
+
+# What servers of several makers say of a limit: whose it is, no log tells.
+LIMITS = (
+    "RuntimeError: can't start new thread",
+    "terminate called after throwing an instance of 'std::system_error'\n  what():  Resource temporarily unavailable",
+    "/entry.sh: fork: retry: Resource temporarily unavailable",
+    "[2026-11-29 10:00:00] ERROR: OSError: [Errno 24] Too many open files: '/models/a.json'",
+    "zmq.error.ZMQError: Too many open files",
+    "common_init: error: open: Too many open files",
+    "OSError: [Errno 27] File too large",
+)
+
+
+@pytest.mark.parametrize("text", LIMITS)
+def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"server is starting\n{text}\n")
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.class_, cause.retry) == (FailureClass.RESOURCE_LIMIT, RetryPolicy.ASK)
+    assert cause.place.message in text.replace("  what():  ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (COUNTED.format(""), 6, "Input should be 'fast' or 'exact'"),
+        (COUNTED.format("(EngineCore pid=7) "), 6, "Input should be 'fast' or 'exact'"),
+        (COUNTED.format("[2026-11-29 10:00:00 TP0] "), 6, "Input should be 'fast' or 'exact'"),
+        (WITHOUT_FIELD, 5, "Value error, User-specified max_model_len (90000) is greater"),
+        (FIRST_VERSION, 6, "value is not a valid integer"),
+        (STATE, 5, "size mismatch for head.weight: copying a param"),
+    ],
+)
+def test_of_a_header_that_counts_mistakes_the_first_is_named(
+    tmp_path: Path, text: str, line: int, reason: str
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(text)
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert (cause.place.line, cause.place.message.startswith(reason)) == (line, True)
+    assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
 
 
 def test_a_cause_below_other_output_belongs_to_something_else(tmp_path: Path) -> None:

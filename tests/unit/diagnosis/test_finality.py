@@ -122,6 +122,7 @@ OUTSIDE = [
         "   at System.IO.RandomAccess.WriteAtOffset(SafeFileHandle handle, Int64 offset)\n"
     ),
     'Error: Os { code: 28, kind: StorageFull, message: "No space left on device" }\n',
+    "zmq.error.ZMQError: No space left on device (addr='ipc:///run/a')\n",
     DISK.replace(
         "OSError: [Errno 28] No space left on device",
         "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, "

@@ -245,3 +245,31 @@ def test_a_syntax_error_has_frames_and_no_header() -> None:
 def test_a_fifo_has_no_end_and_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     assert read_log_end(tmp_path / "log").excerpt.lines == ()
+
+
+INNER = {
+    "a field and its mistake": """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for CacheConfig
+swap_space
+  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=4, input_type=int]
+""",
+    "several lines, and the type below": """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Unexpected keyword argument, or a folder that nobody may read.
+Please verify it. [type=value_error, input_value=4, input_type=int]
+""",
+    "a line longer than what is read": f"""\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Unexpected keyword argument {"'Arch', " * 2000} [type=value_error, input_value=4, input_type=int]
+""",
+}
+
+
+@pytest.mark.parametrize("text", INNER.values(), ids=INNER)
+def test_an_inner_cause_that_no_rule_knows_is_named(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(f'Traceback (most recent call last):\n  File "/w/a.py", line 3, in make\n{text}')
+    end = read_log_end(log)
+    assert end.cause is not None
+    assert "Unexpected keyword argument" in end.cause.place.message
+    assert any("Unexpected keyword argument" in line for line in end.excerpt.lines)

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,10 @@ from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart import report
 from ci_doctor.restart.promises import State
+from ci_doctor.restart.release import command_of
 from ci_doctor.restart.report import conclude, findings, judge
 from ci_doctor.restart.rules import RULES
+from ci_doctor.system.processes.process_table import look_up
 from tests.support.tables import lines_of
 from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
 
@@ -249,3 +253,17 @@ def test_a_client_that_says_nothing_has_its_exit_code_as_promise() -> None:
     assert conclude(observation, (), terms).verdict is Verdict.VOID
     by_command = structs.replace(terms, by_command=True)
     assert conclude(observation, (), by_command).verdict is Verdict.PASS
+
+
+def test_a_title_in_place_of_the_arguments_is_shown_alone() -> None:
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", program, "", ""]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the kernel shows the arguments only after execve(2)
+        kin = look_up(process.pid)
+        assert kin is not None
+        shown = command_of(kin)
+        process.kill()
+    assert shown.endswith(f"-c '{program}'")

@@ -111,6 +111,19 @@ def test_a_wheel_and_modules_of_another_python_are_errors(python: Path, examine:
     assert "it has 1 module for another Python" in untagged.finding.summary
 
 
+@pytest.mark.parametrize(
+    ("machine", "status"),
+    [(platform.machine(), CheckStatus.OK), ("other", CheckStatus.ERROR)],
+)
+def test_a_wheel_of_the_stable_interface_fits_other_pythons_of_its_machine(
+    python: Path, examine: Examine, machine: str, status: CheckStatus
+) -> None:
+    tags = [f"cp399-cp399-linux_{machine}"]
+    install(site_of(python), "stable", "1", files={"stable/_C.abi3.so": _ELF}, tags=tags)
+
+    assert examine(wheels, python).status is status
+
+
 def test_an_editable_installation_that_was_built_for_another_python_is_an_error(
     python: Path, tmp_path: Path, examine: Examine
 ) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.localise.report import smallest_command
-from ci_doctor.correctness.localise.run import GateAnswers, localise, with_request_file
+from ci_doctor.correctness.localise.run import GateAnswers, localise, text_of, with_request_file
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.trials import (
     Localisation,
@@ -192,3 +192,17 @@ def test_an_answer_that_is_gone_is_no_answer_of_another_kind() -> None:
     gate = GateAnswers(read_comparison(AnswerLevel.WORDS, None), {})
     with pytest.raises(InfraError, match="no output has the digest"):
         gate.key("r0", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"city": "K\\u00f6ln"}', '{"city": "Köln"}'),
+        ({"city": "Köln"}, '{"city": "Köln"}'),  # as TGI writes them
+        ("{cut", "{cut"),
+        (None, ""),
+    ],
+)
+def test_what_an_answer_says_is_the_arguments_of_its_call(arguments: object, text: str) -> None:
+    choice = {"message": {"content": None, "tool_calls": [{"name": "at", "arguments": arguments}]}}
+    assert text_of(choice) == text
