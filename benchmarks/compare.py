@@ -5,44 +5,27 @@
     python benchmarks/compare.py --record   also appends them to benchmarks/RESULTS.md
 
 The files hold 200 MB each, our samples and vLLM's responses, and differ only in ids and times. The whole process counts,
-start-up included. The contenders take turns; each figure is a median. jq takes long, so it has fewer runs.
+start-up included. The contenders take turns; each figure is a median. jq takes long, so it has fewer runs. Without jq
+its columns are empty.
 """
 
 import argparse
 import json
-import os
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from results import record
-from startup import environment
+from results import load, options, record, run, table
 
 TARGET_CMP, TARGET_JQ = 10.0, 10.0
-WORDS = [
-    "the",
-    " model",
-    " says",
-    " of",
-    "\n",
-    " warm",
-    " cache",
-    " token",
-    " and",
-    " Paris",
-    " é",
-    " 42",
-    " it's",
-    " then",
-]
+SAID = "the| model| says| of|\n| warm| cache| token| and| Paris| é| 42| it's| then"
+WORDS = SAID.split("|")
 
 
 class Row(NamedTuple):
@@ -141,23 +124,6 @@ def write(folder: Path, make: Callable[[int], Iterator[bytes]], size: int) -> No
                 return
 
 
-def clock(words: Sequence[str] | str, cwd: Path) -> float:
-    """Seconds of wall clock of a command that must end with 0; a text is given to the shell."""
-    started = time.perf_counter()
-    ended = subprocess.run(
-        words,
-        cwd=cwd,
-        shell=isinstance(words, str),
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        check=False,
-    )
-    took = time.perf_counter() - started
-    if ended.returncode:
-        raise SystemExit(f"{words} ended with {ended.returncode}")
-    return took
-
-
 def measure(
     title: str, make: Callable[[int], Iterator[bytes]], arguments: argparse.Namespace
 ) -> Row:
@@ -169,61 +135,51 @@ def measure(
         shutil.copy(cwd / "a", cwd / "copy")
         script = Path(sys.executable).with_name("ci-doctor")
         ours = (str(script), "correctness", "compare", "a", "b")
-        clock(ours, cwd)  # bytecode and the page cache
+        run(ours, cwd)  # bytecode and the page cache
         pairs = [
-            (clock(ours, cwd), clock(("cmp", "a", "copy"), cwd)) for _ in range(arguments.runs)
+            (run(ours, cwd).wall, run(("cmp", "a", "copy"), cwd).wall)
+            for _ in range(arguments.runs)
         ]
         # cmp ends with 1: sorted keys do not take the ids away, which is why nobody should compare so.
         jq = "jq -S -c . a > sorted-a; jq -S -c . b > sorted-b; cmp sorted-a sorted-b > /dev/null; true"
-        slow = [clock(jq, cwd) for _ in range(arguments.jq_runs)] if shutil.which("jq") else []
+        slow = (
+            [run(("sh", "-c", jq), cwd).wall for _ in range(arguments.jq_runs)]
+            if shutil.which("jq")
+            else []
+        )
     took, reference = (statistics.median(values) for values in zip(*pairs, strict=True))
     return Row(title, took, reference, statistics.median(slow) if slow else None)
 
 
-def install_jq() -> None:
-    """By apt, where it is missing and we may."""
-    if shutil.which("jq") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(
-            ["apt-get", "install", "-y", "-q", "jq"], stdout=subprocess.DEVNULL, check=False
-        )
-    if shutil.which("jq") is None:
-        print("jq is not here and could not be installed: that row is left out", file=sys.stderr)
-
-
-def as_markdown(row: Row) -> str:
+def cells(row: Row) -> tuple[str, ...]:
     jq = ("-", "-") if row.jq is None else (f"{row.jq:.2f}", f"{row.jq / row.ours:.1f}")
-    cells = (row.title, f"{row.ours:.2f}", f"{row.cmp:.3f}", f"{row.ours / row.cmp:.1f}", *jq)
-    return f"| {' | '.join(cells)} | {'PASS' if row.within else 'FAIL'} |"
+    ours = (f"{row.ours:.2f}", f"{row.cmp:.3f}", f"{row.ours / row.cmp:.1f}")
+    return (row.title, *ours, *jq, "PASS" if row.within else "FAIL")
 
 
 HEAD = (
-    f"| 2 x 200 MB | ours, s | cmp, s | ours / cmp (<= {TARGET_CMP:g}) | jq and cmp, s | jq / ours (>= {TARGET_JQ:g}) | |\n"
-    "|---|--:|--:|--:|--:|--:|---|"
+    f"2 x 200 MB | ours, s | cmp, s | ours / cmp (<= {TARGET_CMP:g}) | jq and cmp, s"
+    f" | jq / ours (>= {TARGET_JQ:g}) | "
 )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=9, help="counted runs of ours and of cmp")
     parser.add_argument("--jq-runs", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument(
         "--directory", type=Path, help="where the files are made; about five times their size"
     )
-    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     arguments = parser.parse_args()
-    install_jq()
-    load = "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
-    rows = []
-    print(f"{HEAD}", flush=True)
-    for title, make in (("response objects", responses), ("our samples", samples)):
-        rows.append(measure(title, make, arguments))
-        print(as_markdown(rows[-1]), flush=True)
+    before = load()
+    makers = (("response objects", responses), ("our samples", samples))
+    rows = [measure(title, make, arguments) for title, make in makers]
+    lines = table(HEAD, map(cells, rows))
+    print(*lines, sep="\n")
     if arguments.record:
         title = f"comparing collected samples, {arguments.runs} alternating runs, medians"
-        record(title, [HEAD, *map(as_markdown, rows)], f", load {load}")
+        record(title, lines, before)
     return 0 if all(row.within for row in rows) else 1
 
 

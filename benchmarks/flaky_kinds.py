@@ -11,7 +11,6 @@ the order, and the exception of the failure. A service listens for the programs 
 the programs of the kinds `load` and `clock` race for real.
 """
 
-import argparse
 import http.server
 import os
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from results import record
+from results import options, record
 
 from ci_doctor.pytest_runs.explaining import TrialRunner, explained
 from ci_doctor.pytest_runs.explanation import Explanation
@@ -89,13 +88,12 @@ def is_right(label: Labelled, found: Explanation) -> tuple[bool, bool]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--only", default="", help="programs whose kind or name holds this word")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds for a program")
     parser.add_argument(
         "--before", type=int, default=12, help="harmless tests before the program's"
     )
-    parser.add_argument("--record", action="store_true", help="append the shares to RESULTS.md")
     arguments = parser.parse_args()
     become_subreaper()
     kinds = culprits = trials = count = 0

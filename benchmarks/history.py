@@ -9,8 +9,6 @@ same table without any sums. Both in alternating rounds, by wall clock and by CP
 are asked of a history of `--attempts` attempts.
 """
 
-import argparse
-import os
 import random
 import statistics
 import sys
@@ -27,7 +25,7 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.results import record
+from benchmarks.results import load, options, record
 from ci_doctor.history.address import database_address
 from ci_doctor.history.database import (
     ATTEMPT,
@@ -255,16 +253,15 @@ def rate_lines() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--attempts", type=int, default=5_000_000)
-    options = parser.parse_args()
-    load = os.getloadavg()[0]
-    lines = [*rate_lines(), "", *question_lines(options.attempts)]
+    given = parser.parse_args()
+    before = load()
+    lines = [*rate_lines(), "", *question_lines(given.attempts)]
     print(*lines, sep="\n")
-    if options.record:
+    if given.record:
         about = (
-            f", load {load:.1f} before the first round. `ours` reads JUnit and keeps sums; `plain` is SQLAlchemy's "
+            f"{before} before the first round. `ours` reads JUnit and keeps sums; `plain` is SQLAlchemy's "
             "executemany of rows in memory. PostgreSQL's own CPU is in the wall clock alone."
         )
         title = f"the history of attempts, {ROUNDS} rounds of {FILES * TESTS:,} attempts"

@@ -21,7 +21,6 @@ The exit status is 1 if there is a BROKEN or an ALARM. An interrupted run goes o
 `--state`; a change of ci-doctor or of this benchmark makes every result anew.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import hashlib
@@ -38,8 +37,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
-from pin_packages import PACKAGES
-from results import record
+from results import options, record, table
 from sdist_checkouts import (
     ON_HEAD,
     Environment,
@@ -52,6 +50,20 @@ from sdist_checkouts import (
 ROOT = Path(__file__).resolve().parent.parent
 BAD_TAGS = ("nightly-cu13", "v0.5.0-cu13")
 FAILURES = ("BROKEN", "ALARM")
+# The rarer ways to compute a version first.
+PACKAGES = """
+unearth boost-histogram pdm findpython dep-logic exceptiongroup flit_scm
+compressed-tensors==0.20.0 llmcompressor==0.14.0.1 guidellm versioningit ghrepo
+poetry-dynamic-versioning partd s3fs dandi griffe mcp fastmcp oslo.config pbr
+setuptools-git-versioning setuptools_scm onetl datamodel-code-generator speculators sglang
+mkdocstrings pdm-backend scikit-build-core iminuit awkward-cpp pyzmq cython-cmake maturin orjson
+versioneer toolz bottleneck dunamai uv-dynamic-versioning flit_core tomli cliff autopage
+python-neutronclient extension-helpers pygit2 jupyter-server-ydoc meson-python
+hypothesis-jsonschema ruamel.yaml python-dotenv pytest xarray pluggy pytest-xdist pytest-asyncio
+importlib_metadata keyring jaraco.functools tqdm dask distributed anyio iniconfig black zarr attrs
+structlog urllib3 fsspec gcsfs geopandas hatch-vcs jsonschema referencing cattrs execnet traitlets
+uproot vector hist stevedore reno nibabel trio pint sphinx-autodoc-typehints
+"""
 # For one run of `setup-env`, which has a time limit of its own.
 LIMIT_S = 600
 
@@ -194,15 +206,12 @@ def try_package(name: str, sdists: Path) -> Package:
 
 
 def rows(packages: Sequence[Package]) -> list[str]:
-    lines = [
-        "| sdist | version by | " + " | ".join(BAD_TAGS) + " |",
-        "|---|---|" + "---|" * len(BAD_TAGS),
-    ]
+    lines = []
     for each in sorted(packages, key=lambda package: (package.tool, package.name)):
         cells = [case.outcome for case in each.cases] or [f"not tried: {each.error}"]
         cells += [""] * (len(BAD_TAGS) - len(cells))
-        lines.append(f"| {each.sdist or each.name} | {each.tool} | {' | '.join(cells)} |")
-    return lines
+        lines.append((each.sdist or each.name, each.tool, *cells))
+    return table(" | ".join(["sdist", "version by", *BAD_TAGS]), lines)
 
 
 def summary(packages: Sequence[Package]) -> str:
@@ -228,13 +237,12 @@ def told(package: Package) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     scratch = Path(tempfile.gettempdir())
-    parser.add_argument("packages", nargs="*", default=PACKAGES)
+    parser.add_argument("packages", nargs="*", default=PACKAGES.split())
     parser.add_argument("--sdists", type=Path, default=scratch / "pins-sdists")
     parser.add_argument("--state", type=Path, default=scratch / "pins-state")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # pyproject_hooks repeats those of the backends
     places = (arguments.sdists, arguments.state)

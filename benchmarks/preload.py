@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an idle preload shim costs, beside coverage.py's own start-up file, and what it does for the real transformers.
+"""What an idle preload shim costs, beside coverage.py's own start-up file.
 
-    python benchmarks/preload.py                      start-up and per-import cost, in the Python that runs this
+    python benchmarks/preload.py                      in the Python that runs this
     python benchmarks/preload.py --python PY          in another one
-    python benchmarks/preload.py --transformers PY    the race alone, with the transformers that PY has
     python benchmarks/preload.py … --record           also appends to benchmarks/RESULTS.md
+
+Whether the race is won with the transformers of an interpreter, `ci-doctor preload verify --runs 200` says.
 
 Costs are CPU time (user and system) of whole processes. In every round each variant runs once, in an order drawn anew;
 a cost is the median of the differences to the plain variant of the same round, with a 95 % bootstrap interval. `A/A` is a
 second plain environment: what it shows is noise. Ends with 1 where a target is missed.
 """
 
-import argparse
 import os
 import random
 import shutil
@@ -19,12 +19,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from results import record
+from results import load, options, record, table
 
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.start_files import shim_files
@@ -33,39 +33,9 @@ PRESET = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConf
 PLAIN, AGAIN, SHIM, COVERAGE = "nothing", "A/A", "shim", "coverage's .pth"
 UNCOMPILED, COMMENT = "shim without .pyc", "a .pth of comments"
 START_VARIANTS = (PLAIN, AGAIN, SHIM, COVERAGE, UNCOMPILED, COMMENT)
-ARMED, FIRED = "armed", "after the rule was done"
-IMPORTS = 500
 # The absolute targets are for this one: others pay more for any `.pth` (3.13 decodes it with a codec that it must import).
 TARGET_VERSION = "Python 3.11"
 SEED = 20261121
-
-# Imports `IMPORTS` modules that nobody has imported yet, after a trigger; says nanoseconds of CPU time for each.
-IMPORTING = """
-import sys, time
-import trigger
-names = ["fresh_%d" % number for number in range(int(sys.argv[1]))]
-started = time.process_time_ns()
-for name in names:
-    __import__(name)
-print((time.process_time_ns() - started) / len(names))
-"""
-# The shape of vLLM: importing it starts a thread that imports transformers, which the main thread then needs too. The
-# main thread goes on at the moment when transformers, being initialised, asks for its first own submodule.
-SERVE = """
-import sys, threading
-
-begun = threading.Event()
-sys.addaudithook(lambda event, what: event == "import" and what[0].startswith("transformers.") and begun.set())
-
-def warm_up():
-    import transformers
-    begun.set()
-
-threading.Thread(target=warm_up).start()
-begun.wait()
-from transformers import GenerationConfig
-print("served", GenerationConfig.__name__)
-"""
 
 
 class Estimate(NamedTuple):
@@ -247,138 +217,28 @@ def measure_starts(python: str, root: Path, rounds: int) -> tuple[list[Check], l
     ]
 
 
-def measure_imports(python: str, root: Path, rounds: int) -> tuple[list[Check], list[str]]:
-    rules = {ARMED: ["elsewhere=needed"], FIRED: ["trigger=needed"]}
-    made = {
-        name: make_environment(python, root / f"imports-{index}")
-        for index, name in enumerate((PLAIN, AGAIN, *rules))
-    }
-    for name, environment in made.items():
-        for module in ("trigger", "needed", *(f"fresh_{number}" for number in range(IMPORTS))):
-            (environment.site_dir / f"{module}.py").write_text("value = 1\n")
-        put_shim(environment, rules.get(name, [])) if name in rules else None
-        subprocess.run(
-            [environment.python, "-I", "-m", "compileall", "-q", environment.site_dir], check=True
-        )
-
-    def run(name: str) -> float:
-        words = (made[name].python, "-c", IMPORTING, str(IMPORTS))
-        ran = subprocess.run(
-            words, check=True, capture_output=True, text=True, env=child_environment()
-        )
-        return float(ran.stdout) / 1000
-
-    seen = in_rounds({name: partial(run, name) for name in made}, rounds)
-    costs = {name: estimate(differences(seen, name)) for name in made if name != PLAIN}
-    lines = [
-        f"| {PLAIN} | {statistics.median(seen[PLAIN]):.2f} |",
-        *(f"| {name} | {cost.text(2)} |" for name, cost in costs.items()),
-    ]
-    print("\n".join(lines))
-    noise = max(abs(costs[AGAIN].low), abs(costs[AGAIN].high))
-    fired = costs[FIRED]
-    checks = [
-        check(
-            "an import while armed",
-            f"{costs[ARMED].text(2)} us",
-            "<= +1.5 us",
-            met=costs[ARMED].median <= 1.5,
-        ),
-        check(
-            "an import after the rule was done",
-            f"{fired.text(2)} us",
-            f"0, within the A/A of {noise:.2f} us",
-            met=fired.low <= noise,
-        ),
-    ]
-    head = f"{rounds} rounds of {IMPORTS} fresh imports in one process, microseconds of CPU time for one"
-    return checks, [head, "", "| variant | us |", "|---|--:|", *lines]
-
-
-def measure_race(python: str, root: Path, runs: int) -> tuple[list[Check], list[str]]:
-    """The program of the vLLM shape, with the transformers that `python` has, `runs` times with the shim and without."""
-    script = "import site, sys, transformers; print(sys.version.split()[0], transformers.__version__, *site.getsitepackages(), sep='\\n')"
-    asked = subprocess.run(
-        [python, "-c", script], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    environment = make_environment(python, root / "race")
-    (environment.site_dir / "theirs.pth").write_text("\n".join(asked[2:]) + "\n")
-    (environment.site_dir / "fakeserve.py").write_text(SERVE)
-    put_shim(environment, ["fakeserve=transformers:GenerationConfig,PretrainedConfig"])
-    seen: dict[str, list[bool]] = {"0": [], "1": []}
-    said: dict[str, int] = {}
-    for number in range(runs):
-        for armed in random.Random(number).sample("01", 2):
-            ran = subprocess.run(
-                [environment.python, "-c", "import fakeserve"], capture_output=True, text=True, check=False,
-                env={**child_environment(), "CI_DOCTOR_PRELOAD": armed, "HF_HUB_OFFLINE": "1"},
-            )  # fmt: skip
-            seen[armed].append(ran.returncode == 0 and "served GenerationConfig" in ran.stdout)
-            if not seen[armed][-1]:
-                last = ran.stderr.strip().splitlines()[-1:] or [f"ended with {ran.returncode}"]
-                text = f"{'shim' if armed == '1' else 'control'}: {last[0].split(' (')[0]}"
-                said[text] = said.get(text, 0) + 1
-    lost, failed = seen["0"].count(False), seen["1"].count(False)
-    what = f"transformers {asked[1]} on {asked[0]}"
-    checks = [
-        check(f"{what}: control fails", f"{lost} of {runs}", ">= 95 %", met=lost >= 0.95 * runs),
-        check(
-            f"{what}: fails with the shim",
-            f"{failed} of {runs}",
-            "0 of 200",
-            met=failed == 0 and runs >= 200,
-        ),
-    ]
-    return checks, [
-        f"{runs} runs each, in pairs of random order",
-        "",
-        *(f"- {count} times {text}" for text, count in said.items()),
-    ]
-
-
 def version_of(python: str) -> str:
     return subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def table(checks: Sequence[Check]) -> Iterator[str]:
-    yield from ("| what | seen | target | |", "|---|--:|--:|---|")
-    for one in checks:
-        yield f"| {one.what} | {one.seen} | {one.target} | {'OK' if one.met else 'MISS'} |"
+def summary(checks: Sequence[Check]) -> list[str]:
+    rows = [(one.what, one.seen, one.target, "OK" if one.met else "MISS") for one in checks]
+    return table("what | seen | target | ", rows)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument(
         "--python", default=sys.executable, help="the interpreter to measure (default: this one)"
     )
     parser.add_argument("--rounds", type=int, default=300, help="rounds of starts (default 300)")
-    parser.add_argument(
-        "--import-rounds", type=int, default=60, help="rounds of imports (default 60)"
-    )
-    parser.add_argument(
-        "--transformers", metavar="PY", help="measure the race only, with what this interpreter has"
-    )
-    parser.add_argument(
-        "--runs", type=int, default=200, help="runs of the race, each way (default 200)"
-    )
-    parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
     arguments = parser.parse_args()
-    checks: list[Check] = []
-    notes: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        if arguments.transformers:
-            checks, notes = measure_race(arguments.transformers, root, arguments.runs)
-        else:
-            starts, told = measure_starts(arguments.python, root, arguments.rounds)
-            imports, more = measure_imports(arguments.python, root, arguments.import_rounds)
-            checks, notes = [*starts, *imports], [*told, "", *more]
+        checks, notes = measure_starts(arguments.python, root, arguments.rounds)
     if arguments.record:
-        load = ", ".join(f"{value:.2f}" for value in os.getloadavg()[:2])
-        about = f", load {load}; measured: {version_of(arguments.transformers or arguments.python)}"
-        record("preload shim", [*notes, "", *table(checks)], about)
+        about = f"{load()}; measured: {version_of(arguments.python)}"
+        record("preload shim", [*notes, "", *summary(checks)], about)
     return 0 if all(one.met for one in checks) else 1
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes ci_doctor/system/secrets/gitleaks.json from a checkout of gitleaks, and measures redaction.
+"""Makes ci_doctor/system/secrets/gitleaks.json from a checkout of gitleaks.
 
     git clone --depth 1 --branch v8.30.1 https://github.com/gitleaks/gitleaks /tmp/gitleaks
-    python benchmarks/secret_formats.py update /tmp/gitleaks
-    python benchmarks/secret_formats.py [--record]
+    python benchmarks/secret_formats.py /tmp/gitleaks
 
 Taken are the rules whose tokens are known by their beginning. Rules that need a name beside the
 value are left out (the redactor has its own for names), and so are those in `LEFT_OUT`.
@@ -13,11 +12,8 @@ import json
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
-
-from results import record
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "ci_doctor" / "system" / "secrets" / "gitleaks.json"
@@ -113,54 +109,5 @@ def git(checkout: Path, *words: str) -> str:
     return ended.stdout.strip()
 
 
-def log_of(lines: int) -> bytes:
-    """A log as a server writes it: times, request ids, digests."""
-    written = []
-    for number in range(lines):
-        digest = f"{number * 2654435761 % 2**64:032x}"
-        written.append(
-            f"INFO 11-22 09:{number % 60:02}:13 [async_llm.py:{number % 400}] Received request "
-            f"cmpl-{digest}-0: prompt: 'hello world', params: SamplingParams(temperature=0.0)"
-        )
-    return "\n".join(written).encode()
-
-
-def measure() -> str:
-    sys.path.insert(0, str(ROOT))
-    from ci_doctor.system.secrets.redaction import Redactor
-
-    content = log_of(40_000)
-    mebibytes = len(content) / 2**20
-    redactor = Redactor(["a-secret-of-the-environment"])
-    copied = spent(content.upper)
-    hidden = spent(lambda: redactor.spans(content))
-    digest = "sha256:" + "0123456789abcdef" * 4
-    short = spent(lambda: [redactor.text(digest) for _ in range(10_000)])
-    return (
-        f"secrets in a log of {mebibytes:.1f} MiB: {hidden / mebibytes * 1000:.0f} ms a MiB "
-        f"({hidden / copied:.0f} times a copy); in a digest: {short * 100:.1f} µs"
-    )
-
-
-def spent(work: object) -> float:
-    assert callable(work)
-    best = float("inf")
-    for _ in range(3):
-        began = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - began)
-    return best
-
-
-def main() -> None:
-    if sys.argv[1:2] == ["update"]:
-        update(Path(sys.argv[2]))
-        return
-    line = measure()
-    print(line)
-    if "--record" in sys.argv:
-        record("secrets by their form", [line])
-
-
 if __name__ == "__main__":
-    main()
+    update(Path(sys.argv[1]))

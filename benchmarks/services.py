@@ -10,14 +10,12 @@ installed, at pinned versions, in a folder outside the repository. The exit stat
 """
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from results import record
+from results import load, machine, options, record
 from supervision import deaths, exits, orphans, readiness, watching
 from supervision.figures import Row, as_markdown, as_text
 from supervision.peers import Peers, install
@@ -40,28 +38,20 @@ def rows(
     }
 
 
-def load() -> str:
-    """Of the last minute and of the last five, before anything was measured."""
-    return "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=20, help="counted runs of each contender")
     parser.add_argument(
         "--watch-seconds", type=float, default=60.0, help="how long the eight services are watched"
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="one row, may be repeated")
     parser.add_argument("--peers", type=Path, default=PEERS, help="where peers are installed")
-    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     return parser.parse_args()
 
 
 def main() -> int:
     arguments, before, done = parse(), load(), []
-    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {before}", flush=True)
+    print(f"{machine()}{before}", flush=True)
     with tempfile.TemporaryDirectory(prefix="ci-doctor-benchmark-") as folder:
         named = rows(Scene(Path(folder)), arguments, lambda: install(arguments.peers))
         if unknown := set(arguments.only or ()) - set(named):
@@ -73,7 +63,7 @@ def main() -> int:
             print(as_text(done[-1]), flush=True)
     if arguments.record:
         title = f"services, {arguments.runs} alternating runs, medians"
-        record(title, map(as_markdown, done), f", load {before}")
+        record(title, map(as_markdown, done), before)
     return 0 if all(row.within for row in done) else 1
 
 

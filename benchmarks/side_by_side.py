@@ -9,7 +9,6 @@ servers that need `--ready` seconds to become ready: a run on two devices agains
 is 1 if a change that is innocent is blamed in more than 2.5 % of the runs, or if an upper limit is above 4 %.
 """
 
-import argparse
 import shlex
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from results import record
+from results import options, record
 from simulation.faults import Bug
 from simulation.harness import SEED, wilson
 from simulation.judges import CountedStart, Ours
@@ -159,9 +158,7 @@ def measured(ready_s: float, rounds: int) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=2000, help="runs of each simulated world")
     parser.add_argument(
         "--ready",
@@ -171,7 +168,6 @@ def main() -> int:
         help="time in which a real server becomes ready",
     )
     parser.add_argument("--rounds", type=int, default=3, help="real runs of each kind")
-    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
     given = parser.parse_args()
     rows = [row(*each) for each in simulated(given.runs)]
     lines = [

@@ -7,23 +7,17 @@
 Each ratio is that of two medians over alternating runs, once by CPU time (user and system) and once by wall clock.
 """
 
-import argparse
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from results import record
+from results import Cost, options, record, run, table
 
 RUNS = 30
-HEAD = (
-    "| pair | ratio, CPU | ratio, wall | budget | CPU, ms | wall, ms |\n|---|--:|--:|--:|--:|--:|"
-)
 PYPROJECT = """
 [build-system]
 requires = ["setuptools>=64", "setuptools-scm>=8"]
@@ -43,13 +37,6 @@ class Pair(NamedTuple):
     ours: Sequence[str]
     reference: Sequence[str]
     budget: float
-
-
-class Cost(NamedTuple):
-    """Seconds of one run."""
-
-    cpu: float
-    wall: float
 
 
 def pairs() -> tuple[Pair, ...]:
@@ -72,15 +59,6 @@ def pairs() -> tuple[Pair, ...]:
     )
 
 
-def environment() -> dict[str, str]:
-    """Ours, without what would change how Python starts; bytecode is kept, as it is for every user."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "CI_DOCTOR", "BUILDKITE"))
-    }
-
-
 def make_project(root: Path) -> None:
     """A setuptools-scm project with five tags, one of them no version."""
     git = ("git", "-c", "user.name=b", "-c", "user.email=b@example.org")
@@ -90,19 +68,6 @@ def make_project(root: Path) -> None:
     for tag in TAGS:
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", tag], cwd=root, check=True)
         subprocess.run([*git, "tag", tag], cwd=root, check=True)
-
-
-def run(words: Sequence[str], cwd: Path) -> Cost:
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        words, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}")
-    return Cost(cpu=used.ru_utime + used.ru_stime, wall=wall)
 
 
 def measure(pair: Pair, cwd: Path) -> tuple[Cost, Cost]:
@@ -119,23 +84,8 @@ def median(costs: Sequence[Cost]) -> Cost:
     return Cost(*(statistics.median(values) for values in zip(*costs, strict=True)))
 
 
-def row(pair: Pair, ours: Cost, reference: Cost) -> str:
-    cells = (
-        pair.title,
-        f"{ours.cpu / reference.cpu:.2f}",
-        f"{ours.wall / reference.wall:.2f}",
-        f"{pair.budget:.1f}",
-        f"{ours.cpu * 1000:.0f} / {reference.cpu * 1000:.0f}",
-        f"{ours.wall * 1000:.0f} / {reference.wall * 1000:.0f}",
-    )
-    return f"| {' | '.join(cells)} |"
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
+    parser = options(__doc__)
     arguments = parser.parse_args()
     rows, within = [], True
     with tempfile.TemporaryDirectory() as folder:
@@ -147,9 +97,15 @@ def main() -> int:
             print(
                 f"{pair.title}: CPU {ratio:.2f}, wall {ours.wall / reference.wall:.2f} (budget {pair.budget})"
             )
-            rows.append(row(pair, ours, reference))
+            cells = [f"{ratio:.2f}", f"{ours.wall / reference.wall:.2f}", f"{pair.budget:.1f}"]
+            cells += [
+                f"{1000 * mine:.0f} / {1000 * other:.0f}"
+                for mine, other in ((ours.cpu, reference.cpu), (ours.wall, reference.wall))
+            ]
+            rows.append((pair.title, *cells))
     if arguments.record:
-        record(f"start-up, {RUNS} alternating runs, medians", [HEAD, *rows])
+        head = "pair | ratio, CPU | ratio, wall | budget | CPU, ms | wall, ms"
+        record(f"start-up, {RUNS} alternating runs, medians", table(head, rows))
     return 0 if within else 1
 
 

@@ -11,7 +11,6 @@ ptrace is forbidden here.
 """
 
 import argparse
-import os
 import random
 import shutil
 import sys
@@ -25,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import make_corpus
 from benchmarks.caches.killing import PtraceForbiddenError, killed_after, killed_at_call
-from benchmarks.results import record
+from benchmarks.results import load, options, record, table
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import Manifest, decode
 from ci_doctor.store.objects import StoreLimits
@@ -35,7 +34,7 @@ from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.own_directory import is_own_name
 from tests.support.saved_trees import content_of, header
 
-HEAD = "| killed at | kills | faults |\n|---|--:|--:|"
+HEAD = "killed at | kills | faults"
 OWN = {"own/kernel.cubin": b"compiled here"}
 
 
@@ -215,15 +214,17 @@ def make_scene(folder: Path, files: int, bytes_in_all: int) -> Scene:
     return Scene(tree, changed, store, manifest, content, folder / "trial")
 
 
-def run_cases(folder: Path, arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+def run_cases(
+    folder: Path, arguments: argparse.Namespace
+) -> tuple[list[tuple[object, ...]], list[str]]:
     """A row of the table for each case and way to kill it, and the faults."""
     cases = [case for case in CASES if arguments.case in {None, case.name}]
-    rows: list[str] = []
+    rows: list[tuple[object, ...]] = []
     faults: list[str] = []
 
     def add(title: str, kills: int, wrong: list[str]) -> None:
-        rows.append(f"| {title} | {kills} | {len(wrong)} |")
-        print(rows[-1], flush=True)
+        rows.append((title, kills, len(wrong)))
+        print(*rows[-1], sep="\t", flush=True)
         faults.extend(wrong)
 
     small = make_scene(folder / "small", 20, 400_000)
@@ -239,9 +240,7 @@ def run_cases(folder: Path, arguments: argparse.Namespace) -> tuple[list[str], l
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--directory", type=Path, help="where files are made")
     parser.add_argument(
         "--every", type=int, default=1, help="only at each n-th stop at a system call"
@@ -252,16 +251,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=17)
     names = [case.name for case in CASES]
     parser.add_argument("--case", choices=names, help="this one alone; several can run at once")
-    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     arguments = parser.parse_args()
-    print(HEAD)
     with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="crashes-") as name:
         rows, faults = run_cases(Path(name), arguments)
     print(*faults, sep="\n", file=sys.stderr)
     if arguments.record:
-        record(
-            "a save and a restore killed by -9", [HEAD, *rows], f", load {os.getloadavg()[0]:.1f}"
-        )
+        record("a save and a restore killed by -9", table(HEAD, rows), load())
     return 1 if faults else 0
 
 

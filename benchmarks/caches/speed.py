@@ -10,7 +10,6 @@ and read and check the manifest. What they restore is verified; what tar unpacks
 """
 
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import change, make_corpus
 from benchmarks.caches.store_action import StoreAction
-from benchmarks.results import record
+from benchmarks.results import load, options, record, table
 
 REPOSITORY = Path(__file__).parents[2]
 # A tree that has just been written is given this long to be quiet, for all contenders.
@@ -98,15 +97,13 @@ def one_round(folder: Path, number: int) -> dict[str, float]:
     return row
 
 
-def as_markdown(target: Target, medians: dict[str, float]) -> tuple[str, bool]:
+def judged(target: Target, medians: dict[str, float]) -> tuple[str, ...]:
     mine, reference = medians[target.ours], medians[target.reference]
-    ratio = mine / reference
-    within = ratio <= target.most
-    figures = f"{mine:,.2f} | {reference:,.2f} | {ratio:.3f} | {target.most:g}"
-    return f"| {target.title} | {figures} | {'yes' if within else 'no'} |", within
+    figures = (f"{mine:,.2f}", f"{reference:,.2f}", f"{mine / reference:.3f}", f"{target.most:g}")
+    return (target.title, *figures, "yes" if mine / reference <= target.most else "no")
 
 
-HEAD = "| | ours | reference | ratio | target | within |\n|---|--:|--:|--:|--:|---|"
+HEAD = " | ours | reference | ratio | target | within"
 
 
 def memory_only(folder: Path) -> int:
@@ -121,30 +118,26 @@ def measure(folder: Path, arguments: argparse.Namespace) -> int:
     make_corpus(folder / "tree", files=arguments.files, bytes_in_all=size)
     if arguments.memory_only:
         return memory_only(folder)
-    load = os.getloadavg()[0]
-    rows = [one_round(folder, number) for number in range(arguments.rounds)]
-    medians = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
-    judged = [as_markdown(target, medians) for target in TARGETS]
-    lines = [line for line, _ in judged]
-    parts = f"of which, without the start of Python: save {medians['save itself']:.2f} s, restore {medians['restore itself']:.2f} s"
-    print(HEAD, *lines, "", parts, sep="\n")
+    before = load()
+    rounds = [one_round(folder, number) for number in range(arguments.rounds)]
+    medians = {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}
+    rows = [judged(target, medians) for target in TARGETS]
+    parts = f"Of which, without the start of Python: save {medians['save itself']:.2f} s, restore {medians['restore itself']:.2f} s."
+    lines = [*table(HEAD, rows), "", parts]
+    print(*lines, sep="\n")
     if arguments.record:
-        title = f"saving and restoring {arguments.files:,} files of {arguments.gigabytes:g} GB, {arguments.rounds} alternating rounds, load {load:.1f}"
-        text = [HEAD, *lines, "", f"{parts.capitalize()}."]
-        record(title, text, ". Seconds, bytes and MB; medians.")
-    return 0 if all(within for _, within in judged) else 1
+        title = f"saving and restoring {arguments.files:,} files of {arguments.gigabytes:g} GB, {arguments.rounds} alternating rounds"
+        record(title, lines, f"{before}. Seconds, bytes and MB; medians.")
+    return 0 if all(row[-1] == "yes" for row in rows) else 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--directory", type=Path, help="where files are made: six times their size")
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory-only", action="store_true")
-    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="speed-") as name:
         return measure(Path(name), arguments)

@@ -11,7 +11,6 @@ restore what the identity refuses, to show what it prevents: a cache for other C
 Targets: warm >= 4x faster than cold, the proof says `paid`, both controls are refused. The exit status is 1 otherwise.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
-from results import record  # noqa: E402
+from results import load, options, record, table  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment, is_guarded  # noqa: E402
 from ci_doctor.caches.families import INDUCTOR_CPU, INDUCTOR_HEADERS  # noqa: E402
@@ -55,7 +54,7 @@ def work(python: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def measure(python: Path, folder: Path, runs: int) -> tuple[list[str], bool]:
+def measure(python: Path, folder: Path, runs: int) -> tuple[list[tuple[str, ...]], float, bool]:
     temporary = folder / "tmp"
     first, second = folder / "first", folder / "second"
     headers_root = temporary / "torchinductor_ci" / "precompiled_headers"
@@ -99,9 +98,7 @@ def measure(python: Path, folder: Path, runs: int) -> tuple[list[str], bool]:
         since = time.time_ns()
         control = work(other, {**environ, "TORCHINDUCTOR_CACHE_DIR": str(second)})
         rows.append(row(f"{title} (control)", control, decision, cache.effect(second, since)))
-    rows.append("")
-    rows.append(f"- warm is {ratio:.1f}x faster than cold (target {TARGET:g}x)")
-    return rows, bool(passes)
+    return rows, ratio, bool(passes)
 
 
 def copied(python: Path, folder: Path) -> Path:
@@ -111,14 +108,13 @@ def copied(python: Path, folder: Path) -> Path:
     return other / "bin" / "python"
 
 
-def row(title: str, run: Mapping[str, Any], decision: object, effect: Any) -> str:
+def row(title: str, run: Mapping[str, Any], decision: object, effect: Any) -> tuple[str, ...]:
     kind = decision if isinstance(decision, str) else describe(decision)
     proof = effect if isinstance(effect, str) else f"{effect.effect}: {effect.reason}"
     seconds = "-" if run["seconds"] is None else f"{run['seconds']:.2f}"
     worst = "NaN" if run["worst"] is None else run["worst"]
     worst = f"{worst:.1e}" if isinstance(worst, float) else worst
-    cells = (title, seconds, str(run["compilers"]), str(run["hits"]), str(worst), kind, proof)
-    return f"| {' | '.join(cells)} |"
+    return (title, seconds, str(run["compilers"]), str(run["hits"]), str(worst), kind, proof)
 
 
 def describe(decision: Any) -> str:
@@ -127,33 +123,31 @@ def describe(decision: Any) -> str:
 
 
 HEAD = (
-    "| job | first call, s | compiler runs | torch's hits | worst difference | identity says | proof |\n"
-    "|---|--:|--:|--:|--:|---|---|"
+    "job | first call, s | compiler runs | torch's hits | worst difference | identity says | proof"
 )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--venv", type=Path, required=True, help="an environment with torch 2.13.0")
     parser.add_argument("--runs", type=int, default=3, help="warm runs")
-    parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     arguments = parser.parse_args()
     python = environment(arguments.venv.absolute(), VERSIONS)
-    load = "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
+    before = load()
     # Beside the environment: hard links end at a file system's border.
     parent = arguments.venv.absolute().parent
     with tempfile.TemporaryDirectory(dir=parent, prefix="torch-compile-") as folder:
-        rows, passes = measure(python, Path(folder), arguments.runs)
-    table = "\n".join([HEAD, *rows, f"- {'PASS' if passes else 'FAIL'}"])
-    print(table)
+        rows, ratio, passes = measure(python, Path(folder), arguments.runs)
+    lines = [
+        *table(HEAD, rows),
+        "",
+        f"- warm is {ratio:.1f}x faster than cold (target {TARGET:g}x)",
+        f"- {'PASS' if passes else 'FAIL'}",
+    ]
+    print(*lines, sep="\n")
     if arguments.record:
-        record(
-            "torch.compile on a CPU, cache restored elsewhere",
-            [table],
-            f", torch 2.13.0, load {load}",
-        )
+        title = "torch.compile on a CPU, cache restored elsewhere"
+        record(title, lines, f", torch 2.13.0{before}")
     return 0 if passes else 1
 
 

@@ -10,7 +10,6 @@ Triton's own listener counts. Target: all of them after relocation, and the proo
 otherwise.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
-from results import record  # noqa: E402
+from results import load, options, record, table  # noqa: E402
 
 from caches.moved_cache import MovedCache, environment  # noqa: E402
 from ci_doctor.caches.families import TRITON  # noqa: E402
@@ -45,7 +44,7 @@ def work(python: Path, root: Path) -> dict[str, Any]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def measure(python: Path, folder: Path) -> tuple[list[str], bool]:
+def measure(python: Path, folder: Path) -> tuple[list[tuple[str, ...]], bool]:
     first = folder / "first"
     cache = MovedCache(TRITON, folder / "store", python)
     cold = work(python, first)
@@ -70,32 +69,24 @@ def measure(python: Path, folder: Path) -> tuple[list[str], bool]:
     return rows, passes
 
 
-def row(title: str, run: dict[str, Any], proof: str) -> str:
-    return f"| {title} | {run['seconds']:.2f} | {run['hits']}/{run['compiles']} | {proof} |"
-
-
-HEAD = "| job | compiles, s | hits | proof |\n|---|--:|--:|---|"
+def row(title: str, run: dict[str, Any], proof: str) -> tuple[str, ...]:
+    return (title, f"{run['seconds']:.2f}", f"{run['hits']}/{run['compiles']}", proof)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--venv", type=Path, required=True, help="an environment with triton 3.9.0")
-    parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     arguments = parser.parse_args()
     python = environment(arguments.venv.absolute(), VERSIONS)
-    load = "{:.2f}, {:.2f}".format(*os.getloadavg()[:2])
+    before = load()
     with tempfile.TemporaryDirectory(prefix="triton-aot-") as folder:
         rows, passes = measure(python, Path(folder))
-    table = "\n".join([HEAD, *rows, "", f"- {'PASS' if passes else 'FAIL'}"])
-    print(table)
+    lines = table("job | compiles, s | hits | proof", rows)
+    lines += ["", f"- {'PASS' if passes else 'FAIL'}"]
+    print(*lines, sep="\n")
     if arguments.record:
-        record(
-            "Triton ahead of time, cache restored elsewhere",
-            [table],
-            f", triton 3.9.0, load {load}",
-        )
+        title = "Triton ahead of time, cache restored elsewhere"
+        record(title, lines, f", triton 3.9.0{before}")
     return 0 if passes else 1
 
 

@@ -10,7 +10,6 @@ coefficients are fitted on, once with other noise, by which they are measured.
 tables to RESULTS.md.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,9 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from framed_logs import framed_logs, framed_passing, short_passing
 from labelled_logs import LabelledLog, labelled_logs
 from logistic import fit
-from peers import peer_table
 from readings import FOLDS, Row, folds, own_support, passing_rows, rows_of
-from results import record
+from results import options, record
 from tables import accuracy_table, calibration_table
 
 from ci_doctor.diagnosis import rank
@@ -108,8 +106,6 @@ def report(labelled: Path, passing: Path) -> tuple[list[str], Calibration]:
         f"A cause is named from a confidence of {least} on.",
         f"Plain: {_causes(plain, sure, least)}",
         f"In a frame, or short: {_causes(held_out, sure_held_out, least)}",
-        "",
-        *peer_table(),
     ]
     return lines, Calibration(least=least, coefficients=coefficients)
 
@@ -145,13 +141,10 @@ def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
 
 def main() -> None:
     """Print the tables; write and record if asked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("labelled", type=Path, metavar="LABELLED")
     parser.add_argument("passing", type=Path, metavar="PASSING")
     parser.add_argument("--write", action="store_true", help="write the fitted calibration")
-    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
     arguments = parser.parse_args()
     lines, fitted = report(arguments.labelled, arguments.passing)
     print("\n".join(lines))

@@ -9,7 +9,6 @@ time (user and system) of the whole process, start-up included. The log is ours 
 own examples as its true lines. ripgrep (`rg`) must be installed.
 """
 
-import argparse
 import os
 import re
 import statistics
@@ -18,14 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made_logs import write_one_line, write_ordinary, write_repeats
-from results import record
-from startup import environment
+from results import Cost, options, record, run
 
 from ci_doctor.diagnosis.log_rules import LogRule, house_rules
 
@@ -49,24 +46,6 @@ COMMAND = (
 OURS = "ci-doctor diagnose"
 # Of its speed to that of ripgrep.
 TARGET = 1.0
-
-
-class Cost(NamedTuple):
-    """cpu: seconds. memory: peak, in MB of 10^6 bytes."""
-
-    cpu: float
-    memory: float
-
-
-def run(words: Sequence[str], folder: Path) -> Cost:
-    process = subprocess.Popen(
-        words, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(words)[:200]} ended with {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
 
 
 def diagnosis(path: Path, entry: str = ENTRY) -> tuple[str, ...]:
@@ -174,10 +153,7 @@ def report(folder: Path, size: int) -> tuple[list[str], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true", help="append the tables to RESULTS.md")
+    parser = options(__doc__)
     parser.add_argument(
         "--size-gb", type=float, default=1.0, help="of the ordinary log and the long line"
     )

@@ -116,10 +116,7 @@ ELSEWHERE = (
     quiet("Q28", "archive in another mode always", Archived(Modes(HALF, (0, 1)))),
     quiet("Q29", "archive quiet, today 2 % noise", Today(Noise(EVERY, 0.02))),
     quiet(
-        "Q17",
-        "the candidate is in the first mode always",
-        Shifted(HALF, 0.5, 0.0),
-        kind=Kind.SHOWN,
+        "Q17", "the candidate is in the first mode always", Shifted(HALF, 0.5, 0.0), kind=Kind.SHOWN
     ),
 )
 

@@ -52,15 +52,6 @@ def as_text(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def as_markdown(rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [_line(HEAD), "|---" + "|--:" * (len(HEAD) - 1) + "|", *map(_line, rows)]
-    return "\n".join(lines)
-
-
-def _line(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |"
-
-
 def verdicts(measured: Measured) -> Iterator[str]:
     """Which verdicts stand behind the colours, for each design of ours."""
     for design in OURS:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worlds in which the candidate is worse; a row each."""
 
+from functools import partial
+
 from simulation.faults import (
     Bug,
     Crashing,
@@ -33,6 +35,10 @@ from simulation.scenario import (
     worse,
 )
 from simulation.worlds import Correlated, Fresh, Modes, Noise, Unanswered
+
+shown, missed = partial(worse, kind=Kind.SHOWN), partial(worse, kind=Kind.MISSED)
+intermittent = partial(worse, kind=Kind.INTERMITTENT)
+permanent = partial(worse, kind=Kind.PERMANENT)
 
 PERSISTENT = (
     worse("S2", "30 prompts", Bug(THIRTY)),
@@ -85,116 +91,60 @@ PERSISTENT = (
 )
 
 PERMANENT = tuple(
-    worse(
-        f"M{100 * rate:02.0f}",
-        f"a mode of {rate:g} is made permanent",
-        Shifted(HALF, rate, 1.0),
-        kind=Kind.PERMANENT,
+    permanent(
+        f"M{100 * rate:02.0f}", f"a mode of {rate:g} is made permanent", Shifted(HALF, rate, 1.0)
     )._replace(rate=rate)
     for rate in (0.05, 0.1, 0.2, 0.3, 0.5)
 )
 
 HIDING = (
-    worse("W9", "2 % of the candidate's requests fail", Silent(EVERY, 0.02), kind=Kind.SHOWN),
-    worse("S3a", "in .1 of starts", Bug(THIRTY, 0.1), kind=Kind.SHOWN),
-    worse("S3b", "in .3 of starts", Bug(THIRTY, 0.3), kind=Kind.SHOWN),
-    worse("S3c", "in .5 of starts", Bug(THIRTY, 0.5), kind=Kind.INTERMITTENT),
-    worse("S3d", "in .8 of starts", Bug(THIRTY, 0.8), kind=Kind.SHOWN),
-    worse(
-        "S3e",
-        "in .1 of starts, two modes .5/.5",
-        Modes(HALF, EVEN),
-        Bug(THIRTY, 0.1),
-        kind=Kind.SHOWN,
-    ),
-    worse(
-        "W12",
-        "in .5 of starts, two modes .5/.5",
-        Modes(HALF, EVEN),
-        Bug(THIRTY, 0.5),
-        kind=Kind.INTERMITTENT,
-    ),
+    shown("W9", "2 % of the candidate's requests fail", Silent(EVERY, 0.02)),
+    shown("S3a", "in .1 of starts", Bug(THIRTY, 0.1)),
+    shown("S3b", "in .3 of starts", Bug(THIRTY, 0.3)),
+    intermittent("S3c", "in .5 of starts", Bug(THIRTY, 0.5)),
+    shown("S3d", "in .8 of starts", Bug(THIRTY, 0.8)),
+    shown("S3e", "in .1 of starts, two modes .5/.5", Modes(HALF, EVEN), Bug(THIRTY, 0.1)),
+    intermittent("W12", "in .5 of starts, two modes .5/.5", Modes(HALF, EVEN), Bug(THIRTY, 0.5)),
     # Any of 3 is red in 95 % of all runs under noise, whatever the candidate does: to miss less than that says nothing.
     *(
-        worse(
+        shown(
             f"N{100 * rate:02.0f}",
             f"1 prompt in {rate:g} of starts, under 2 % noise",
             Noise(EVERY, 0.02),
             Bug(ONE, rate),
-            kind=Kind.SHOWN,
         )
         for rate in (0.3, 0.5, 0.7, 0.85, 0.95)
     ),
-    worse("C1", "all wrong in its first start", FirstStart(EVERY), kind=Kind.MISSED),
-    worse("C2", "1 prompt wrong in its first start", FirstStart(ONE), kind=Kind.MISSED),
-    worse("C3", "dies in its first start", FirstStart(EVERY, dies=True), kind=Kind.MISSED),
-    worse(
-        "C4",
-        "all wrong in its first start, two modes .5/.5",
-        Modes(HALF, EVEN),
-        FirstStart(EVERY),
-        kind=Kind.MISSED,
+    missed("C1", "all wrong in its first start", FirstStart(EVERY)),
+    missed("C2", "1 prompt wrong in its first start", FirstStart(ONE)),
+    missed("C3", "dies in its first start", FirstStart(EVERY, dies=True)),
+    missed(
+        "C4", "all wrong in its first start, two modes .5/.5", Modes(HALF, EVEN), FirstStart(EVERY)
     ),
-    worse(
-        "C5",
-        "all wrong in its first start, 2 % noise",
-        Noise(EVERY, 0.02),
-        FirstStart(EVERY),
-        kind=Kind.MISSED,
+    missed("C5", "all wrong in its first start, 2 % noise", Noise(EVERY, 0.02), FirstStart(EVERY)),
+    shown("C6", "dies in .3 of its starts", Crashing(0.3)),
+    missed("C7", "dies in every start, a tenth of both crash", Crashes(0.1), Crashing(1.0)),
+    missed("W14", "30 prompts, each in .5 of starts", NoisyBug(THIRTY, 0.5)),
+    intermittent(
+        "S5d", "in mode 1 of .5/.5 only", Modes(HALF, EVEN), Bug(FIVE, mode=1, of_mode=0.5)
     ),
-    worse("C6", "dies in .3 of its starts", Crashing(0.3), kind=Kind.SHOWN),
-    worse(
-        "C7",
-        "dies in every start, a tenth of both crash",
-        Crashes(0.1),
-        Crashing(1.0),
-        kind=Kind.MISSED,
-    ),
-    worse("W14", "30 prompts, each in .5 of starts", NoisyBug(THIRTY, 0.5), kind=Kind.MISSED),
-    worse(
-        "S5d",
-        "in mode 1 of .5/.5 only",
-        Modes(HALF, EVEN),
-        Bug(FIVE, mode=1, of_mode=0.5),
-        kind=Kind.INTERMITTENT,
-    ),
-    worse(
-        "W15",
-        "in mode 1 of .9/.1 only",
-        Modes(HALF, RARE),
-        Bug(FIVE, mode=1, of_mode=0.1),
-        kind=Kind.SHOWN,
-    ),
-    worse(
-        "S6",
-        "the candidate alone has two modes .5/.5",
-        OwnModes(HALF, EVEN),
-        kind=Kind.INTERMITTENT,
-    ),
-    worse("S6b", "the candidate alone has modes .95/.05", OwnModes(HALF, RARER), kind=Kind.SHOWN),
-    worse("W16", "the candidate alone has noise, 2 %", NoisyBug(EVERY, 0.02), kind=Kind.SHOWN),
-    worse("W17", "modes .9/.1 become .1/.9", Shifted(HALF, 0.1, 0.9), kind=Kind.SHOWN),
-    worse(
-        "W29", "a fault whose rate rises from .1 to .9", MovingBug(ONE, 0.1, 0.9), kind=Kind.SHOWN
-    ),
-    worse(
-        "W30", "a fault whose rate falls from .9 to .1", MovingBug(ONE, 0.9, 0.1), kind=Kind.SHOWN
-    ),
-    worse(
+    shown("W15", "in mode 1 of .9/.1 only", Modes(HALF, RARE), Bug(FIVE, mode=1, of_mode=0.1)),
+    intermittent("S6", "the candidate alone has two modes .5/.5", OwnModes(HALF, EVEN)),
+    shown("S6b", "the candidate alone has modes .95/.05", OwnModes(HALF, RARER)),
+    shown("W16", "the candidate alone has noise, 2 %", NoisyBug(EVERY, 0.02)),
+    shown("W17", "modes .9/.1 become .1/.9", Shifted(HALF, 0.1, 0.9)),
+    shown("W29", "a fault whose rate rises from .1 to .9", MovingBug(ONE, 0.1, 0.9)),
+    shown("W30", "a fault whose rate falls from .9 to .1", MovingBug(ONE, 0.9, 0.1)),
+    shown(
         "W31",
         "a fault that rises from .1 to .9, under 2 % noise",
         Noise(EVERY, 0.02),
         MovingBug(ONE, 0.1, 0.9),
-        kind=Kind.SHOWN,
     ),
     # What the verdict cannot know: docs/correctness.md quotes it. The baseline gave the wrong answer too.
-    worse(
-        "K2",
-        "1 prompt, and the first baseline start shows it",
-        Shown(ONE),
-        Bug(ONE),
-        kind=Kind.SHOWN,
-    )._replace(shows=0.0),
+    shown("K2", "1 prompt, and the first baseline start shows it", Shown(ONE), Bug(ONE))._replace(
+        shows=0.0
+    ),
 )
 
 WORSE = (*PERSISTENT, *PERMANENT, *HIDING)

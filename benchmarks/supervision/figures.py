@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from results import table
+
 
 class NotMeasuredError(Exception):
     """A run did not do what it is timed for; the text says what it did instead."""
@@ -92,12 +94,7 @@ def as_markdown(row: Row) -> str:
     ]
     if row.figures:
         head, *body = _cells(row)
-        lines += [
-            "",
-            _table_row(head),
-            "|---" + "|--:" * (len(head) - 1) + "|",
-            *(_table_row(cells) for cells in body),
-        ]
+        lines += ["", *table(" | ".join(head), body)]
     return "\n".join([*lines, "", *(f"- {note}" for note in _remarks(row))]).rstrip() + "\n"
 
 
@@ -124,7 +121,3 @@ def _cells(row: Row) -> list[tuple[str, ...]]:
         )
         cells.append((figure.name, *times, str(len(figure.seconds)), f"{figure.median / ours:.2f}"))
     return cells
-
-
-def _table_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

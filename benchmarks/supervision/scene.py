@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from startup import environment
+from results import environment
 
 from supervision.figures import NotMeasuredError
 

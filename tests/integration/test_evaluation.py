@@ -1,20 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documented form in which a shell evaluates the exports, in real shells, whatever becomes of ci-doctor."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from benchmarks.eval_forms import FISH, cases, deaths, goes_on, success
-from benchmarks.eval_forms import FORMS as EVAL_FORMS
 from ci_doctor.model.words import EVALUATION, FISH_EVALUATION
 from tests.support.cli import ROOT, environment
 
 pytestmark = pytest.mark.integration
+WENT_ON = "went on"
+SHELLS = ("bash", "dash", "zsh", "sh")
+FISH = "fish"
+# How a shell is started; `{}` is the file with the form.
+WAYS = {"-c": ("-c", ". {}"), "-e": ("-ec", ". {}"), "interactive": ("-i",)}
+_OURS = (
+    "line = 'export {}={}' if len(sys.argv) < 3 else 'set -gx {} {};'\n"
+    "print(line.format('A', 1), line.format('CI_DOCTOR_PREPARED', 1), sep='\\n')"
+)
+
+
+class Death(NamedTuple):
+    """What stands on PATH as `ci-doctor` (None: nothing), and the variables it is started with."""
+
+    text: str | None
+    variables: Mapping[str, str] = {}
+    mode: int = 0o755
+
+
+def deaths(folder: Path) -> dict[str, Death]:
+    """Ways in which a command ends before our code; `folder` takes the modules that some need."""
+    ours = f"#!{sys.executable}\nimport sys\n{_OURS}\n"
+    killed = _module(folder / "killed", "import os; os.kill(os.getpid(), 9)")
+    return {
+        "PYTHONHASHSEED=abc": Death(ours, {"PYTHONHASHSEED": "abc"}),
+        "PYTHONUTF8=2": Death(ours, {"PYTHONUTF8": "2"}),
+        "PYTHONHOME is wrong": Death(ours, {"PYTHONHOME": "/nonexistent"}),
+        "PYTHONIOENCODING is wrong": Death(ours, {"PYTHONIOENCODING": "nonsense"}),
+        "a sitecustomize exits with 0": Death(
+            ours, {"PYTHONPATH": _module(folder / "exits", "import os; os._exit(0)")}
+        ),
+        "a sitecustomize is killed": Death(ours, {"PYTHONPATH": killed}),
+        "the address space is limited": Death(
+            f"#!/bin/sh\nulimit -v 20000\nexec {sys.executable}\n"
+        ),
+        "not on PATH": Death(None),
+        "its interpreter is gone": Death("#!/nonexistent/python\n"),
+        "not executable": Death(ours, mode=0o644),
+        "killed": Death("#!/bin/sh\nkill -KILL $$\n"),
+        "killed half-way": Death('#!/bin/sh\necho "export A=\'1"\nkill -KILL $$\n'),
+        # As by a kernel that is out of memory: the substitution is a process of its own.
+        "killed with its subshell": Death(
+            '#!/bin/sh\n[ "$PPID" = "$MAIN" ] || kill -KILL $PPID\nkill -KILL $$\n'
+        ),
+        "prints nothing and ends with 0": Death("#!/bin/sh\n"),
+        # As another program of this name may do.
+        "prints a comment and ends with 0": Death("#!/bin/sh\necho '# report'\n"),
+        # As a wrapper does that pipes it into `tee`.
+        "prints half and ends with 0": Death("#!/bin/sh\necho 'export A=1'\n"),
+        "an error of ours": Death("#!/bin/sh\necho '(exit 2)'\nexit 2\n"),
+    }
+
+
+def _elsewhere() -> str:
+    """The directories of PATH without a ci-doctor of their own: one would stand in for the dead one."""
+    directories = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(each for each in directories if not Path(each, "ci-doctor").exists())
+
+
+def success() -> Death:
+    """A `ci-doctor` that prints an export."""
+    return Death(f"#!{sys.executable}\nimport sys\n{_OURS}\n")
+
+
+def goes_on(shell: str, way: str, form: str, death: Death, folder: Path) -> bool:
+    """Whether `shell` comes to the line behind `form`."""
+    tools = folder / "tools"
+    shutil.rmtree(tools, ignore_errors=True)
+    tools.mkdir()
+    if death.text is not None:
+        (tools / "ci-doctor").write_text(death.text)
+        (tools / "ci-doctor").chmod(death.mode)
+    file = folder / "script"
+    pid = "$fish_pid" if shell == FISH else "$$"
+    export = "set -gx MAIN " if shell == FISH else "export MAIN="
+    file.write_text(f"{export}{pid}\n{form}\necho {WENT_ON}\n")
+    options, *programs = WAYS[way]
+    quiet = {"zsh": ["-f"], "bash": ["--norc"], FISH: ["--no-config"]}.get(shell, [])
+    text = f". {file}\n"
+    ended = subprocess.run(
+        [shell, *quiet, options, *(program.format(file) for program in programs)],
+        input=None if programs else text,
+        stdin=subprocess.DEVNULL if programs else None,
+        env={"PATH": f"{tools}:{_elsewhere()}", "HOME": str(folder), **death.variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        start_new_session=True,
+    )
+    return WENT_ON in ended.stdout
+
+
+def cases(fish: bool = False) -> Iterator[tuple[str, str]]:
+    """Each shell of this machine and each way to start it; fish has no `set -e`."""
+    for shell in (FISH,) if fish else SHELLS:
+        for way in WAYS if shutil.which(shell) else ():
+            if not (fish and way == "-e"):
+                yield shell, way
+
+
+def _module(folder: Path, text: str) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(text + "\n")
+    return str(folder)
+
 
 FORMS = [
     *(pytest.param(shell, way, EVALUATION, id=f"{shell} {way}") for shell, way in cases()),
@@ -137,7 +245,7 @@ def test_no_page_shows_a_form_that_goes_on(path: str) -> None:
 
 def test_the_form_that_was_documented_goes_on_after_every_early_death(tmp_path: Path) -> None:
     """So each of these deaths does prevent the exports: the other tests would prove nothing else."""
-    old = EVAL_FORMS["documented first"]
+    old = 'eval "$(ci-doctor setup-env)"'
     stopped = [
         name
         for name, death in deaths(tmp_path).items()

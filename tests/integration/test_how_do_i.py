@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.page_steps import WrittenFile, steps_of
 from tests.support.page_runs import reader_environment, take
+from tests.support.page_steps import WrittenFile, steps_of
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]

@@ -28,9 +28,9 @@ def test_the_figures_of_the_package_stand_beside_those_of_another(tmp_path: Path
 
     assert (ran.returncode, ran.stderr) == (0, ""), ran
     head, *lines = ran.stdout.splitlines()
-    assert head.split() == ["ci_doctor", tmp_path.name, "aim"]
-    (nodes,) = (line.split() for line in lines if line.startswith("syntax nodes a line"))
-    assert nodes[-2:] == ["5.0", "6.8"]
+    assert head.replace("|", " ").split() == ["ci_doctor", tmp_path.name, "aim"]
+    (nodes,) = (line for line in lines if line.startswith("| syntax nodes a line"))
+    assert nodes.endswith("| 5.0 | 6.8 |")
 
 
 def test_a_directory_without_code_is_named(tmp_path: Path) -> None:

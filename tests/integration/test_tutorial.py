@@ -1,7 +1,6 @@
 """Every file and command of docs/tutorial.md gives what the page shows, from an empty folder.
 
-The virtual environment of the tests stands in for the one that the page installs. The page with its
-installation is run by benchmarks/tutorial.py.
+The virtual environment of the tests stands in for the one that the page installs; tests/ways_in.sh installs one.
 """
 
 import shutil
@@ -9,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.page_steps import Commands, steps_of
 from tests.support.page_runs import reader_environment, take
+from tests.support.page_steps import Commands, steps_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 DOCS = Path(__file__).parents[2] / "docs"

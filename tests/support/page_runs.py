@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.page_steps import ChangedFile, Commands, Step, WrittenFile, first_missing_line
 from tests.support.cli import environment
+from tests.support.page_steps import ChangedFile, Commands, Step, WrittenFile, first_missing_line
 
 
 def reader_environment() -> dict[str, str]:

@@ -4,19 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
-from msgspec.structs import asdict
 
-from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
 from ci_doctor.pytest_runs.trial import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS
 from docs.site.made_pages import PAGES, made_page, write_pages
-from tests.support.documents.page import read_page
 
 ROOT = Path(__file__).parents[2]
 RULES = all_rules()
@@ -51,16 +46,6 @@ def test_the_page_of_exit_codes_has_every_verdict_as_explain_says_it(verdict: Ve
     text = VERDICTS[verdict]
 
     assert f"| `{verdict}` | {text.meaning} | {text.remedy} |" in EXIT_CODES_PAGE
-
-
-def test_the_pipeline_of_the_page_has_the_rules_that_the_command_prints() -> None:
-    block = next(
-        each for each in read_page("docs/exit-codes.md").blocks if "automatic:" in each.text
-    )
-    (step,) = yaml.safe_load(block.text)["steps"]
-    rules = yaml.safe_load(rules_for(asdict(ExitCodes())).yaml)
-
-    assert {key: step[key] for key in rules} == rules
 
 
 def test_the_page_of_pytest_has_the_figures_of_the_search_for_kinds() -> None:

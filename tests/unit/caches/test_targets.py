@@ -3,11 +3,12 @@
 
 import os
 import pwd
+import shutil
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.facts import FactReader
+from ci_doctor.caches.facts import FactReader, UnknownFactError, package_build
 from ci_doctor.caches.families import (
     FLASHINFER,
     INDUCTOR,
@@ -192,6 +193,35 @@ def test_an_editable_library_and_one_without_a_record_are_unknown(tmp_path: Path
     (folder / "direct_url.json").unlink()
     (folder / "RECORD").unlink()
     assert "RECORD" in read_tiers(TRITON, machine.reader(), tmp_path).hard.unknown["package.triton"]
+
+
+def test_a_build_under_another_name_decides_by_its_own_files(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+
+    def fact() -> str:
+        return package_build("triton", [machine.site])
+
+    # Metadata alone, as those write whose program asks for the usual name.
+    (machine.site / "triton-3.9.0.dist-info/RECORD").write_text("triton-3.9.0.dist-info/METADATA,,")
+    other = machine.install("triton-cpu", "3.8.1", "pkg/triton/__init__.py,sha256=1,9\n")
+    (machine.site / "triton").mkdir()
+    (machine.site / "triton/__init__.py").touch()
+    with pytest.raises(UnknownFactError, match="no RECORD of its files"):
+        fact()
+
+    (other / "RECORD").write_text("triton/__init__.py,sha256=abc,9\n")
+    assert fact().startswith("3.8.1, files ")
+    before = fact()
+    (other / "RECORD").write_text("triton/__init__.py,sha256=def,9\n")
+    assert fact() != before
+
+    shutil.rmtree(machine.site / "triton-3.9.0.dist-info")
+    assert fact().startswith("3.8.1, files ")
+    shutil.rmtree(other)
+    with pytest.raises(UnknownFactError, match="belongs to no installed distribution"):
+        fact()
+    shutil.rmtree(machine.site / "triton")
+    assert fact() == "not installed"
 
 
 @pytest.mark.parametrize("family", all_families(), ids=lambda each: each.name)

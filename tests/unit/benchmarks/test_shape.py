@@ -1,11 +1,12 @@
-"""The figures of one source text."""
+"""The figures of one source text, and of a package beside others."""
 
 import ast
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from benchmarks.density.source import Source, complexity, read_source, total
+from benchmarks.shape import Source, complexity, read_package, read_source
 
 
 def source(text: str) -> Source:
@@ -94,17 +95,6 @@ def test_suppressions_and_the_licence_line_are_no_comments() -> None:
     assert (read.comments, read.suppressions) == (1, 3)
 
 
-def test_classes_are_named_wherever_they_stand() -> None:
-    read = source(
-        """\
-        class Outer:
-            class Inner: ...
-        """
-    )
-
-    assert read.classes == ("Outer", "Inner")
-
-
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -133,16 +123,19 @@ def test_text_that_is_no_python_is_an_error() -> None:
         read_source("def")
 
 
-def test_an_empty_module_has_no_lines() -> None:
-    assert read_source("# SPDX-License-Identifier: Apache-2.0\n").code_lines == 0
+def test_a_package_has_the_sums_of_its_modules_that_hold_code(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("x = [y for y in z]  # a reason\n")
+    (tmp_path / "other.py").write_text("def function(): ...  # noqa: E704\n")
+    (tmp_path / "empty.py").write_text("# SPDX-License-Identifier: Apache-2.0\n")
+
+    package = read_package(tmp_path)
+
+    assert len(package.sources) == 2
+    assert package.ratio("comprehensions", "filled_lines", 100) == "50.0"
+    assert package.total("suppressions") == 1
+    assert [function.lines for function in package.functions] == [1]
 
 
-def test_the_total_is_the_sum_of_every_figure() -> None:
-    one = read_source("x = [y for y in z]  # a reason\n")
-    other = read_source("class A:\n    def method(self): ...  # noqa: E704\n")
-
-    whole = total([one, other])
-
-    assert (whole.code_lines, whole.filled_lines, whole.nodes) == (3, 3, one.nodes + other.nodes)
-    assert (whole.comprehensions, whole.comments, whole.suppressions) == (1, 1, 1)
-    assert (whole.functions, whole.classes) == (other.functions, ("A",))
+def test_a_directory_without_code_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no Python code"):
+        read_package(tmp_path)

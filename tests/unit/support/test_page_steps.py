@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.page_steps import (
+from tests.support.page_steps import (
     ChangedFile,
     Commands,
     WrittenFile,

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Figures of Python sources, and the table comparing packages."""
