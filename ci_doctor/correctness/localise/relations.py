@@ -32,7 +32,6 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
     ("shared value", "after another prompt with the same `KEY`", 3),
     ("new", "as the first with its `KEY` in a start", 3.9),
     ("values", "once a start has got {} different values of `KEY`", 5.2),
-    ("values since", "if {} or more other values of `KEY` came since the same one", 3.7),
     ("right after another", "right after a request with another `KEY`", 5.1),
     ("at once with another", "at once with a request that has another `KEY`", 4.6),
     ("shared another", "at once with a request that has the same prompt and another `KEY`", 1.9),
@@ -90,7 +89,6 @@ def _with_another(
     values = [value_of[each.name] for each in lane]
     known: dict[str, list[str]] = defaultdict(list)
     got: set[str] = set()
-    last: dict[str, int] = {}
     with_value: dict[str, set[str]] = defaultdict(set)
     blocks = defaultdict(list)
     for each in lane:
@@ -108,15 +106,12 @@ def _with_another(
             value != _NONE and bool(with_value[value] - {prompt}),
             value not in got,
             len(got | {value}),
-            len({*values[last[value] + 1 : at]} - {_NONE}) if value in last else 0,
             at > 0 and values[at - 1] != value,
             bool(beside),
             any(table.prompts[name] == prompt for name in beside),
         )
         own.append(value)
         got.add(value)
-        if value != _NONE:
-            last[value] = at
         with_value[value].add(prompt)
 
 

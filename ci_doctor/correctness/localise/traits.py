@@ -555,11 +555,6 @@ def _of_texts(table: SendTable, key: str, has: Mapping[str, Any]) -> Iterator[Ca
         yield CausePart(
             f"{key}: {kind}", f"requests with {kind} in `{key}`", cost, table.named(some)
         )
-    if any(isinstance(parameters_of(table.requests[name]).get(key), list) for name in has):
-        longest = {name: max(map(len, each), default=0) for name, each in texts.items()}
-        sizes = [longest.get(each.name, 0) for each in table.sends]
-        words = f"requests with {{}} characters or more in a text of `{key}`"
-        yield from thresholds(sizes, f"length of {key}", words, 3.9)
     listed = {text for each in texts.values() if len(each) > 1 for text in each}
     for text in sorted(listed):
         some = [name for name, each in texts.items() if text in each]
