@@ -7,6 +7,7 @@
     python benchmarks/real_servers.py faults                faults of vLLM's own source, planted into a copy of its environment
     python benchmarks/real_servers.py failures              a server that fails in each of many ways, seen by each command
     python benchmarks/real_servers.py others                vLLM of another version, LMCache, transformers' server, llama.cpp
+    python benchmarks/real_servers.py compile-caches        what a saved compile cache of vLLM is worth in another folder, another environment
     python benchmarks/real_servers.py night                 all of these, if vLLM's environment is there
     python benchmarks/real_servers.py experiments --record  also appends the table of all that has run to benchmarks/RESULTS.md
 
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from real_servers import environments, failures, others, place, planting, running
+from real_servers import compile_caches, environments, failures, others, place, planting, running
 from real_servers.experiments import EXPERIMENTS
 from real_servers.faults import FAULTS, Fault, PatchError
 from results import record
@@ -113,6 +114,7 @@ TABLES = {
     "faults": Table("faults planted into vLLM", FAULT_HEAD, FAULTS_ABOUT, FAULTS, planting.run, fault_row),
     "failures": Table("failures of vLLM", failures.HEAD, failures.ABOUT, failures.FAILURES, failures.run, failures.table_row),
     "others": Table("other servers", others.HEAD, others.ABOUT, others.OTHERS, others.run, others.cells),
+    "compile-caches": Table("compile caches of vLLM", compile_caches.HEAD, compile_caches.ABOUT, compile_caches.STARTS, compile_caches.run, compile_caches.table_row),
 }  # fmt: skip
 
 

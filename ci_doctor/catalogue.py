@@ -17,6 +17,7 @@ from ci_doctor.pytest_runs import findings as pytest_runs
 from ci_doctor.restart import rules as restart
 from ci_doctor.services import findings as services
 from ci_doctor.session import delivery as session
+from ci_doctor.watch import report as watch
 
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
@@ -27,6 +28,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     verify.RULES,
     presets.RULES,
     services.RULES,
+    watch.RULES,
     restart.RULES,
     correctness.RULES,
     imports.RULES,

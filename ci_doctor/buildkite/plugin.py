@@ -103,6 +103,7 @@ class PluginOptions(Struct, frozen=True, kw_only=True, rename="kebab"):
     """The options of buildkite_plugins/ci-doctor/plugin.yml; None or empty if not set.
 
     install, install_dir: read by lib/install.bash as well, which runs before there is a ci-doctor.
+    watch: read by the hook alone.
     """
 
     projects: tuple[Text, ...] = ()
@@ -120,6 +121,7 @@ class PluginOptions(Struct, frozen=True, kw_only=True, rename="kebab"):
     install_dir: Text | None = None
     diagnose: tuple[Text, ...] = ()
     exit_codes: bool = False
+    watch: bool = False
     cache: CacheOption | None = None
 
 

@@ -7,11 +7,12 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import (
@@ -19,6 +20,7 @@ from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
     environment_options,
+    load_configuration,
     output_options,
     pass_session,
 )
@@ -27,7 +29,7 @@ from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.quantities import parse_size
+from ci_doctor.model.quantities import parse_size, step_seconds
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import PREPARED
 from ci_doctor.session.printing import say
@@ -36,6 +38,8 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
     from ci_doctor.supervision.run import SupervisionRequest
+    from ci_doctor.watch.stalls import WatchSettings
+    from ci_doctor.watch.watching import ScriptWatch
 
 
 def refused(name: str, number: int) -> int:
@@ -47,8 +51,13 @@ def refused(name: str, number: int) -> int:
     return 126
 
 
-def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Config") -> int:
-    """Run the command beside us, report how it ended, and end as it did.
+def run_supervised(
+    session: Session,
+    request: "SupervisionRequest",
+    loaded: "Config",
+    settings: "WatchSettings | None" = None,
+) -> int:
+    """Run the command beside us, report how it ended, and end as it did; with settings, watch it.
 
     A failure goes into the history, if there is one.
 
@@ -58,9 +67,12 @@ def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Con
     from ci_doctor.supervision.run import run as supervise
     from ci_doctor.system.relay import CommandRefusedError
 
-    session.show(request.prepared)
+    if request.is_prepared:
+        session.show(request.prepared)
+    watches: list[ScriptWatch] = []
+    companion = None if settings is None else _companion(session, settings, watches)
     try:
-        supervised = supervise(request, session.redactor)
+        supervised = supervise(request, session.redactor, companion)
     except CommandRefusedError as error:
         code = session.finish(request.prepared, text="")
         return code or refused(request.command[0], error.errno or 0)
@@ -71,10 +83,40 @@ def run_supervised(session: Session, request: "SupervisionRequest", loaded: "Con
 
         outcome = with_history(session, loaded, outcome)
         text += "".join(f"history: {line}\n" for line in history_lines(outcome))
+    is_ended = False
+    for watch in watches:
+        from ci_doctor.watch.report import end_lines, with_watch
+
+        facts = watch.facts()
+        is_ended = facts.is_ended
+        outcome = with_watch(outcome, facts, request.retry_status)
+        failed = supervised.is_explained
+        text += "".join(f"{line}\n" for line in end_lines(facts, failed=failed))
     code = session.finish(outcome, text=text)
-    if supervised.signal is not None:
+    if supervised.signal is not None and not is_ended:
         _end_by(supervised.signal)
     return code
+
+
+def _companion(
+    session: Session, settings: "WatchSettings", watches: "list[ScriptWatch]"
+) -> "Callable[[Path], ScriptWatch]":
+    """What makes a watch of the path of the command's log; it is put into `watches`."""
+    from ci_doctor.render.safe_text import printable
+    from ci_doctor.watch.watching import ScriptWatch
+
+    redactor = session.redactor
+
+    def tell(lines: Iterable[str]) -> None:
+        words = (f"ci-doctor: {printable(redactor.text(line))}\n" for line in lines)
+        say("".join(words))
+
+    def begin(log: Path) -> ScriptWatch:
+        watch = ScriptWatch(settings, log, tell)
+        watches.append(watch)
+        return watch
+
+    return begin
 
 
 def _end_by(number: int) -> None:
@@ -93,6 +135,7 @@ def _end_by(number: int) -> None:
 
 
 _CAUSE = "If CMD fails"
+_WATCH = "While CMD runs"
 
 
 @command(
@@ -101,10 +144,11 @@ _CAUSE = "If CMD fails"
     examples={
         "ci-doctor run -- pytest tests/serving": "Run a command in a prepared environment.",
         "ci-doctor run --diagnose --preload vllm -- bash ci/serving.sh": "Name the cause if the command fails.",
+        "ci-doctor run --watch -- bash ci/serving.sh": "Say at once if a server dies that the script waits for.",
     },
     exits={
         0: "CMD succeeded; every other status of CMD is handed on, too",
-        1: "the environment cannot be prepared as asked: CMD is not run",
+        1: "the environment cannot be prepared as asked: CMD is not run; or --on-death end has ended it",
         75: "--exit-code-by-class: CMD ended by a cause outside the change that another run cures",
         126: "CMD cannot be run",
         127: "CMD does not exist",
@@ -113,10 +157,64 @@ _CAUSE = "If CMD fails"
 )
 @environment_options
 @option(
+    "--no-setup-env",
+    "unprepared",
+    group="What is prepared",
+    is_flag=True,
+    help="Prepare nothing: CMD gets the environment as it is.",
+)
+@option(
     "--diagnose",
     group=_CAUSE,
     is_flag=True,
     help="Stay beside CMD and keep its output; if it fails, name the cause on stderr.",
+)
+@option(
+    "--watch",
+    group=_WATCH,
+    is_flag=True,
+    help="Stay beside CMD as with --diagnose, and watch all that it starts: a server that dies while CMD waits for it is said at once.",
+)
+@option(
+    "--on-death",
+    group=_WATCH,
+    type=click.Choice(["say", "end"]),
+    default="say",
+    show_default=True,
+    help="With --watch: what such a death does; end stops CMD and all that it started, with exit code 1.",
+)
+@option(
+    "--clean",
+    group=_WATCH,
+    is_flag=True,
+    help="With --watch: end what CMD leaves behind, in place of naming it alone.",
+)
+@option(
+    "--allow",
+    group=_WATCH,
+    multiple=True,
+    metavar="PATTERN",
+    help="With --watch: what CMD may leave: a program, a command line, a port or a path (fnmatch).",
+)
+@option(
+    "--stall",
+    group=_WATCH,
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="With --watch: the time without output, CPU, network and disk after which the processes are shown.",
+)
+@option(
+    "--deadline",
+    group=_WATCH,
+    metavar="TIME",
+    help="With --watch: when they are shown in any case. Default: shortly before the step's own time-out (BUILDKITE_TIMEOUT).",
+)
+@option(
+    "--stacks",
+    group=_WATCH,
+    is_flag=True,
+    help="With --watch: let each Python write its stacks when they are shown; py-spy needs no such option.",
 )
 @option(
     "--exit-code-by-class",
@@ -151,7 +249,15 @@ def run(
     command: tuple[str, ...],
     config_path: Path | None,
     dry_run: bool,
+    unprepared: bool,
     diagnose: bool,
+    watch: bool,
+    on_death: str,
+    clean: bool,
+    allow: tuple[str, ...],
+    stall: str,
+    deadline: str | None,
+    stacks: bool,
     by_class: bool,
     log_limit: str,
     **flags: Any,
@@ -159,30 +265,51 @@ def run(
     """Prepare the same environment as setup-env, then become CMD: status and signals are CMD's own.
 
     Preload rules apply to CMD and its child processes; nothing is installed. With --diagnose,
-    ci-doctor stays beside CMD, and CMD's output, status and signals are handed on.
+    ci-doctor stays beside CMD, and CMD's output, status and signals are handed on. So it does with
+    --watch.
     """
     # A `--` of the command's own is enough to tell whose option is whose.
     if "--" not in session.invocation.argv:
         check_separator(session.invocation, command)
+    diagnose = diagnose or watch
     _check_supervision(session, diagnose=diagnose, by_class=by_class, dry_run=dry_run)
+    _check_watch(
+        watch=watch,
+        others={
+            "--on-death": on_death != "say",
+            "--clean": clean,
+            "--allow": allow,
+            "--deadline": deadline,
+            "--stacks": stacks,
+        },
+    )
     limit = _bytes_of(log_limit)
+    stall_s, deadline_s = _times_of(stall, deadline)
     session.claim()
-    settings, prepared = read_job_settings(session, config_path, os.environ, flags)
-    environ, preparation = _prepare(settings, command)
-    preparation = preparation.for_job(prepared)
-    environ = {**environ, PREPARED: prepared}
+    if unprepared:
+        load_configuration(session, config_path)
+        environ, preparation = dict(os.environ), Preparation()
+    else:
+        settings, prepared = read_job_settings(session, config_path, os.environ, flags)
+        environ, preparation = _prepare(settings, command)
+        preparation = preparation.for_job(prepared)
+        environ = {**environ, PREPARED: prepared}
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
         from ci_doctor.commands.diagnose import rule_files
         from ci_doctor.commands.run_record import record_environment
         from ci_doctor.config.loading import load_config
         from ci_doctor.supervision.run import SupervisionRequest
+        from ci_doctor.system.processes.program import show_as
 
+        # Before anything of ours is forked.
+        show_as(b"ci-doctor run")
         loaded = load_config(config_path, Path.cwd())
         request = SupervisionRequest(
             command=command,
             environ=environ,
             prepared=outcome(preparation),
+            is_prepared=not unprepared,
             directory=session.directory,
             log_limit=limit,
             rules=rule_files(loaded, os.environ),
@@ -190,7 +317,22 @@ def run(
         )
         session.hide(environ)
         record_environment(session, config_path)
-        return run_supervised(session, request, loaded)
+        if not watch:
+            return run_supervised(session, request, loaded)
+        from ci_doctor.watch.stalls import WatchSettings, stacks_folder
+
+        with stacks_folder(request.environ, wanted=stacks) as (folder, with_stacks):
+            watched = WatchSettings(
+                ends_on_death=on_death == "end",
+                cleans=clean,
+                allowed=allow,
+                stall_s=stall_s,
+                deadline_s=deadline_s,
+                stacks=folder,
+                environment=environ,
+            )
+            request = replace(request, environ=with_stacks)
+            return run_supervised(session, request, loaded, watched)
     session.is_preparation = True
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
@@ -212,6 +354,24 @@ def _check_supervision(session: Session, *, diagnose: bool, by_class: bool, dry_
             "stdout is the command's own, and has no room for --json",
             hint="use --report-dir, and read report.json there",
         )
+
+
+def _check_watch(*, watch: bool, others: Mapping[str, object]) -> None:
+    """Raises UsageError if an option of --watch stands without it."""
+    for name, is_given in others.items():
+        if is_given and not watch:
+            raise UsageError(f"{name} needs --watch", hint="add --watch")
+
+
+def _times_of(stall: str, deadline: str | None) -> tuple[float, float | None]:
+    """The two times in seconds; without a deadline that of the step, if it has one."""
+    from ci_doctor.config.decoding import seconds_above_zero
+
+    stall_s = seconds_above_zero(stall, "--stall")
+    if deadline is not None:
+        return stall_s, seconds_above_zero(deadline, "--deadline")
+    times = step_seconds(os.environ.get("BUILDKITE_TIMEOUT", ""))
+    return stall_s, None if times is None else times[1]
 
 
 def _code_of_infra(session: Session) -> int:

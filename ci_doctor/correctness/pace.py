@@ -14,15 +14,13 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
 from ci_doctor.correctness.verdict.schedule import sequence
+from ci_doctor.model.quantities import step_seconds
 from ci_doctor.render import formatting
 from ci_doctor.services.spec import LONGEST_RESERVE_S, reserve_of
 
 DEFAULT_BUDGET_S = 25 * 60.0
 # The most that processes get to end by themselves: SIGKILL must come well before the report.
 LONGEST_GRACE_S = 5.0
-# Part of a step's timeout is kept for checkout, setup and the upload of the report.
-LEAST_MARGIN_S = 60.0
-MARGIN_SHARE = 0.1
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -79,23 +77,14 @@ def budget_of(
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
-    """The seconds that a Buildkite step's timeout leaves, and a sentence; None without a timeout.
-
-    BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
-    and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job
-    cannot know when it started. So a margin is left: a tenth, at least a minute, at most half.
-    """
-    try:
-        timeout_s = 60.0 * int(environ.get("BUILDKITE_TIMEOUT", ""))
-    except ValueError:
+    """The seconds that a Buildkite step's timeout leaves, and a sentence; None without a timeout."""
+    times = step_seconds(environ.get("BUILDKITE_TIMEOUT", ""))
+    if times is None:
         return None
-    if timeout_s <= 0:
-        return None
-    margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
-    seconds = timeout_s - margin_s
+    timeout_s, seconds = times
     return seconds, (
         f"budget {formatting.duration(seconds)}: the step's timeout of "
-        f"{formatting.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {formatting.duration(margin_s)} "
+        f"{formatting.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {formatting.duration(timeout_s - seconds)} "
         "for checkout, setup and upload"
     )
 

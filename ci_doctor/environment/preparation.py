@@ -51,13 +51,13 @@ class Preparation(Struct, frozen=True, kw_only=True):
     files that were written. `proofs` say how each pin was tried. `preloads` are the rules by which a command preloads without a shim.
     """
 
-    exports: dict[str, str]
-    changed: tuple[str, ...]
-    requested: tuple[DeterminismFact, ...]
-    targets: tuple[TargetInterpreter, ...]
-    findings: tuple[Finding, ...]
-    tables: tuple[Table, ...]
-    cases: tuple[Case, ...]
+    exports: dict[str, str] = {}
+    changed: tuple[str, ...] = ()
+    requested: tuple[DeterminismFact, ...] = ()
+    targets: tuple[TargetInterpreter, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    tables: tuple[Table, ...] = ()
+    cases: tuple[Case, ...] = ()
     proofs: tuple[ProofFact, ...] = ()
     preloads: tuple[str, ...] | None = None
 

@@ -105,3 +105,26 @@ def known_moment_text(seconds: float | None) -> str | None:
         return moment_text(seconds)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+# Part of a step's timeout is kept for checkout, setup and the upload of the report.
+_LEAST_MARGIN_S = 60.0
+_MARGIN_SHARE = 0.1
+
+
+def step_seconds(timeout: str) -> tuple[float, float] | None:
+    """The timeout of a Buildkite step, and what it leaves, in seconds; None without one.
+
+    BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
+    and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job
+    cannot know when it started. So a margin is left: a tenth, at least a minute, at most half.
+    """
+    try:
+        timeout_s = 60.0 * int(timeout)
+    except ValueError:
+        return None
+    if timeout_s <= 0:
+        return None
+    return timeout_s, timeout_s - min(
+        max(_LEAST_MARGIN_S, _MARGIN_SHARE * timeout_s), timeout_s / 2
+    )

@@ -24,6 +24,7 @@ class LeftKind(StrEnum):
     TEMPORARY_DIRECTORY = "temporary directory"
     SOCKET = "unix socket"
     PORT = "port"
+    PROCESS = "process"
 
 
 class LeftThing(Struct, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ RENDERERS = (
         "html",
         "ci_doctor.render.html",
         file=PAGE_FILE,
-        needs=("matrix", "build_steps", "history_strip", "tests"),
+        needs=("matrix", "build_steps", "history_strip", "tests", "watch"),
         single=True,
     ),
 )

@@ -24,6 +24,7 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.job_record import EarlierAttempt, JobRecord
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import CANCELLED, NO_VERDICT, VERDICTS, WORST_FIRST, Verdict, rank
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, duration, numbered
@@ -371,9 +372,15 @@ def _lean(report: Report) -> Report:
     # Cleaning takes time, and most of a large report is not shown.
     shown = ("root_cause", "excerpt", "diagnosis")
     facts = {name: report.facts[name] for name in shown if name in report.facts}
-    tables = report.tables if is_about_caches(report) else ()
+    tables = report.tables if is_about_caches(report) else _timelines(report)
     small = replace(report, facts=facts, tables=tables, cases=(), attempts=(), attachments=())
     return cleaned(small)
+
+
+def _timelines(report: Report) -> tuple[Table, ...]:
+    """Where the time of a watched script went."""
+    is_watched = report.facts.get("watch") is not None
+    return tuple(table for table in report.tables if is_watched and table.is_aside)
 
 
 def _passed(step: StepResult, reports: Sequence[Report]) -> Iterator[str]:
@@ -530,6 +537,8 @@ def _details(reports: Sequence[Report], cause: StepCause | None, *, with_reports
         blocks.append(
             "\n".join(bullets(lines, _MOST_FINDINGS, "more finding", "see the full report"))
         )
+    tables = [table for report in reports for table in report.tables]
+    blocks += [text for table in tables for text, _ in table_texts(table)]
     if with_reports:
         counts.append(amount(len(reports), "report"))
         lines = [_report_line(report) for report in reports]

@@ -31,12 +31,12 @@ _FULL = "; no space is left on the disk of its log"
 Living = Callable[[], Iterable[Kin]]
 
 
-def died(subject: Subject, death: Death, living: Living) -> ServiceFailure:
-    """The service's own process ended."""
+def died(subject: Subject, death: Death, living: Living, *, is_ours: bool = True) -> ServiceFailure:
+    """The service's own process ended; if it is not ours, anybody may have killed it."""
     end = _log_end(subject)
     outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
-    clause = _oom(death) or reason or _meaning(death.returncode)
+    clause = _oom(death) or reason or (_meaning(death.returncode) if is_ours else "")
     # A command that was ready has run, as it is written.
     misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED

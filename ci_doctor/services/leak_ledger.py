@@ -54,6 +54,8 @@ def removal(kind: LeftKind, name: str) -> str | None:
         return f"ipcrm {_IPCRM[kind]} {name}"
     if kind is LeftKind.PORT:
         return f"ss -ltnp 'sport = :{name}'"
+    if kind is LeftKind.PROCESS:
+        return f"kill {name}"
     if kind is LeftKind.TEMPORARY_DIRECTORY:
         return f"rm -r {shlex.quote(name)}"
     return f"rm {shlex.quote(name)}"

@@ -2,7 +2,7 @@
 """Acts on processes and files: runs a command beside us, and looks for the cause if it fails."""
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -17,7 +17,7 @@ from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import MemoryEvents, counted
 from ci_doctor.system.processes.process import describe_status, signal_name
-from ci_doctor.system.relay import CommandEnd, relay
+from ci_doctor.system.relay import CommandEnd, Companion, relay
 from ci_doctor.system.relay_output import CommandLog
 from ci_doctor.system.secrets.private_keys import shortened_words
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SupervisionRequest(Struct, frozen=True, kw_only=True):
-    """`command` with `environ`, as `prepared` reports it.
+    """`command` with `environ`, as `prepared` reports it, unless nothing was prepared.
 
     directory: where its log stays; None if it is not kept. log_limit: bytes. retry_status: how a
     failure ends if its cause lies outside the change, another run helps and the command ended by
@@ -42,6 +42,7 @@ class SupervisionRequest(Struct, frozen=True, kw_only=True):
     log_limit: int
     retry_status: int | None = None
     rules: tuple[Path, ...] = ()
+    is_prepared: bool = True
 
 
 class Supervised(Struct, frozen=True, kw_only=True):
@@ -188,24 +189,35 @@ _LOG_MODE: Final = 0o644
 _UNEXPLAINED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 
 
-def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
+def run(
+    request: SupervisionRequest,
+    redactor: "Redactor",
+    companion: Callable[[Path], Companion] | None = None,
+) -> Supervised:
     """Run the command to its end; its status is in the outcome.
 
-    Its log is `command.log` in the directory, without secrets. Raises CommandRefusedError if the
+    Its log is `command.log` in the directory, without secrets. `companion` makes of the path of the
+    log who watches the command. Raises CommandRefusedError if the
     system does not run the command, UsageError if the log cannot be written, and OSError if the
     machine lacks what is needed.
     """
     if request.directory is not None:
-        return _run_with_log(request, redactor, request.directory / LOG_FILE)
+        return _run_with_log(request, redactor, request.directory / LOG_FILE, companion)
     with own_directory() as directory:
-        return _run_with_log(request, redactor, Path(directory) / LOG_FILE)
+        return _run_with_log(request, redactor, Path(directory) / LOG_FILE, companion)
 
 
-def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path) -> Supervised:
+def _run_with_log(
+    request: SupervisionRequest,
+    redactor: "Redactor",
+    path: Path,
+    companion: Callable[[Path], Companion] | None,
+) -> Supervised:
     log = _open_log(path, request.log_limit)
     before = MemoryEvents.read()
     try:
-        end = relay(request.command, request.environ, log)
+        beside = None if companion is None else companion(path)
+        end = relay(request.command, request.environ, log, beside)
     except BaseException:
         log.close()
         path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 from msgspec import Struct
 
@@ -292,24 +292,44 @@ def hand_over(channel: Channel) -> None:
         )
 
 
+class Companion(Protocol):
+    """Watches the command and all below it from our process, their subreaper by then."""
+
+    def begin(self, command: int) -> None:
+        """The command runs with that pid; all our other children are none of it."""
+
+    def child_ended(self) -> None:
+        """A child of ours has ended; the command's end is not the companion's to take."""
+
+    def finish(self, request: int | None) -> None:
+        """The command has ended; `request` as in CommandEnd. What it wrote is not passed on yet."""
+
+
 # What a shell has started beside the command (`> >(tee log)`) ends a moment after it.
 _LAST_WORDS_S: Final = 0.2
 
 
-def relay(command: tuple[str, ...], environ: Mapping[str, str], log: CommandLog) -> CommandEnd:
+def relay(
+    command: tuple[str, ...],
+    environ: Mapping[str, str],
+    log: CommandLog,
+    companion: Companion | None = None,
+) -> CommandEnd:
     """Run `command` to its end, with our stdin; its output goes to our streams and to `log`.
 
-    It is in our process group. What it leaves behind lives on. Raises CommandRefusedError if it
-    cannot be run, and OSError if the machine has no descriptor or process left. Of the main thread
-    alone, and before other threads are started.
+    It is in our process group. What it leaves behind lives on, unless `companion` ends it. Raises
+    CommandRefusedError if it cannot be run, and OSError if the machine has no descriptor or process
+    left. Of the main thread alone, and before other threads are started.
     """
     channels = open_channels()
     # The signals are held back until all of this stands: none is lost, none comes twice.
     with Arrivals() as arrivals:
         pid = start(command, environ, channels, arrivals.restore_for_command)
         with GroupProbe(pid, RELAYED) as probe:
+            if companion is not None:
+                companion.begin(pid)
             arrivals.open()
-            return _Relay(pid, channels, log, arrivals, probe).run()
+            return _Relay(pid, channels, log, arrivals, probe, companion).run()
 
 
 class _Relay:
@@ -320,8 +340,10 @@ class _Relay:
         log: CommandLog,
         arrivals: Arrivals,
         probe: GroupProbe,
+        companion: Companion | None = None,
     ) -> None:
         self._pid = pid
+        self._companion = companion
         self._log = log
         self._arrivals = arrivals
         self._probe = probe
@@ -339,6 +361,8 @@ class _Relay:
         while self._returncode is None:
             for number in self._arrivals.wait():
                 self._take(number)
+        if self._companion is not None:
+            self._companion.finish(self._request)
         self._drain()
         self._log.flush()
         return CommandEnd(
@@ -354,6 +378,8 @@ class _Relay:
             return
         if number == signal.SIGCHLD:
             self._look()
+            if self._companion is not None:
+                self._companion.child_ended()
             return
         if number in ENDING and self._request is None:
             self._request = number

@@ -220,3 +220,22 @@ class TestCancelled:
         assert phases(job) == ["pre-command", "command", "post-command"]
         # The signal reaches ci-doctor, which runs in a process group of its own.
         assert (workplace.folder / "ended").exists()
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_a_watched_command_runs_below_ci_doctor_and_keeps_its_status(
+    workplace: Workplace, *, is_watched: bool
+) -> None:
+    workplace.real_ci_doctor()
+    for program in ("ps", "sleep"):
+        workplace.link(program)
+    options = {"setup-env": False, "watch": is_watched, "annotate": False}
+    # The variable would watch each bash of the job a second time.
+    command = 'echo "BASH_ENV ${BASH_ENV-none}"; ps -ww -o args= -p $PPID; /bin/bash -c "exit 3"'
+
+    job = workplace.job(command, options)
+
+    assert job.run() == 3, job.log
+    assert "BASH_ENV none" in job.log
+    # Its command line as it shows itself, so that no `pkill python` of a job ends it.
+    assert ("ci-doctor run" in job.log.splitlines()) is is_watched, job.log

@@ -320,6 +320,22 @@ def test_the_command_is_killed_if_ci_doctor_is(tmp_path: Path) -> None:
 # --- what the command leaves behind ---
 
 
+def test_a_script_that_ends_every_python_ends_not_us(tmp_path: Path) -> None:
+    # A name of its own, for the machine's other processes.
+    python = tmp_path / f"python-of-{os.getpid()}"
+    python.symlink_to(Path(sys.executable).resolve())
+    ended = subprocess.run(
+        [python, "-m", "ci_doctor", *OPTIONS, "--", "sh", "-c", f"pkill -9 -f {python.name[:-1]}[{python.name[-1]}]; exit 3"],
+        cwd=tmp_path,
+        env=environment() | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )  # fmt: skip
+
+    assert ended.returncode == 3, ended.stderr
+
+
 @pytest.mark.parametrize("status", [0, 3])
 def test_what_runs_on_in_the_background_delays_nobody_and_is_heard_on(
     tmp_path: Path, status: int

@@ -55,7 +55,7 @@ ci_doctor_may_be_missing() {
     [[ "$name" == "$prefix"* || "$name" == CI_DOCTOR_SETUP_ENV_* ]] || continue
     case "${name#"$prefix"}" in
       CACHE_STRICT | SETUP_ENV) ;;
-      DIAGNOSE | DIAGNOSE_[0-9]* | EXIT_CODES | ANNOTATE | REPORT_DIR | CACHE | CACHE_*) ;;
+      DIAGNOSE | DIAGNOSE_[0-9]* | EXIT_CODES | WATCH | ANNOTATE | REPORT_DIR | CACHE | CACHE_*) ;;
       *) return 1 ;;
     esac
   done < <(compgen -e)
@@ -74,6 +74,13 @@ ci_doctor_may_be_missing() {
     [[ ! -e "$folder/.git" ]] || return 0
     folder="${folder%/*}"
   done
+}
+
+# Has the agent's shell become `ci-doctor run --watch`, which no hook of a plugin could do in its place.
+ci_doctor_watch() {
+  printf -v CI_DOCTOR_WATCHER '%q ' "${CI_DOCTOR[@]}"
+  export CI_DOCTOR_WATCHER CI_DOCTOR_BASH_ENV="${BASH_ENV:-}"
+  export BASH_ENV="$CI_DOCTOR_LIB/watch.bash"
 }
 
 # Saves the caches that the option `cache` names, and says whether the restored ones have paid. The agent hands a mapping

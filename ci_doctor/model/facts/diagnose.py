@@ -6,6 +6,7 @@ from msgspec import Struct
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.facts.setup_env import RunFacts
+from ci_doctor.model.facts.watch import WatchFacts
 
 
 class LogLines(Struct, frozen=True, kw_only=True):
@@ -89,7 +90,8 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
     report directory; None if it was not kept. problems: sentences on output that could not be
     handed on or kept, or on a diagnosis that could not be made. kernel: sentences on what the kernel
     says of memory and faults, if a signal may have ended the command. diagnosis: what its log says,
-    as of `ci-doctor diagnose`; None if nobody looked for a cause.
+    as of `ci-doctor diagnose`; None if nobody looked for a cause. watch: what was seen of the script,
+    with `--watch`.
     """
 
     command: tuple[str, ...]
@@ -99,3 +101,4 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     kernel: tuple[str, ...] = ()
     diagnosis: DiagnoseFacts | None = None
+    watch: WatchFacts | None = None

@@ -116,10 +116,24 @@ def served_bytes(port: int) -> dict[object, int]:
     return served
 
 
+def moved_bytes() -> dict[object, int]:
+    """What each connection that is up has sent and received, as far as that has arrived.
+
+    Raises OSError if the kernel has no socket diagnosis.
+    """
+    return {
+        message[4:40]: sum(_counters(message)) for message in _dump(1 << _ESTABLISHED, _WITH_INFO)
+    }
+
+
 def _acknowledged(message: bytes) -> int:
-    """tcpi_bytes_acked of a struct inet_diag_msg with its attributes (linux/tcp.h)."""
+    return _counters(message)[0]
+
+
+def _counters(message: bytes) -> tuple[int, int]:
+    """tcpi_bytes_acked and tcpi_bytes_received of a struct inet_diag_msg (linux/tcp.h)."""
     info = dict(_attributes(message[72:])).get(_INFO, b"")
-    return int(struct.unpack_from("=Q", info, 120)[0]) if len(info) >= 128 else 0
+    return struct.unpack_from("=QQ", info, 120) if len(info) >= 136 else (0, 0)
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

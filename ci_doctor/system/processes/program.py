@@ -90,3 +90,28 @@ def _become(
     finally:
         # Nothing may get out of here: above is our own code.
         os._exit(127)
+
+
+_NAME = b"ci-doctor"
+_PR_SET_NAME = 15  # linux/prctl.h
+
+
+def show_as(words: bytes) -> None:
+    """Let ps(1) and `pkill -f` see `words` in the place of our command line, as far as they fit.
+
+    A script that ends every `python` on the machine must not end who stands beside it. The words lie
+    where the kernel has put them (arg_start of proc_pid_stat(5)); Python has copies.
+    """
+    import ctypes
+
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - standard library only
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+    except (OSError, ValueError, IndexError):
+        return
+    if 0 < start < end:
+        # The last byte stays 0: behind another one the kernel would show the environment, too.
+        shown = words[: end - start - 1].ljust(end - start, b"\0")
+        ctypes.memmove(start, shown, len(shown))
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, _NAME, 0, 0, 0)

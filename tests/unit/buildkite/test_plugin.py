@@ -34,6 +34,7 @@ FULL: dict[str, object] = {
     "install-dir": "/var/cache/ci",
     "diagnose": ["build_*.log", "logs/**/*.log"],
     "exit-codes": True,
+    "watch": True,
     "cache": {"store": "s3://bucket/caches", "families": ["triton", "mine=/c"], "save": False},
 }
 READ = PluginOptions(
@@ -52,6 +53,7 @@ READ = PluginOptions(
     install_dir="/var/cache/ci",
     diagnose=("build_*.log", "logs/**/*.log"),
     exit_codes=True,
+    watch=True,
     cache=CacheOption(store="s3://bucket/caches", families=("triton", "mine=/c"), save=False),
 )
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}

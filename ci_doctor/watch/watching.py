@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: looks at a running script from a thread beside it, and says what it waits for in vain."""
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.model.facts.watch import WatchedDeath, WatchFacts
+from ci_doctor.model.service import LeftBehind
+from ci_doctor.system import clock
+from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
+from ci_doctor.system.processes.process_table import children_of
+from ci_doctor.system.processes.refusals import Refusals
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
+from ci_doctor.watch.judging import (
+    Listener,
+    Process,
+    Scene,
+    Waiting,
+    foreground,
+    is_background,
+    is_client,
+    is_pause,
+    is_settled,
+    is_shell_or_wrapper,
+    may_have_served,
+    named_ports,
+    starts_elsewhere,
+    waiting_for,
+)
+from ci_doctor.watch.leftovers import CommandSpawner, Leftovers, end_all
+from ci_doctor.watch.listening import Listening
+from ci_doctor.watch.report import left_lines, lines_of, stall_lines
+from ci_doctor.watch.script_place import place_of
+from ci_doctor.watch.stalls import StallWatch, WatchSettings
+from ci_doctor.watch.timeline import Timeline, servers
+from ci_doctor.watch.tree import ScriptTree
+
+SHORTEST_S: Final = 0.03
+LONGEST_S: Final = 0.5
+# Looks may take this share of one core.
+_SHARE: Final = 0.012
+_RECENT_S: Final = 30.0
+_REFUSALS: Final = 256
+# A shell needs a millisecond or two for its next command, and curl ten to be refused.
+_AFTER_PAUSE_S: Final = (0.002, 0.003, 0.005)
+_QUICK_EVERY_S: Final = 0.25
+# As long as the relay waits for last words.
+_LAST_S: Final = 0.2
+
+
+def next_pause(cost_s: float) -> float:
+    """Seconds until the next look, if what was done since the last one took `cost_s` of CPU. Pure."""
+    return min(max(SHORTEST_S, cost_s / _SHARE), LONGEST_S)
+
+
+class ScriptWatch:
+    """Watches the processes below the command of a `relay`, until it ends.
+
+    `log` keeps what the command writes. `say` gets lines for whoever reads along; it is called in the
+    thread of the watch, too.
+    """
+
+    def __init__(
+        self, settings: WatchSettings, log: Path, say: Callable[[Iterable[str]], None]
+    ) -> None:
+        become_subreaper()
+        self._settings = settings
+        self._log = log
+        self._say = say
+        self._began = clock.now()
+        self._tree: ScriptTree | None = None
+        self._spawner = CommandSpawner()
+        self._own = OwnTree(self._spawner)
+        self._leftovers = Leftovers(settings.allowed)
+        self._listening = Listening()
+        self._refusals = Refusals()
+        self._stalls = StallWatch(settings, log)
+        self._timeline = Timeline()
+        self._memory = MemoryEvents.read()
+        self._listeners: list[Listener] = []
+        self._gone: dict[int, float] = {}
+        self._refused: dict[int, deque[float]] = {}
+        self._named: set[int] = set()
+        self._pending: list[Process] = []
+        self._deaths: list[WatchedDeath] = []
+        self._left = LeftBehind()
+        self._problem: str | None = None
+        self._cpu_s = 0.0
+        self._is_ended = False
+        self._orphan_ended = False
+        self._is_elsewhere = False
+        self._quick_due = 0.0
+        self._polled = 0.0
+        self._poll = select.epoll()
+        self._stop_reader, self._stop = os.pipe()
+        self._thread: threading.Thread | None = None
+
+    # --- what the relay calls, in the main thread ---
+
+    def begin(self, command: int) -> None:
+        """The command runs as the child `command`; our other children are none of it."""
+        self._began = clock.now()
+        spared = frozenset(children_of(os.getpid())) - {command}
+        self._spawner.know(command, spared)
+        self._poll.register(self._stop_reader, select.EPOLLIN)
+        with contextlib.suppress(OSError, KeyError):
+            self._tree = ScriptTree(command, spared, self._watch, self._unwatch, log=str(self._log))
+            self._thread = threading.Thread(target=self._run, name="ci-doctor-watch", daemon=True)
+            self._thread.start()
+
+    def child_ended(self) -> None:
+        """A child of ours has ended: an orphan, perhaps."""
+        self._orphan_ended = True
+
+    def finish(self, request: int | None) -> None:
+        """The command has ended: what it has left is named, and ended if that is asked for."""
+        os.write(self._stop, b".")
+        tree = self._tree
+        if tree is None or self._thread is None:
+            self._problem = "the watch could not begin"
+            return
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            self._await_last(tree)
+            left = self._leftovers.processes(tree, self._listeners_now(), clock.now())
+            if left and (self._settings.cleans or self._is_ended or request is not None):
+                self._say(left_lines(left, ended=True))
+                end_all(self._own)
+                self._await(tree, clock.now())
+                left = self._leftovers.processes(tree, self._listeners_now(), clock.now())
+            self._left = self._leftovers.left(left, self._listeners_now())
+        for process in tree.living.values():
+            self._timeline.add(process, clock.now())
+        tree.close()
+        self._refusals.close()
+        self._poll.close()
+        os.close(self._stop)
+        os.close(self._stop_reader)
+
+    def facts(self) -> WatchFacts:
+        """What was seen, after the end."""
+        return WatchFacts(
+            commands=self._timeline.commands(self._began),
+            servers=servers(self._listeners, self._gone, self._refused, self._named, self._began),
+            deaths=tuple(self._deaths),
+            stalls=tuple(self._stalls.found),
+            left=self._left,
+            unseen=0 if self._tree is None else self._tree.short,
+            cpu_s=round(self._cpu_s, 3),
+            is_ended=self._is_ended,
+            problem=self._problem,
+        )
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        try:
+            self._look_until_the_end()
+        except Exception as error:  # noqa: BLE001 - the job goes on as without a watch
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._problem = (
+                f"the watch ended early: {type(error).__name__}: {error} "
+                f"({os.path.basename(place.filename)}:{place.lineno})"  # noqa: PTH119
+            )
+
+    def _look_until_the_end(self) -> None:
+        tree = self._tree
+        if tree is None:
+            return
+        due = clock.now()
+        spent = time.thread_time()
+        while not self._await(tree, due):
+            if clock.now() < due:
+                continue
+            pause_s = LONGEST_S
+            # No descriptor is left for a moment.
+            with contextlib.suppress(OSError):
+                self._look(tree)
+                self._leftovers.look(tree)
+                self._look_for_stall(tree)
+                now = time.thread_time()
+                pause_s = next_pause(now - spent)
+                spent = now
+            due = clock.now() + pause_s
+        self._cpu_s = time.thread_time()
+
+    def _await(self, tree: ScriptTree, due: float) -> bool:
+        """Note which processes have ended until then; whether the script has, and all is over."""
+        before, self._polled = self._polled, clock.now()
+        for descriptor, _ in self._poll.poll(max(0.0, due - self._polled)):
+            if descriptor == self._stop_reader:
+                os.read(descriptor, 1)
+                return True
+            process = tree.by_pidfd.get(descriptor)
+            if process is not None:
+                process.alive = before
+                with contextlib.suppress(OSError):  # no descriptor is left for a moment
+                    tree.end(process)
+                    if self._pending and is_pause(process):
+                        self._look_quickly(tree)
+        return False
+
+    def _look_quickly(self, tree: ScriptTree) -> None:
+        """What comes after a pause in a loop is short, and tells what is waited for."""
+        if clock.now() >= self._quick_due:
+            self._quick_due = clock.now() + _QUICK_EVERY_S
+            for pause_s in _AFTER_PAUSE_S:
+                time.sleep(pause_s)
+                tree.look()
+
+    def _look(self, tree: ScriptTree) -> None:
+        now = clock.now()
+        if self._orphan_ended:
+            self._orphan_ended = False
+            tree.reap()
+        tree.look()
+        self._leftovers.note(tree.take_settled())
+        for process in tree.take_ended():
+            self._note_end(process, tree)
+        come, gone = self._listening.look(tree, now)
+        self._listeners += come
+        self._gone |= {id(listener): now for listener in gone}
+        for port in self._refusals.read():
+            self._refused.setdefault(port, deque(maxlen=_REFUSALS)).append(now)
+        tree.recent(now - _RECENT_S)
+        if self._pending and not self._is_ended:
+            self._judge(tree, now)
+
+    def _await_last(self, tree: ScriptTree) -> None:
+        """What a shell has started beside the command (`> >(tee log)`) ends a moment after it."""
+        limit = clock.now() + _LAST_S
+        while tree.living and clock.now() < limit:
+            self._await(tree, limit)
+        self._orphan_ended = True
+        self._look(tree)
+
+    def _listeners_now(self) -> list[Listener]:
+        return [each for each in self._listeners if id(each) not in self._gone]
+
+    def _look_for_stall(self, tree: ScriptTree) -> None:
+        stall = self._stalls.look(tuple(tree.living.values()), clock.now() - self._began)
+        if stall is not None:
+            self._say(stall_lines(stall))
+
+    def _watch(self, pidfd: int) -> None:
+        self._poll.register(pidfd, select.EPOLLIN)
+
+    def _unwatch(self, pidfd: int) -> None:
+        self._poll.unregister(pidfd)
+
+    def _note_end(self, process: Process, tree: ScriptTree) -> None:
+        if process.returncode == -signal.SIGKILL:
+            # The counters are of the whole cgroup: only what they grew by is about this end.
+            before, self._memory = self._memory, MemoryEvents.read()
+            cause = oom_cause(before, self._memory)
+            process.oom = None if cause is None else cause.describe()
+        self._timeline.add(process, clock.now())
+        self._is_elsewhere = self._is_elsewhere or starts_elsewhere(process)
+        if is_client(process):
+            self._named |= named_ports(process.words)
+        is_candidate = bool(process.ports) or is_background(process)
+        if is_candidate and may_have_served(process) and process is not tree.root:
+            self._pending.append(process)
+
+    def _judge(self, tree: ScriptTree, now: float) -> None:
+        scene = Scene(
+            now=now,
+            root=tree.root,
+            living=tuple(tree.living.values()),
+            recent=tuple(tree.recent(now - _RECENT_S)),
+            listeners=tuple(self._listening.by_inode.values()),
+            refused=self._refused,
+            is_elsewhere=self._is_elsewhere or any(map(starts_elsewhere, tree.living.values())),
+        )
+        said: list[Process] = []
+        # Of `timeout 60 server` the server is the one to name.
+        for process in sorted(self._pending, key=is_shell_or_wrapper):
+            waiting = waiting_for(process, scene)
+            if waiting is not None and not any(_is_family(process, other) for other in said):
+                said.append(process)
+                self._note_death(process, waiting, scene)
+        self._pending = [
+            each
+            for each in self._pending
+            if (each.ports or now - (each.ended or now) < _RECENT_S)
+            and not any(each is other or _is_family(each, other) for other in said)
+            and not is_settled(each, scene)
+        ]
+        if said and self._settings.ends_on_death:
+            self._is_ended = True
+            self._say(("the script is ended: --on-death end",))
+            end_all(self._own)
+
+    def _note_death(self, process: Process, waiting: Waiting, scene: Scene) -> None:
+        # Most scripts lose no server.
+        from ci_doctor.watch.deaths import failure_of, words_of
+
+        chain = foreground(scene.root, scene.living)
+        place = next(filter(None, map(place_of, reversed(chain))), None)
+        failure = failure_of(process, waiting, [each.kin for each in scene.living])
+        death = WatchedDeath(
+            failure=failure,
+            waits=words_of(waiting, place),
+            said_s=round(clock.now() - self._began, 2),
+        )
+        self._deaths.append(death)
+        self._say(lines_of(failure, death.waits))
+
+
+def _is_family(one: Process, other: Process) -> bool:
+    """Whether one of two that have ended was below the other."""
+    return one in other.above() or other in one.above()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a script, its listeners and refused connections, as the kernel shows them by changes."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_doctor.system import clock
+from ci_doctor.system.processes.process import has_ended
+from ci_doctor.system.processes.refusals import Refusals
+from ci_doctor.watch.listening import Listening
+from ci_doctor.watch.tree import ScriptTree
+
+if TYPE_CHECKING:
+    from ci_doctor.watch.judging import Listener
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 60.0
+
+
+def tree_of(process: "subprocess.Popen[bytes]") -> ScriptTree:
+    return ScriptTree(process.pid, frozenset(), lambda _: None, lambda _: None)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    limit = clock.now() + PATIENCE_S
+    while not holds():
+        assert clock.now() < limit
+        select.select([], [], [], 0.01)
+
+
+def test_a_process_that_is_there_is_seen_with_its_words_and_its_end(tmp_path: Path) -> None:
+    words = ["sh", "-c", "sleep 60 > log & read -r _; exit 3"]
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE) as process:
+        tree = tree_of(process)
+        until(lambda: bool(tree.look()) or len(tree.living) > 1)
+        until(
+            lambda: (
+                not tree.look() and any(each.program == "sleep" for each in tree.living.values())
+            )
+        )
+        sleeping = next(each for each in tree.living.values() if each.program == "sleep")
+        assert sleeping.parent is tree.root
+        assert sleeping.log == f"{tmp_path}/log"
+
+        os.kill(sleeping.pid, signal.SIGKILL)
+        assert has_ended(sleeping.pidfd, PATIENCE_S)
+        tree.end(sleeping)
+        assert sleeping.pid not in tree.living
+        assert sleeping.returncode in {-signal.SIGKILL, None}, "never guessed"
+        tree.close()
+        process.kill()
+
+
+def test_a_look_is_cheap_if_nothing_has_changed() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        tree = tree_of(process)
+        seen = tree.look()
+        process.kill()
+
+    assert seen == []
+    assert tree.root.program == "sleep"
+    tree.close()
+
+
+def test_who_listens_is_the_one_that_has_handed_the_socket_down() -> None:
+    program = "import os, socket, sys; s = socket.create_server(('127.0.0.1', 0)); pid = os.fork(); pid and print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    listening = Listening()
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        tree = tree_of(process)
+        found: list[Listener] = []
+
+        def is_found() -> bool:
+            tree.look()
+            found.extend(listening.look(tree, clock.now())[0])
+            return any(each.port == port for each in found)
+
+        until(is_found)
+        process.stdin.close()  # type: ignore[union-attr]
+
+    ours = next(each for each in found if each.port == port)
+    assert ours.owner is tree.root
+    assert port in tree.root.ports
+    until(lambda: port in {each.port for each in listening.look(tree, clock.now())[1]})
+    tree.close()
+
+
+def test_refused_connections_are_told_with_their_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    refusals = Refusals()
+    if not refusals.is_known:
+        pytest.skip("this kernel does not tell")
+    told: list[int] = []
+    with socket.socket() as client:
+        client.settimeout(5)  # not blocking: the kernel keeps the port
+        assert client.connect_ex(("127.0.0.1", port)) != 0
+
+    def is_told() -> bool:
+        told.extend(refusals.read())
+        return port in told
+
+    until(is_told)
+    refusals.close()

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ends of a script's processes are worth a word, by made scenes."""
+
+import signal
+from typing import Any
+
+import pytest
+
+from ci_doctor.system.processes.process_table import Kin
+from ci_doctor.watch.judging import (
+    Listener,
+    Process,
+    Scene,
+    foreground,
+    is_background,
+    is_bad,
+    is_settled,
+    named_ports,
+    waiting_for,
+)
+
+PORT = 8000
+
+
+def process(words: str, born: float = 0.0, parent: Process | None = None, **more: Any) -> Process:
+    kin = Kin(pid=int(born * 10) + 100, parent=1, started=0, state="S", threads=1, name="x")
+    more.setdefault("ports", set())
+    return Process(kin=kin, born=born, parent=parent, words=tuple(words.split()), **more)
+
+
+SCRIPT = process("bash job.sh")
+
+
+def server(returncode: int | None = 1, **more: Any) -> Process:
+    """One in the background that ended after ten seconds."""
+    words = more.pop("words", f"python server.py --port {PORT}")
+    values = {"ended": 10.0, "alive": 9.95, "is_beside": True, "returncode": returncode}
+    return process(words, 1, SCRIPT, **{**values, **more})
+
+
+def curls(*times: float) -> list[Process]:
+    words = f"curl -s localhost:{PORT}"
+    return [process(words, at, SCRIPT, ended=at + 0.01) for at in times]
+
+
+def scene(death: Process, now: float, *others: Process, **more: Any) -> Scene:
+    recent = (SCRIPT, death, *others)
+    living = tuple(each for each in recent if each.ended is None)
+    values: dict[str, Any] = {"listeners": (), "refused": {}, **more}
+    return Scene(now=now, root=SCRIPT, living=living, recent=recent, **values)
+
+
+@pytest.mark.parametrize(
+    ("words", "ports"),
+    [
+        ("vllm serve m --port 8000", {8000}),
+        ("vllm serve m --port=8000 --max-model-len 4096", {8000}),
+        ("curl -sf http://localhost:8000/health", {8000}),
+        ("curl 127.0.0.1:8000/health --max-time 5", {8000}),
+        ("nc -z localhost 8000", {8000}),
+        ("python server.py 8000", {8000}),
+        ("timeout 1200 sleep 3600", set()),
+        ("python -m http.server 8000", {8000}),
+        ("redis-server --port 6379 --maxmemory 1024", {6379}),
+        ("bench --base-url http://[::1]:8000", {8000}),
+        ("pip install torch==2.11.0 --timeout 1000", set()),
+        ("env SERVER_PORT=8001 python s.py", {8001}),
+    ],
+)  # fmt: skip
+def test_a_command_line_names_ports(words: str, ports: set[int]) -> None:
+    assert named_ports(tuple(words.split())) == ports
+
+
+@pytest.mark.parametrize(
+    ("returncode", "bad"),
+    [(1, True), (0, None), (None, None), (-signal.SIGSEGV, True), (134, True)]
+    + [(-number, None) for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)]
+    + [(137, None), (143, None)],
+)
+def test_an_end_that_may_have_been_asked_for_is_no_fault(
+    returncode: int | None, bad: bool | None
+) -> None:
+    assert is_bad(server(returncode)) is bad
+
+
+def test_lack_of_memory_is_a_fault() -> None:
+    assert is_bad(server(-signal.SIGKILL, oom="the host"))
+
+
+def test_one_that_is_asked_again_and_again_is_waited_for() -> None:
+    death = server(ports={PORT})
+    assert waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0))) is None, (
+        "it may be asked to end"
+    )
+    waiting = waiting_for(death, scene(death, 13.0, *curls(11.0, 12.0, 13.0)))
+    assert waiting is not None
+    assert waiting.port == PORT
+    assert waiting.by is not None
+
+
+def test_refused_connections_alone_are_enough() -> None:
+    death = server(-signal.SIGSEGV, ports={PORT})
+    waiting = waiting_for(death, scene(death, 12.0, refused={PORT: [10.2, 10.6, 11.0]}))
+    assert waiting is not None
+    assert waiting.refusals == 3
+
+
+@pytest.mark.parametrize("returncode", [1, -signal.SIGKILL])
+def test_a_script_that_sees_once_that_its_server_is_down_waits_for_nothing(returncode: int) -> None:
+    death = server(returncode, ports={PORT})
+    assert waiting_for(death, scene(death, 30.0, *curls(11.0))) is None
+
+
+def test_a_command_that_a_busy_machine_holds_up_asks_once() -> None:
+    death = server(ports={PORT})
+    slow = process(f"curl -s localhost:{PORT}", 11, SCRIPT)
+    refused = {PORT: [11.9, 12.1]}
+    assert waiting_for(death, scene(death, 12.5, slow, refused=refused)) is None
+
+
+def test_one_that_was_killed_has_longer() -> None:
+    death = server(-signal.SIGKILL)
+    assert waiting_for(death, scene(death, 12.0, refused={PORT: [10.2, 11.9]})) is None
+    assert waiting_for(death, scene(death, 14.0, refused={PORT: [10.2, 12.0, 13.9]})) is not None
+
+
+def test_a_port_that_is_served_again_is_waited_for_by_nobody() -> None:
+    death = server(ports={PORT})
+    again = process("other --here", 10.5, SCRIPT, ports={PORT})
+    listener = Listener(port=PORT, since=11.0, owner=again)
+    asked = {"refused": {PORT: [10.2, 11.0]}, "listeners": (listener,)}
+    assert waiting_for(death, scene(death, 12.0, again, **asked)) is None
+
+
+def test_a_successor_that_still_loads_is_waited_for_instead() -> None:
+    death = server(-signal.SIGKILL, ports={PORT})
+    successor = process("python server.py --port 8000 --tp 2", 10.1, SCRIPT)
+    assert waiting_for(death, scene(death, 90.0, successor, refused={PORT: [10.2, 89.0]})) is None
+
+
+def test_one_of_the_same_program_at_another_port_is_no_successor() -> None:
+    death = server()
+    decode = process("python server.py --port 8200", 2, SCRIPT, is_beside=True)
+    assert (
+        waiting_for(death, scene(death, 12.0, decode, refused={PORT: [10.2, 11.0, 11.9]}))
+        is not None
+    )
+
+
+def test_a_port_that_another_has_owned_all_the_time_was_never_served() -> None:
+    death = server()
+    others = Listener(port=PORT, since=float("-inf"))
+    waiting = waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0), listeners=(others,)))
+    assert waiting is not None
+
+
+def test_a_check_that_is_made_again_and_again_is_no_server() -> None:
+    words = "python -c check 8000"
+    death = process(words, 5, SCRIPT, ended=5.5, returncode=1, is_beside=True)
+    later = process(words, 6, SCRIPT, ended=6.5, returncode=1)
+    assert waiting_for(death, scene(death, 8.0, later, refused={PORT: [5.6, 7.9]})) is None
+
+
+def test_a_client_is_no_server() -> None:
+    death = process(f"curl -s localhost:{PORT}", 5, SCRIPT, ended=5.5, returncode=7, is_beside=True)
+    assert waiting_for(death, scene(death, 8.0, refused={PORT: [5.6, 7.9]})) is None
+
+
+def test_a_launcher_whose_daemon_lives_is_no_loss() -> None:
+    death = server(0)
+    daemon = process("python server.py --port 8000 worker", 2, death, is_orphan=True)
+    assert waiting_for(death, scene(death, 30.0, daemon, refused={PORT: [11.0, 29.0]})) is None
+
+
+def test_a_next_step_that_sleeps_once_is_no_wait() -> None:
+    death = server(ports={PORT})
+    sleeping = process("sleep 60", 10.1, SCRIPT)
+    refused = {PORT: [10.2, 15.0]}  # by a poller in the background
+    assert waiting_for(death, scene(death, 16.0, sleeping, refused=refused)) is None
+
+
+def test_a_shell_between_two_commands_waits_for_nothing() -> None:
+    death = server(-signal.SIGSEGV, ports={PORT})
+    refused = {PORT: [10.2, 10.6, 11.0, 11.4]}  # by a poller in the background
+    slept = process("sleep 1", 10.3, SCRIPT, ended=11.4)
+    assert waiting_for(death, scene(death, 11.5, slept, refused=refused)) is None
+    assert waiting_for(death, scene(death, 13.0, slept, refused=refused)) is not None
+
+
+def test_a_grep_of_its_log_waits_for_it() -> None:
+    death = server(log="/w/server.log", words="vllm serve m")
+    greps = [process("grep -q ready server.log", at, SCRIPT, ended=at) for at in (11.0, 12.0)]
+    waiting = waiting_for(death, scene(death, 12.0, *greps))
+    assert waiting is not None
+    assert waiting.log == "/w/server.log"
+
+
+def test_refusals_that_nobody_can_place_count_only_without_noise() -> None:
+    death = server(0)
+    asked = [10.5, 12.0, 13.0, 14.0]
+    assert waiting_for(death, scene(death, 14.0, refused={0: asked})) is not None
+    noisy = {0: [0.5, *asked]}
+    assert waiting_for(death, scene(death, 14.0, refused=noisy)) is None
+
+
+def test_the_foreground_is_the_youngest_child_that_is_no_server() -> None:
+    serving = process("python server.py", 3, SCRIPT, ports={PORT})
+    sleeping = process("sleep 1", 2, SCRIPT)
+    assert foreground(SCRIPT, [SCRIPT, serving, sleeping]) == (SCRIPT, sleeping)
+
+
+def test_a_command_below_a_subshell_in_the_background_is_in_the_background() -> None:
+    subshell = process("bash job.sh", 1, SCRIPT, is_beside=True)
+    assert is_background(process("python s.py", 2, subshell))
+    assert not is_background(process("python s.py", 2, SCRIPT))
+    assert not is_background(process("python s.py", 2, process("timeout 5 x", 2, SCRIPT)))
+    assert is_background(process("python s.py", 2, process("python job.py", 2, SCRIPT)))
+
+
+# --- an end that may have been asked for, and what may look like a wait ---
+
+
+def stays_down(*times: float) -> dict[str, Any]:
+    return {"refused": {PORT: list(times)}}
+
+
+def test_a_script_that_ended_its_server_may_see_for_a_while_that_it_stays_down() -> None:
+    death = server(-signal.SIGKILL, ports={PORT})
+    asked = curls(*(10.5 + 0.5 * n for n in range(34)))
+    assert waiting_for(death, scene(death, 14.5, *asked[:8])) is None
+    assert waiting_for(death, scene(death, 27.0, *asked)) is not None
+    # The shell waited for another command: it ended nothing.
+    paused = process("sleep 1", 9.5, SCRIPT, ended=10.5, alive=10.4)
+    assert waiting_for(death, scene(death, 14.5, paused, *asked[:8])) is not None
+    # `pkill` is one, and ends it.
+    ending = process("pkill python", 9.9, SCRIPT, ended=10.1, alive=10.05)
+    assert waiting_for(death, scene(death, 14.5, ending, *asked[:8])) is None
+
+
+def test_a_client_may_have_told_its_server_to_end() -> None:
+    shutdown = process(f"curl localhost:{PORT}/shutdown", 9.9, SCRIPT, ended=10.1, alive=10.05)
+    asked = curls(*(10.5 + 0.5 * n for n in range(8)))
+    for code, is_said in ((0, False), (-signal.SIGKILL, True)):
+        death = server(code, ports={PORT})
+        waiting = waiting_for(death, scene(death, 14.5, shutdown, *asked))
+        assert (waiting is not None) is is_said
+
+
+def test_who_starts_it_again_and_again_is_given_time() -> None:
+    loop = process("bash job.sh", 0.5, SCRIPT, is_beside=True)
+    death = process("python server.py --port 8000", 1, loop, ended=10.0, returncode=1)
+    paused = process("sleep 5", 10.1, loop)
+    asked = curls(*range(11, 27))
+    assert waiting_for(death, scene(death, 15.0, loop, paused, *asked[:5])) is None
+    assert waiting_for(death, scene(death, 27.0, loop, paused, *asked)) is not None
+
+
+def test_one_whose_port_was_served_after_its_end_is_settled() -> None:
+    death = server()
+    for since, port, is_over in ((11.0, PORT, True), (9.0, PORT, False), (11.0, 9000, False)):
+        listener = Listener(port=port, since=since)
+        assert is_settled(death, scene(death, 12.0, listeners=(listener,))) is is_over
+
+
+def test_a_poller_in_the_background_is_no_wait_for_a_server_that_was_ended() -> None:
+    job = process("python job.py", 0.5, SCRIPT)
+    poller = process("bash job.sh", 2, SCRIPT, is_beside=True)
+    polled = stays_down(*(10.0 + 0.5 * n for n in range(1, 30)))
+    for code, is_said in ((0, False), (-signal.SIGSEGV, True)):
+        death = server(code, ports={PORT})
+        waiting = waiting_for(death, scene(death, 25.0, job, poller, **polled))
+        assert (waiting is not None) is is_said
+
+
+def test_what_failed_beside_a_container_that_loads_was_no_server() -> None:
+    asked = curls(*range(9, 40))
+    for words, elsewhere, is_said in (
+        ("vllm serve m", False, True),
+        ("vllm serve m", True, False),
+        ("make assets", False, False),
+    ):
+        death = server(2, words=words)
+        waiting = waiting_for(death, scene(death, 40.0, *asked, is_elsewhere=elsewhere))
+        assert (waiting is not None) is is_said
