@@ -16,12 +16,14 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from ci_doctor.buildkite.plugin import configurations_of
+from ci_doctor.buildkite.steps import TASK_VARIABLE
 
 # Holds the names of what the container needs; "If you set this to VALUE, and VALUE is an
 # environment variable containing a space-separated list of environment variables …" (both READMEs).
 NAMES_VARIABLE = "CI_DOCTOR_VARIABLES"
 _LIST_OPTION = "env-propagation-list"
-# What a ci-doctor in the container puts into its reports of the job; of these, those that are set.
+# What a ci-doctor in the container puts into its reports of the job, and the steps that it uploads are made of; of
+# these, those that are set.
 _JOB_VARIABLES = (
     "CI",
     "BUILDKITE",
@@ -39,6 +41,10 @@ _JOB_VARIABLES = (
     "BUILDKITE_TIMEOUT",
     "BUILDKITE_BRANCH",
     "BUILDKITE_COMMIT",
+    "BUILDKITE_AGENT_META_DATA_QUEUE",
+    "BUILDKITE_ARTIFACT_PATHS",
+    "BUILDKITE_PLUGINS",
+    TASK_VARIABLE,
 )
 # Where both plugins mount the checkout without the option `workdir`.
 _WORKDIR = "/workdir"

@@ -297,7 +297,7 @@ _LINE: Final = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=")
 # All others of Buildkite's own name the job, its attempt or its agent.
 _OF_THE_STEP: Final = (b"BUILDKITE_COMMAND", b"BUILDKITE_PLUGINS", b"BUILDKITE_ARTIFACT_PATHS")
 # The digest is published: nobody is to guess a password by it.
-_SECRET: Final = re.compile(rb"TOKEN|SECRET|PASS|KEY|CREDENTIAL|CONNECTION", re.IGNORECASE)
+SECRET_NAME: Final = re.compile(rb"TOKEN|SECRET|PASS|KEY|CREDENTIAL|CONNECTION", re.IGNORECASE)
 # A job runs on agents of the queue that its step names.
 _QUEUE: Final = "BUILDKITE_AGENT_META_DATA_QUEUE"
 
@@ -323,4 +323,4 @@ def _belongs_to_the_step(line: bytes) -> bool:
     name = match.group(1)
     if name.startswith(b"BUILDKITE"):
         return name in _OF_THE_STEP
-    return _SECRET.search(name) is None
+    return SECRET_NAME.search(name) is None

@@ -24,13 +24,12 @@ from ci_doctor.model.distribution import install_extra
 from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import Origin
 from ci_doctor.store.objects import StoreError, StoreFailure
-from ci_doctor.store.signer import Signer, load_signer, signer_from_text
+from ci_doctor.store.signer import KEY_VARIABLE, Signer, load_signer, signer_from_text
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import AllowedSigners, JobScopes, TrustRules, namespace_of, scopes_of
 from ci_doctor.system import clock
 from ci_doctor.version import tool_version
 
-KEY_VARIABLE = "CI_DOCTOR_CACHE_KEY_TEXT"
 T = TypeVar("T")
 _LIBRARIES = ("blake3", "cryptography", "zstandard")
 

@@ -18,6 +18,7 @@ from ci_doctor.commands.options import (
     run_output_options,
 )
 from ci_doctor.correctness.settings import (
+    BUILDKITE,
     AnswerLevel,
     Caches,
     OnInconclusive,
@@ -150,6 +151,14 @@ _OPTIONS = (
         group=_STARTS,
         metavar="LIST",
         help="Devices on which two starts run at once: 0,1 or 0+1,2+3 or auto. [default: none]",
+    ),
+    option(
+        "--fan-out",
+        group=_STARTS,
+        is_flag=False,
+        flag_value=BUILDKITE,
+        metavar="[WHERE]",
+        help="Make starts in jobs of this Buildkite build, or with local:N so many at once here. [default: none]",
     ),
     option(
         "--localise/--no-localise",

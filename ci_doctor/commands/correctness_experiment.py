@@ -21,11 +21,18 @@ from ci_doctor.correctness.planning import (
     prepare,
     read_settings,
 )
-from ci_doctor.correctness.run import check_prepared, preview, run_prepared
-from ci_doctor.correctness.settings import Caches, CopiedCache, CorrectnessSettings, OnInconclusive
+from ci_doctor.correctness.run import OnProgress, check_prepared, preview, run_prepared
+from ci_doctor.correctness.settings import (
+    BUILDKITE,
+    Caches,
+    CopiedCache,
+    CorrectnessSettings,
+    OnInconclusive,
+)
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
@@ -114,6 +121,9 @@ def run_experiment(
         # The one start is the baseline's: an archived one has no server to ask.
         candidate = settings.candidate or settings.baseline
         settings = replace(settings, candidate=candidate, archive=None, control=True)
+    is_fanned_out = settings.fan_out == BUILDKITE
+    if is_fanned_out:
+        settings = _of_one_job(settings, is_whole=not check_requests and resume is None)
     session.policy = _policy(settings, codes)
     request = ExperimentRequest(
         settings=settings,
@@ -137,13 +147,37 @@ def run_experiment(
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with Teller(prepared.redactor, group="ci-doctor correctness: starts") as tell:
-            outcome = run_prepared(
-                prepared,
-                partial(show_experiment, tell),
-                interruption=interruption,
-                on_resumed=session.accept,
-            )
-        return session.finish(with_history(session, loaded, outcome), on_stdout=True)
+            on_progress = partial(show_experiment, tell)
+            if is_fanned_out:
+                outcome = _fanned_out(prepared, on_progress, interruption)
+            else:
+                outcome = run_prepared(
+                    prepared, on_progress, interruption=interruption, on_resumed=session.accept
+                )
+        # A job that hands on has made no run of its own.
+        hands_on = is_fanned_out and outcome.verdict is None and outcome.error is None
+        done = outcome if hands_on else with_history(session, loaded, outcome)
+        return session.finish(done, on_stdout=True)
+
+
+def _of_one_job(settings: CorrectnessSettings, *, is_whole: bool) -> CorrectnessSettings:
+    """The settings of one job of an experiment over a build. Raises UsageError."""
+    from ci_doctor.correctness.fan_out import settings_of
+
+    if not is_whole:
+        raise UsageError(
+            "--fan-out makes starts in other jobs, and --resume and --check-requests here",
+            hint="leave one of them out, or write --fan-out local:N",
+        )
+    return settings_of(settings, os.environ)
+
+
+def _fanned_out(
+    prepared: PreparedExperiment, on_progress: OnProgress, interruption: Interruption
+) -> Outcome:
+    from ci_doctor.correctness.fan_out import run_fanned_out
+
+    return run_fanned_out(prepared, os.environ, on_progress, interruption)
 
 
 def _check_resume(session: Session, resumed: Path) -> None:

@@ -19,7 +19,7 @@ from ci_doctor.correctness.asking import (
     reset,
     send_control,
 )
-from ci_doctor.correctness.devices import placeholders, variables
+from ci_doctor.correctness.devices import placed, placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.sensitivity import measure
@@ -212,7 +212,8 @@ class StartAttempt:
             self._starts.add(event)
             self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
-        return await start_group(self._arm.specs, self._arm.names, context, on_event)
+        specs = placed(self._arm.specs, self.tools.devices)
+        return await start_group(specs, self._arm.names, context, on_event)
 
     async def _await_turn(self, group: RunningGroup) -> None:
         """Returns when it is this start's turn, or one of its services has died."""

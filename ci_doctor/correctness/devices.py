@@ -2,42 +2,66 @@
 """Reads the list of GPUs: the devices on which starts run side by side, and what the services ask of them.
 
 A *place* is the value of CUDA_VISIBLE_DEVICES that a start gets: one device, or several for a
-service that is spread over them. It is always a part of what the job itself may see.
+service that is spread over them. It is always a part of what the job itself may see. On a machine without GPUs it
+is `cores:0-3`: a set of cores.
 """
 
+import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
+from ci_doctor.correctness.settings import BUILDKITE, Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.quantities import parse_duration
 from ci_doctor.services.gpu_demand import demands_of
-from ci_doctor.services.spec import start_order
+from ci_doctor.services.spec import ServiceSpec, start_order
 
 AUTO = "auto"
 # The condition of a service that its GPUs are empty again.
 GPU_MEMORY = "gpu-memory"
 # Two starts at once: one more would cost the memory and the CPUs of another server.
-_AT_ONCE = 2
+AT_ONCE = 2
+_LOCAL = re.compile(r"local:([1-9][0-9]{0,2})")
+CORES = "cores:"
 # `2`, or the beginning of a UUID; CUDA reads no other names.
 _DEVICE = re.compile(r"[0-9]{1,9}|(?:GPU|MIG)-[0-9A-Za-z/-]+")
 _HINT = "write --devices 0,1, or 0+1,2+3 for two devices each"
 
 
+def local_sets(fan_out: str | None) -> int:
+    """The N of `local:N`, 0 without one. Raises UsageError for any other place than `buildkite`. Pure."""
+    match = _LOCAL.fullmatch(fan_out or "")
+    if match is None and fan_out not in {None, BUILDKITE}:
+        raise UsageError(
+            f"fan_out: `{fan_out}` is no place of starts",
+            hint="write --fan-out, or --fan-out local:4",
+        )
+    return int(match[1]) if match else 0
+
+
 def places_of(
-    named: Sequence[str], arms: Mapping[Arm, ArmPlan], environment: Mapping[str, str]
+    named: Sequence[str],
+    arms: Mapping[Arm, ArmPlan],
+    environment: Mapping[str, str],
+    sets: int = 0,
 ) -> tuple[str, ...]:
     """The places of starts by the setting `devices`; none if it is empty. Raises UsageError.
 
-    `auto` are all devices that the job may see, as many together as a service is spread over.
+    `auto` are all devices that the job may see, as many together as a service is spread over. With so many `sets` of
+    `local:N`, these are the first ones, or sets of cores where no device is named and the job sees none.
     """
-    if not named:
+    if sets and not named and not _sees_devices(environment):
+        _check_services(arms, several=sets > 1)
+        return _core_sets(sets)
+    if not named and not sets:
         return ()
+    named = named or (AUTO,)
     number = _demand(arms)
     own = _entries(environment.get(VISIBLE))
     if tuple(named) == (AUTO,):
@@ -52,23 +76,59 @@ def places_of(
     else:
         groups = [_group(word, own) for word in named]
         _check_groups(groups, number)
+    if sets > len(groups):
+        raise UsageError(
+            f"fan_out: {sets} starts at once take {sets * number} devices, and {len(groups) * number} are there",
+            hint=f"write --fan-out local:{len(groups)}",
+        )
     _check_services(arms, several=len(groups) > 1)
     return tuple(",".join(group) for group in groups)
 
 
-def at_once(places: Sequence[str]) -> int:
+def _sees_devices(environment: Mapping[str, str]) -> bool:
+    own = _entries(environment.get(VISIBLE))
+    view = gpu_view(environment) if own is None else None
+    return bool(own) or (view is not None and bool(view.gpus))
+
+
+def _core_sets(sets: int) -> tuple[str, ...]:
+    """The cores of this process in so many sets of neighbours, each of one size. Raises UsageError."""
+    cores = sorted(os.sched_getaffinity(0))
+    size = len(cores) // sets
+    if not size:
+        raise UsageError(
+            f"fan_out: {sets} starts at once, and {len(cores)} cores",
+            hint=f"write --fan-out local:{len(cores)}",
+        )
+    if shutil.which("taskset") is None:
+        raise UsageError(
+            "fan_out: sets of cores take the program taskset", hint="install util-linux"
+        )
+    chunks = (cores[begin : begin + size] for begin in range(0, sets * size, size))
+    return tuple(CORES + ",".join(map(str, chunk)) for chunk in chunks)
+
+
+def at_once(places: Sequence[str], sets: int = 0) -> int:
     """How many starts run at once. Pure."""
-    return max(1, min(_AT_ONCE, len(places)))
+    return max(1, min(sets or AT_ONCE, len(places)))
 
 
 def variables(place: str) -> dict[str, str]:
     """The environment of a start at a place; nothing without one. Pure."""
-    return {VISIBLE: place} if place else {}
+    return {VISIBLE: place} if place and not place.startswith(CORES) else {}
+
+
+def placed(specs: Mapping[str, ServiceSpec], place: str) -> Mapping[str, ServiceSpec]:
+    """The services of a start at a place: on a set of cores, if it is one. Pure."""
+    if not place.startswith(CORES):
+        return specs
+    front = ["taskset", "--cpu-list", place.removeprefix(CORES)]
+    return {name: replace(spec, command=[*front, *spec.words()]) for name, spec in specs.items()}
 
 
 def placeholders(place: str = "") -> dict[str, str]:
     """`{devices}` and `{device.0}`, `{device.1}`, …; nothing without a place. Pure."""
-    if not place:
+    if not variables(place):
         return {}
     each = {f"device.{number}": device for number, device in enumerate(place.split(","))}
     return {"devices": place, **each}

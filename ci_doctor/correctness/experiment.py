@@ -23,7 +23,7 @@ from ci_doctor.correctness.attempt import (
     StartTools,
     start_tools,
 )
-from ci_doctor.correctness.devices import at_once, without_gpu_memory
+from ci_doctor.correctness.devices import without_gpu_memory
 from ci_doctor.correctness.evidence.resume import StartWriter, free_number
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
@@ -239,7 +239,7 @@ class _ExperimentRun:
 
     async def _starts(self, limit: asyncio.Timeout) -> None:
         self._measure_budget(limit)
-        if self._next():
+        if self._next() and not self.plan.given:
             names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
             self._tell(self.pace.beginning(names, len(self.plan.requests), self.results))
         if self.plan.caches is Caches.WARM_UP and self._next():
@@ -249,7 +249,7 @@ class _ExperimentRun:
             await self._start(arms)
             self._measure_budget(limit)
             # Now it is measured; no later start changes it by much.
-            if is_first and self._next():
+            if is_first and self._next() and not self.plan.given:
                 self._tell(self.pace.outlook(self.results, clock.now()))
             is_first = False
 
@@ -274,12 +274,17 @@ class _ExperimentRun:
 
     def _next(self) -> tuple[Arm, ...]:
         """The arms to start next, at once."""
+        if self.plan.given:
+            made = {
+                (each.start.arm, each.start.number) for each in self.results if not each.warm_up
+            }
+            return tuple(each[0] for each in self.plan.given if each not in made)[:1]
         # A command that cannot run at all decides nothing, however often it is started.
         if unusable(self.results, self.plan.arms):
             return ()
         if self.plan.check_requests:
             return () if self.results else (Arm.BASELINE,)
-        return next_arms(self._compared, self.plan.ids, self.plan.rules, at_once(self.plan.places))
+        return next_arms(self._compared, self.plan.ids, self.plan.rules, self.plan.at_once)
 
     @property
     def _compared(self) -> tuple[ArmStart, ...]:
@@ -363,7 +368,7 @@ class _ExperimentRun:
             attempt.tools,
             turn=lambda: wave.turn(place),
             control=is_due_now,
-            copies=self._copies(attempt.tally.arm),
+            copies=self._copies(attempt.tally),
         )
         try:
             await attempt.run()
@@ -383,10 +388,13 @@ class _ExperimentRun:
             if place == 0 and len(made) == 1:
                 self._write(made.pop(0))
 
-    def _copies(self, arm: Arm) -> int:
+    def _copies(self, tally: Tally) -> int:
         """How many requests with one other word the next start of an arm gets, at most."""
         is_measured = any(each.altered for each in self.results)
-        if not self.plan.control or arm is not Arm.BASELINE or is_measured:
+        if self.plan.given and tally.number > 1:
+            # The first start of the experiment has them, in another job.
+            return 0
+        if not self.plan.control or tally.arm is not Arm.BASELINE or is_measured:
             return 0
         if self.plan.check_requests:
             return len(PromptRegion) * len(self.plan.requests)
@@ -412,7 +420,15 @@ class _ExperimentRun:
         starts = [result.start for result in self.results]
         tallies: list[Tally] = []
         for arm in arms:
-            tally = self._tally(arm, free_number(arm, starts))
+            number = free_number(arm, starts)
+            if self.plan.given:
+                number = next(
+                    each
+                    for of, each in self.plan.given
+                    if of is arm
+                    and each not in {start.number for start in starts if start.arm is arm}
+                )
+            tally = self._tally(arm, number)
             tallies.append(tally)
             starts.append(tally.start(failed=False, outside=False))
         return tallies
@@ -422,7 +438,7 @@ class _ExperimentRun:
         places = self.plan.places
         if not places:
             return [""] * len(arms)
-        drawn = drawn_places(self._compared, self.plan.rules, len(places), at_once(places))
+        drawn = drawn_places(self._compared, self.plan.rules, len(places), self.plan.at_once)
         return [places[number] for number in drawn[: len(arms)]]
 
     def _tally(self, arm: Arm, number: int) -> Tally:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.devices import at_once, placeholders, places_of
+from ci_doctor.correctness.devices import CORES, at_once, local_sets, placeholders, places_of
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Budget, Pace, budget_of, command_line
@@ -72,7 +72,7 @@ def read_settings(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
     changes: dict[str, ArmSettings | str] = {}
-    for name in ("requests", "archive"):
+    for name in ("requests", "archive", "archive_key", "archive_signers"):
         path = getattr(settings, name)
         # The address of an object store is no path.
         if path is not None and "://" not in path:
@@ -223,6 +223,8 @@ def plan(
     """The plan of an experiment. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     arms = {arm: arm_plan(arm, settings, specs, loaded) for arm in Arm}
+    sets = local_sets(settings.fan_out)
+    places = places_of(settings.devices, arms, environment, sets)
     made = ExperimentPlan(
         arms=arms,
         requests=requests,
@@ -241,7 +243,8 @@ def plan(
         services_directory=loaded.directory,
         environment=environment,
         control=settings.control,
-        places=places_of(settings.devices, arms, environment),
+        places=places,
+        at_once=at_once(places, sets),
     )
     _check_services(made)
     return made
@@ -510,15 +513,30 @@ def _run_archive(
 ) -> "RunArchive | None":
     if settings.archive is None:
         return None
-    from ci_doctor.correctness.archive.archive import Archive, archive_place
+    from ci_doctor.correctness.archive.archive import NAMESPACE, Archive, archive_place
     from ci_doctor.correctness.archive.run_archive import RunArchive
+    from ci_doctor.store.signer import KEY_VARIABLE, load_signer, signer_from_text
+    from ci_doctor.store.trust import AllowedSigners
 
     try:
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     place = archive_place(settings.archive)
-    archive = Archive(place, days=settings.archive_days, limit=limit, redactor=redactor)
+    signer = None
+    if settings.archive_key is not None:
+        signer = load_signer(Path(settings.archive_key), NAMESPACE)
+    elif text := made.environment.get(KEY_VARIABLE):
+        signer = signer_from_text(text, KEY_VARIABLE, NAMESPACE)
+    signers = settings.archive_signers
+    archive = Archive(
+        place,
+        days=settings.archive_days,
+        limit=limit,
+        redactor=redactor,
+        signer=signer,
+        signers=None if signers is None else AllowedSigners.read(Path(signers)),
+    )
     matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write
@@ -538,5 +556,6 @@ def _notes(
     if note := widening(settings, made.rules):
         yield note
     if made.places:
-        how = "two starts at once" if at_once(made.places) > 1 else "each start"
-        yield f"devices: {how}, on {' and '.join(made.places)}"
+        how = f"{made.at_once} starts at once" if made.at_once > 1 else "each start"
+        what = "cores" if made.places[0].startswith(CORES) else "devices"
+        yield f"{what}: {how}, on {' and '.join(each.removeprefix(CORES) for each in made.places)}"

@@ -232,6 +232,14 @@ DEVICE = Rule(
     remedy="Run `ci-doctor doctor` on that device. Leave it out of `--devices`, or give the arms "
     "one device in turn, until it answers as the others do.",
 )
+FAN_OUT = Rule(
+    id="correctness/fan-out",
+    severity=Severity.WARNING,
+    meaning="A job that was to make starts left no whole evidence, or evidence was uploaded that is not of this "
+    "build, this plan or the job that was asked. Neither counts as agreement.",
+    remedy="Look at the log of the step's jobs. A pair of starts is asked for once more. If it is lost "
+    "again, the run is undecided: retry its first step.",
+)
 ARCHIVE_UNREADABLE = Rule(
     id="correctness/archive-unreadable",
     severity=Severity.WARNING,
@@ -258,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     LOCALISED,
     DIFFERENT_ARMS,
     DEVICE,
+    FAN_OUT,
     ARCHIVE_UNREADABLE,
     ARCHIVE_DRIFT,
     BLANK_ANSWERS,

@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress
-from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, check_resumable, resume
 from ci_doctor.correctness.evidence.run_identity import (
     clear,
@@ -215,9 +214,7 @@ def conclude(
             *_sensitivity_findings(experiment, decision, facts),
             *prepared.findings,
             *drift_findings(facts.archived),
-            *device_findings(
-                experiment.results, plan.rules, len(plan.places), at_once(plan.places)
-            ),
+            *device_findings(experiment.results, plan.rules, len(plan.places), plan.at_once),
             *arm_findings(decision, facts.identity, plan.arms),
         ),
         cases=figures.cases(decision, plan.ids, _errors(experiment)),
@@ -321,10 +318,10 @@ def run_prepared(
         finished = _resumed(prepared, on_progress)
         on_resumed()
     else:
-        finished = _begun(prepared)
+        finished = begin(prepared)
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
-    experiment = _experiment(prepared, finished, on_progress, interruption)
+    experiment = make_experiment(prepared, finished, on_progress, interruption)
     if prepared.plan.check_requests:
         return checked_requests(prepared, experiment)
     prepared = prepared.until(experiment.deadline)
@@ -393,7 +390,8 @@ def _archived(
     )
 
 
-def _begun(prepared: PreparedExperiment) -> Resumed:
+def begin(prepared: PreparedExperiment) -> Resumed:
+    """Begin a run in its directory: nothing of an earlier one stays. Raises UsageError."""
     # This order: a kill in between leaves no run.json, so nobody resumes half of two runs.
     clear(prepared.plan.directory)
     write_run(prepared.plan.directory, prepared.identity, prepared.plan.rules.limits)
@@ -419,7 +417,7 @@ def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
     return finished
 
 
-def _experiment(
+def make_experiment(
     prepared: PreparedExperiment,
     finished: Resumed,
     on_progress: OnProgress,

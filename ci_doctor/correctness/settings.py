@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ci_doctor.buildkite.steps import StepTemplate
 from ci_doctor.errors import UsageError
 from ci_doctor.load.choices import ulp_distance
 from ci_doctor.load.requests import Request
@@ -131,6 +132,8 @@ def read_comparison(level: AnswerLevel, limit: str | None) -> Comparison:
     return Comparison(level=level, limit=NumberLimit(value=float(match[1]), unit=unit))
 
 
+# Where further starts are made (`fan_out`), if not on this machine.
+BUILDKITE = "buildkite"
 Count = Annotated[int, Meta(ge=1)]
 Level = Annotated[float, Meta(gt=0, lt=1)]
 
@@ -254,6 +257,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     caches: Caches = Caches.FRESH
     shared: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    fan_out: str | None = None
+    step: StepTemplate | None = None
     compare: AnswerLevel = AnswerLevel.NUMBERS
     limit: str | None = None
     control: bool = True
@@ -269,6 +274,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     archive_limit: str = "1GiB"
     archive_write: ArchiveWrite = ArchiveWrite.AUTO
     archive_builds: Count = 1
+    archive_key: str | None = None
+    archive_signers: str | None = None
     archive_ignore: tuple[str, ...] = ()
     fail_on_flaky: bool = False
     baseline: ArmSettings | None = None
@@ -345,7 +352,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
     `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
     arms may share. `places` are values of CUDA_VISIBLE_DEVICES: each start has one, drawn with the
-    order, and with several two starts run at once. `check_requests`: one start of the baseline is made, and
+    order, and `at_once` starts run at once. `given` are the starts to make, by arm and number, whatever they
+    answer; without any, the order and the answers decide. `check_requests`: one start of the baseline is made, and
     each of its requests is sent again with one other word, for each region of its prompt.
     """
 
@@ -368,6 +376,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     restored: tuple[CopiedCache, ...] = ()
     shared: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    at_once: int = 1
+    given: tuple[tuple[Arm, int], ...] = ()
     check_requests: bool = False
 
     @property

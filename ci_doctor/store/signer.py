@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The private key belongs only into the jobs that are trusted to fill a cache for all others.
 
+# A private key for jobs that have no file of it.
+KEY_VARIABLE: Final = "CI_DOCTOR_CACHE_KEY_TEXT"
 _HASH: Final = b"sha512"
 _MOST_KEY_BYTES: Final = 16 * 1024
 

@@ -28,9 +28,13 @@ SWITCHES: Final = MappingProxyType(
             "Where the processes of one machine meet: else `$XDG_RUNTIME_DIR/ci-doctor`, else `/tmp/ci-doctor-UID`.",
             ("cache", "correctness"),
         ),
+        "CI_DOCTOR_TASK": VariableMeaning(
+            "What a job of `--fan-out` is asked for; ci-doctor sets it in the steps that it uploads.",
+            ("correctness",),
+        ),
         "CI_DOCTOR_CACHE_KEY_TEXT": VariableMeaning(
-            "The private key to sign caches with, in place of the file that `--key` names.",
-            ("cache",),
+            "The private key to sign caches and archived baselines with, in place of the file that `--key` names.",
+            ("cache", "correctness"),
         ),
         "CI_DOCTOR_PRELOAD": VariableMeaning("Read by a preload shim: `0` switches it off."),
         "CI_DOCTOR_PRELOAD_TRACE": VariableMeaning(
@@ -63,6 +67,7 @@ OF_THE_JOB: Final = MappingProxyType(
         "BUILDKITE_AGENT_JOB_API_SOCKET": "The agent's job API: exports reach later hooks.",
         "BUILDKITE_AGENT_META_DATA_QUEUE": "The agent's queue, for reports.",
         "BUILDKITE_AGENT_NAME": "The agent's name, for reports.",
+        "BUILDKITE_ARTIFACT_PATHS": "What the step uploads: `correctness --fan-out`.",
         "BUILDKITE_BRANCH": "The branch: reports, the history, and which caches a job may write.",
         "BUILDKITE_BUILD_CHECKOUT_PATH": "The checkout.",
         "BUILDKITE_BUILD_ID": "The id of the build.",

@@ -4,6 +4,7 @@ the device that they are given; nobody needs a GPU for that."""
 
 import contextlib
 import json
+import os
 import re
 import select
 import shutil
@@ -56,6 +57,20 @@ def test_a_pair_runs_at_the_same_time_each_on_its_own_device(bench: Bench) -> No
     assert len({each[1] for each in said.values()}) == 2
     assert {each["title"] for each in bench.report["tables"]} >= {"Devices", "Order"}
     assert not bench.rules()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two sets of cores")
+def test_without_a_gpu_starts_at_once_have_cores_of_their_own(bench: Bench) -> None:
+    traits = "tells-cores meets-another"
+    env: dict[str, str | None] = {"CUDA_VISIBLE_DEVICES": None}
+    ran = bench.compare(traits, traits, "--fan-out", "local:2", "--start-timeout", "60", env=env)
+    check(bench, ran, "pass", 0)
+    logs = {log.parent.name: log.read_text() for log in bench.reports.glob("logs/*/*.log")}
+    cores = {
+        name: ",".join(re.findall(r"cores: (.+)", text)[0].split()) for name, text in logs.items()
+    }
+    assert {name: f"cores:{each}" for name, each in cores.items()} == devices(bench)
+    assert len(set(cores.values())) == 2
 
 
 def test_the_devices_of_the_job_are_not_left(bench: Bench) -> None:
@@ -206,7 +221,7 @@ def test_an_archived_start_names_its_device(bench: Bench) -> None:
 def test_a_dry_run_names_the_devices_and_starts_nothing(bench: Bench) -> None:
     ran = bench.compare("", "", *BOTH, "--dry-run")
     assert ran.code == 0
-    assert "devices: two starts at once, on 0 and 1" in ran.out
+    assert "devices: 2 starts at once, on 0 and 1" in ran.out
     assert not (bench.reports / "report.json").exists()
 
 

@@ -9,7 +9,9 @@ stdin where no argument holds it; meta-data may not be blank, and `get` of a key
 `artifact search` prints `--format` as it is up to 3.109.0, and from 3.109.1 on unquotes it as Go's strconv.Unquote does,
 which refuses a real line end; a search that finds nothing fails, or is silent with --allow-empty-results; `artifact upload` splits by the delimiter, takes each
 part for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at
-most 64 KiB each, one JSON object per line, and needs the socket of the job API.
+most 64 KiB each, one JSON object per line, and needs the socket of the job API; `pipeline upload` reads its stdin, takes
+at most 500 steps with their parallel jobs, and refuses a key that a step of the build has already: "Pipeline upload rejected:
+The key … has already been used by another step in this build" (github.com/buildkite/agent/issues/3358).
 
 A job calls it some ten times, so that the modules which are slow to import are imported where they are used.
 """
@@ -51,9 +53,13 @@ FLAGS = {
         "--include-retried-jobs": (3, 16),
     },
     ("env", "set"): {"--input-format": (3, 45), "--output-format": (3, 45)},
+    ("pipeline", "upload"): {"--no-interpolation": (3, 1), "--replace": (0, 0)},
 }
 UNQUOTES_SINCE = (3, 109, 1)
-SWITCHES = {"--append", "--literal", "--include-retried-jobs", "--allow-empty-results"}
+SWITCHES = {
+    *("--append", "--literal", "--include-retried-jobs", "--allow-empty-results"),
+    *("--no-interpolation", "--replace"),
+}
 
 
 def install(
@@ -226,7 +232,14 @@ def put_artifact(
     store = log.with_name(f"{log.name}.artifacts")
     store.mkdir(exist_ok=True)
     number = sum(1 for _ in store.glob("*.content"))
-    (store / f"{number}.content").write_bytes(content)
+    while True:
+        # Jobs upload at the same time.
+        try:
+            with (store / f"{number}.content").open("xb") as file:
+                file.write(content)
+            break
+        except FileExistsError:
+            number += 1
     entry = {
         "job": job,
         "path": path,
@@ -346,6 +359,33 @@ def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dic
     return {"environment": environment}
 
 
+def upload_pipeline(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    steps = json.loads(stdin)["steps"]
+    if sum(each.get("parallelism", 1) for each in steps) > 500:
+        end("fatal: Failed to upload and process pipeline: 422 too many jobs", 1)
+    used = {each["key"] for each in uploaded(log_file()) if "key" in each}
+    for each in steps:
+        if each.get("key") in used:
+            rejected = (
+                f'The key "{each["key"]}" has already been used by another step in this build'
+            )
+            end(
+                f"fatal: Failed to upload and process pipeline: Pipeline upload rejected: {rejected}",
+                1,
+            )
+    return {"steps": steps}
+
+
+def uploaded(log: "Path") -> list[dict[str, object]]:
+    """All steps that jobs have added to the build, in order."""
+    steps: list[dict[str, object]] = []
+    for call in calls(log):
+        added = call.get("steps", [])
+        assert isinstance(added, list)
+        steps += added
+    return steps
+
+
 def end(message: str, status: int) -> "NoReturn":
     print(message, file=sys.stdout if status == 0 else sys.stderr)
     raise SystemExit(status)
@@ -388,6 +428,7 @@ ANSWERS = {
     ("artifact", "search"): search,
     ("artifact", "download"): download,
     ("env", "set"): set_environment,
+    ("pipeline", "upload"): upload_pipeline,
 }
 
 if __name__ == "__main__":

@@ -37,6 +37,14 @@ from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.model.service import StopResult
 from ci_doctor.store.directory_store import DirectoryStore, directory_of, is_remote, open_store
 from ci_doctor.store.objects import TEMPORARY, ObjectStore, StoredObject, StoreError
+from ci_doctor.store.signer import Signer
+from ci_doctor.store.trust import (
+    MOST_ARMORED_BYTES,
+    AllowedSigners,
+    Distrust,
+    UntrustedError,
+    verify,
+)
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
@@ -284,6 +292,9 @@ _MOST_OF_A_BUILD = 5
 _MOST_BYTES = 1 << 30
 # For all requests of one look, or of the starts that one run archives. It bounds no directory.
 TIMEOUT_S = 120.0
+# What signatures are made for, and where they lie.
+NAMESPACE = "ci-doctor-archive"
+_SIGNATURE = ".sig"
 # What the names of all identities' directories begin with.
 _IDENTITIES = "identity-"
 _PLACE = re.compile(rf"{_IDENTITIES}[0-9a-f]{{64}}")
@@ -321,13 +332,23 @@ class Archive:
     """The archive at `place`: a directory, or the address of an object store.
 
     Starts older than `days` are not used, and `evict` keeps the archive below `limit` bytes.
-    `redactor` removes the secrets of a start that is kept.
+    `redactor` removes the secrets of a start that is kept, and `signer` signs it. With `signers`, only what one of these
+    has signed is used.
     """
 
     def __init__(
-        self, place: Path | str, *, days: float, limit: int, redactor: Redactor | None = None
+        self,
+        place: Path | str,
+        *,
+        days: float,
+        limit: int,
+        redactor: Redactor | None = None,
+        signer: Signer | None = None,
+        signers: AllowedSigners | None = None,
     ) -> None:
         self.place = place
+        self._signer = signer
+        self._signers = signers
         self.days = days
         self.limit = limit
         self._redactor = redactor or Redactor(())
@@ -411,6 +432,9 @@ class Archive:
             content = archived_bytes(start, lines)
             if len(content) > _MOST_BYTES:
                 raise ValueError(f"{result.start.name} has {len(content)} bytes, too many to keep")
+            if self._signer is not None:
+                # Before the start: no reader sees it without.
+                store.create(name + _SIGNATURE, self._signer.sign(content).encode("ascii"))
             store.create(name, content)
         except (StoreError, OSError) as error:
             what = f"cannot write {self.place}/{name}: "
@@ -439,6 +463,7 @@ class Archive:
             # A file that cannot be removed is left, and its bytes still count.
             with contextlib.suppress(StoreError):
                 store.remove(file.name)
+                store.remove(file.name + _SIGNATURE)
                 removed.append(self.directory / file.name)
                 total -= file.bytes
         if isinstance(self.place, Path):
@@ -470,15 +495,23 @@ class Archive:
             raise NotAnArchiveError("it was made under another identity than that of its directory")
         if file.start.passes != passes or file.start.result.digests.keys() != set(requests):
             raise NotAnArchiveError("it answers other requests, or in other passes")
+        # A signature is of the content: an old start under a new name would never expire.
+        if self._signers is not None and stamp(file.start.recorded_at) not in name:
+            raise NotAnArchiveError("it was recorded at another time than its name says")
         return file
 
     def _local(self, store: ObjectStore, name: str) -> Path:
-        """A file with this object: its own in a directory, else a copy. FileNotFoundError without one."""
-        if isinstance(self.place, Path):
+        """A file with this object: its own in a directory, else a copy. FileNotFoundError without one.
+
+        What must be signed is a copy of the bytes that are. Raises UntrustedError if they are not.
+        """
+        if isinstance(self.place, Path) and self._signers is None:
             return self.place / name
         content = store.read(name, _MOST_BYTES)
         if content is None:
             raise FileNotFoundError(name)
+        if self._signers is not None:
+            _check_signature(store, name, content, self._signers)
         if self._copies is None:
             copies = contextlib.ExitStack()
             self._copies = Path(copies.enter_context(own_directory("archive")))
@@ -486,6 +519,23 @@ class Archive:
         copy = self._copies / name.rpartition("/")[2]
         copy.write_bytes(content)
         return copy
+
+
+def _check_signature(
+    store: ObjectStore, name: str, content: bytes, signers: AllowedSigners
+) -> None:
+    """Raises UntrustedError unless one of `signers` has signed the content of this object."""
+    armored = store.read(name + _SIGNATURE, MOST_ARMORED_BYTES)
+    where = f"{store.location}/{name}"
+    if armored is None:
+        raise UntrustedError(Distrust.UNSIGNED, f"{where} is not signed")
+    try:
+        now_ms = round(_now().timestamp() * 1000)
+        verify(content, armored.decode(errors="replace"), signers, NAMESPACE, now_ms)
+    except UntrustedError as error:
+        raise UntrustedError(
+            error.distrust, f"{where}: {error.message}", hint=error.hint
+        ) from error
 
 
 def _why_skipped(error: StoreError | NotAnArchiveError | OSError, where: str) -> str:

@@ -192,11 +192,11 @@ class RecordedStart:
         self._open.discard(key)
         self.tally.add(sample)
 
-    def distrust(self) -> str | None:
+    def distrust(self, *, failed_is_kept: bool = False) -> str | None:
         """Why the start must be made again; None if it can be kept."""
         start = self.record.start
         # Resuming must not erase an outside cause that only the start's own log reports.
-        if start.outside and not start.claimed:
+        if start.outside and not start.claimed and not failed_is_kept:
             return "it failed for a reason outside the change"
         if self._invalid:
             return self._invalid
@@ -269,6 +269,17 @@ def resume(
         ) from error
 
 
+def reread(
+    directory: Path, *, ids: Sequence[str], passes: int, requests: Sequence[Request] = ()
+) -> Resumed:
+    """The starts that other jobs of one run have made, from their lines in `directory`: those that are whole.
+
+    However one of them failed, it is evidence, and nobody has mended anything since. Raises UsageError.
+    """
+    starts = [RecordedStart(each, ids, passes, requests) for each in read_starts(directory)]
+    return _resume(directory, starts, None)
+
+
 def check_resumable(directory: Path, identity: RunIdentity) -> None:
     """Raises UsageError unless `directory` holds a run of `identity` and of this version."""
     run = read_run(directory)
@@ -284,17 +295,18 @@ def check_resumable(directory: Path, identity: RunIdentity) -> None:
 
 
 def _resume(
-    directory: Path, recorded: Sequence[RecordedStart], arms: Mapping[Arm, ArmPlan]
+    directory: Path, recorded: Sequence[RecordedStart], arms: Mapping[Arm, ArmPlan] | None
 ) -> Resumed:
+    """The starts that are whole. Without `arms` none of them is distrusted for how it failed."""
     path = directory / SAMPLES
     starts = {(each.record.start.arm.value, each.record.start.number): each for each in recorded}
     # One entry for each line of the file. None: it belongs to no finished start.
     lines: list[_Line | None] = []
     if path.exists():
         lines = [_line(starts, place, line) for place, line in read_lines(path)]
-    reasons = {each.name: each.distrust() for each in starts.values()}
+    reasons = {each.name: each.distrust(failed_is_kept=arms is None) for each in starts.values()}
     kept = [each for each in starts.values() if reasons[each.name] is None]
-    wrong = unusable_arm([each.result() for each in kept], arms)
+    wrong = unusable_arm([each.result() for each in kept], arms) if arms is not None else None
     for each in kept:
         if each.record.start.arm is wrong:
             reasons[each.name] = "its command could not run as it was written"

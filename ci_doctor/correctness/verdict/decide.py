@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
+from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules, StartOrder
 from ci_doctor.correctness.verdict.compare import classify, counted
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
 from ci_doctor.correctness.verdict.looks import FEWEST, LookResult, look, no_look_can_reject
@@ -35,7 +35,7 @@ from ci_doctor.correctness.verdict.validity import (
     request_bounds,
     void,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 
 Kinds = Mapping[str, DifferenceKind]
 
@@ -87,6 +87,56 @@ def _claimed(starts: Sequence[ArmStart]) -> int:
     return 0 if baseline else candidate
 
 
+def _across_agents(starts: Sequence[ArmStart], evidence: VerdictEvidence, rules: Rules) -> Decision:
+    """The verdict over starts on agents of several kinds.
+
+    It is green only within kinds that have both arms: what one kind answers excuses nothing on another. It is a
+    regression by the test, whose labelings stay within the kinds.
+    """
+    told = _over_looks(starts, evidence, rules)
+    if told.verdict is Verdict.REGRESSION:
+        return told
+    by_agent: dict[str, list[ArmStart]] = {start.agent: [] for start in evidence.starts}
+    for start in starts:
+        # One that was lost with its agent is of no kind.
+        if start.agent in by_agent:
+            by_agent[start.agent].append(start)
+    # Enough starts are asked for below. The plan's blocks are of all kinds together.
+    within = replace(rules, least_baselines=1, least_candidates=1, order=StartOrder.UNKNOWN)
+    arms = {agent: {start.arm for start in counted(each)} for agent, each in by_agent.items()}
+    both = [each for agent, each in by_agent.items() if arms[agent] == set(Arm)]
+    decisions = [
+        decide(each, evidence.requests, within, complete=evidence.complete, manner=evidence.manner)
+        for each in both
+    ]
+    made = Counter(start.arm for each in both for start in counted(each))
+    # Nothing excuses what the candidate gives where no baseline start ran.
+    is_enough = (
+        {Arm.CANDIDATE} not in arms.values()
+        and made[Arm.BASELINE] >= rules.least_baselines
+        and made[Arm.CANDIDATE] >= rules.least_candidates
+    )
+    if is_enough and all(is_green(each.verdict) for each in decisions):
+        # That which excludes least stands for all.
+        worst = max(decisions, key=lambda each: (each.verdict is Verdict.FLAKY, each.bound or 1.0))
+        reason = f"within each of {len(both)} kinds of agents: {worst.reason}"
+        return replace(worst, reason=reason, test=told.test)
+    shares = sorted(by_agent.items(), key=lambda item: (-len(item[1]), item[0]))
+    kinds = "; ".join(f"{len(each)} on {agent or 'this machine'}" for agent, each in shares)
+    reason = told.reason
+    if told.verdict is not Verdict.INCONCLUSIVE:
+        reason = "the answers differ, and within no kind of agents the arms are shown to agree"
+    return replace(
+        told,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=f"{reason}. The starts ran on agents of {len(shares)} kinds, and are compared within each "
+        f"alone ({kinds}): ask for agents of one kind, such as {shares[0][0]}",
+        risk=None,
+        bound=None,
+        bounds=(),
+    )
+
+
 def _compare(
     starts: Sequence[ArmStart], evidence: VerdictEvidence, kinds: Kinds, rules: Rules
 ) -> Decision:
@@ -107,6 +157,8 @@ def _compare(
             "which the policy `any` lets pass",
             risk=any_pair_risk(rules.retries),
         )
+    if len({start.agent for start in evidence.starts if not start.archived}) > 1:
+        return _across_agents(starts, evidence, rules)
     return _over_looks(starts, evidence, rules)
 
 

@@ -348,7 +348,8 @@ def no_look_can_reject(starts: Sequence[ArmStart], requests: Sequence[str], rule
     """Whether no look that is left can declare a regression, whatever the starts to come answer.
 
     The best case for a trait: each candidate start to come has it, and no baseline start, or the
-    other way round. What earlier looks have spent is left out, so the limits are the largest.
+    other way round. What earlier looks have spent is left out, so the limits are the largest. Starts to come are
+    on agents of one kind, at best.
     """
     made = _drawn_starts(starts, requests, rules)
     plan = plan_of(starts, rules)
@@ -372,46 +373,56 @@ def no_look_can_reject(starts: Sequence[ArmStart], requests: Sequence[str], rule
 def _best_p(made: "_DrawnStarts", plan: Sequence[StartBlock], mask: int, arm: Arm) -> float:
     """The least p-value at the end of these blocks, if all starts of `arm` to come have the trait."""
     left = [{each: block.of(each) for each in Arm} for block in plan]
-    having = [0] * len(plan)
+    # By cell: starts, those of the candidate, those with the trait.
+    cells: dict[tuple[int, str], tuple[int, int, int]] = {}
     candidate = 0
     usable = {place: bit for bit, place in enumerate(made.usable)}
-    sizes = [(0, 0)] * len(plan)
-    for place, (start, block) in enumerate(zip(made.starts, made.block, strict=True)):
+    for place, (start, cell) in enumerate(zip(made.starts, made.cells, strict=True)):
+        block = cell[0]
         if block >= len(plan):
             continue
         left[block][start.arm] -= 1
         if place not in usable:
             continue
         is_candidate = start.arm is Arm.CANDIDATE
-        size, candidates = sizes[block]
-        sizes[block] = size + 1, candidates + is_candidate
-        if mask >> usable[place] & 1:
-            having[block] += 1
-            candidate += is_candidate
+        has = mask >> usable[place] & 1
+        size, candidates, having = cells.get(cell, (0, 0, 0))
+        cells[cell] = size + 1, candidates + is_candidate, having + has
+        candidate += is_candidate * has
     for block, rest in enumerate(left):
-        size, candidates = sizes[block]
-        sizes[block] = size + sum(rest.values()), candidates + rest[Arm.CANDIDATE]
-        having[block] += rest[arm]
+        # The kind of agent that the block has most of, so far.
+        cell = max(
+            (each for each in cells if each[0] == block), key=cells.__getitem__, default=(block, "")
+        )
+        size, candidates, having = cells.get(cell, (0, 0, 0))
+        cells[cell] = (
+            size + sum(rest.values()),
+            candidates + rest[Arm.CANDIDATE],
+            having + rest[arm],
+        )
         candidate += rest[arm] * (arm is Arm.CANDIDATE)
-    return column_p(sizes, having, candidate)
+    blocks_of = [(size, candidates) for size, candidates, _ in cells.values()]
+    return column_p(blocks_of, [having for *_, having in cells.values()], candidate)
 
 
 class _DrawnStarts(Struct, frozen=True, kw_only=True):
-    """The starts whose labels were drawn, in order: the block of each, and its answers as patterns.
+    """The starts whose labels were drawn, in order: the cell of each, and its answers as patterns.
 
-    `usable` are the places of those that count.
+    A cell is a block on agents of one kind: whatever the agents do, the labels within it are chance. `usable` are
+    the places of those that count.
     """
 
     starts: Sequence[ArmStart]
-    block: Sequence[int]
+    cells: Sequence[tuple[int, str]]
     by_pattern: Patterns
     usable: Sequence[int]
 
     def test_to(self, last: int) -> MixTest | None:
         """The test over the blocks up to the number `last`."""
-        places = [place for place in self.usable if self.block[place] <= last]
+        places = [place for place in self.usable if self.cells[place][0] <= last]
         starts = [self.starts[place] for place in places]
-        block = [self.block[place] for place in places]
+        numbers = {cell: number for number, cell in enumerate(sorted(set(self.cells)))}
+        block = [numbers[self.cells[place]] for place in places]
         return _test(starts, block, among(self.by_pattern, places))
 
 
@@ -421,9 +432,10 @@ def _drawn_starts(
     made = [start for start in starts if not start.archived]
     # By identity: the archive decides which starts count, and equal starts are not the same.
     counting = {id(start) for start in counted(starts)}
+    block = block_numbers(plan_of(starts, rules), [start.arm for start in made])
     return _DrawnStarts(
         starts=made,
-        block=block_numbers(plan_of(starts, rules), [start.arm for start in made]),
+        cells=[(number, start.agent) for number, start in zip(block, made, strict=True)],
         by_pattern=patterns(made, requests),
         usable=[place for place, start in enumerate(made) if id(start) in counting],
     )

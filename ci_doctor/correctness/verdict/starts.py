@@ -68,7 +68,8 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
     changed prompt; None if this start got none. `build` names the build that made an archived
-    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn.
+    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn. `agent` names the
+    kind of agent on which it ran, if several agents share the starts: those of two kinds are never compared.
     """
 
     arm: Arm
@@ -86,12 +87,20 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     looks: AnswerLooks = AnswerLooks()
     control: ControlOutcome | None = None
     devices: str = ""
+    agent: str = ""
 
     @property
     def name(self) -> str:
         """`A1`, `B2`; `a1` for an archived start."""
         letter = self.arm.letter.lower() if self.archived else self.arm.letter
         return f"{letter}{self.number}"
+
+    @property
+    def place(self) -> str:
+        """The device that was drawn, or the kind of agent, in words; nothing if neither is known."""
+        if self.devices:
+            return f"device {self.devices}"
+        return f"an agent of the kind {self.agent}" if self.agent else ""
 
     @property
     def answered(self) -> int:
@@ -147,12 +156,15 @@ def working(starts: Iterable[ArmStart]) -> int:
 
 
 def only_device(starts: Sequence[ArmStart], everyone: Sequence[ArmStart]) -> str | None:
-    """The device on which alone these starts ran, if nothing works there, and something elsewhere."""
-    devices = {start.devices for start in starts}
-    device = devices.pop() if len(devices) == 1 else ""
-    there = [start for start in everyone if start.devices == device]
-    elsewhere = [start for start in everyone if start.devices not in {device, ""}]
-    return device if device and not working(there) and working(elsewhere) else None
+    """The device, or the kind of agent, on which alone these starts ran.
+
+    None unless nothing works there, and something elsewhere.
+    """
+    places = {start.place for start in starts}
+    place = places.pop() if len(places) == 1 else ""
+    there = [start for start in everyone if start.place == place]
+    elsewhere = [start for start in everyone if start.place not in {place, ""}]
+    return place if place and not working(there) and working(elsewhere) else None
 
 
 def have_answers(starts: Iterable[ArmStart]) -> bool:

@@ -402,8 +402,8 @@ def failing_candidate(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     return Verdict.FAILED, f"{never}, and the baseline fails too, in {of_baseline}"
 
 
-def _nothing_on(device: str) -> str:
-    return f"and all of them ran on device {device}, on which nothing works"
+def _nothing_on(place: str) -> str:
+    return f"and all of them ran on {place}, on which nothing works"
 
 
 def candidate_never_works(evidence: VerdictEvidence) -> str:

@@ -80,6 +80,8 @@ def wait_for_another() -> None:
 def take_time() -> None:
     if "tells-devices" in TRAITS:
         print("devices:", DEVICES, "tmp:", os.environ.get("TMPDIR"), flush=True)
+    if "tells-cores" in TRAITS:
+        print("cores:", *sorted(os.sched_getaffinity(0)), flush=True)
     if "waits" in TRAITS:
         time.sleep(2)
     time.sleep(float(OPTIONS.get("ready-after", 0)))

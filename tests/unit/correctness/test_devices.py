@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.devices import at_once, placeholders, without_gpu_memory
+from ci_doctor.correctness.devices import (
+    at_once,
+    placed,
+    placeholders,
+    variables,
+    without_gpu_memory,
+)
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import GpuView
@@ -46,6 +52,57 @@ def test_a_place_is_a_part_of_what_the_job_may_see(
 ) -> None:
     assert places(tmp_path, devices, visible) == expected
     assert at_once(expected) == min(2, len(expected))
+
+
+@pytest.mark.parametrize(
+    ("fan_out", "named", "visible", "expected"),
+    [
+        ("local:2", None, "4,5,6", ("4", "5", "6")),
+        ("local:2", "5,6", "4,5,6", ("5", "6")),
+        ("local:2", None, None, ("cores:2,3", "cores:6,7")),
+        ("local:4", None, None, ("cores:2", "cores:3", "cores:6", "cores:7")),
+        ("local:2", None, "", ("cores:2,3", "cores:6,7")),
+    ],
+)
+def test_starts_fan_out_over_devices_and_over_sets_of_cores(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fan_out: str,
+    named: str | None,
+    visible: str | None,
+    expected: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 6, 7})
+    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    path = {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+    plan = planned(tmp_path, environment={**path, **own}, fan_out=fan_out, devices=named)
+    assert plan.places == expected
+    assert plan.at_once == int(fan_out[-1])
+    assert placed(plan.arms[Arm.BASELINE].specs, "4") == plan.arms[Arm.BASELINE].specs
+    if expected[0].startswith("cores"):
+        assert placeholders(expected[0]) == variables(expected[0]) == {}
+        spec = placed(plan.arms[Arm.BASELINE].specs, expected[0])["vllm"]
+        front = ["taskset", "--cpu-list", expected[0].removeprefix("cores:")]
+        assert spec.words() == [*front, "sleep", "{port}"]
+
+
+@pytest.mark.parametrize(
+    ("fan_out", "visible", "said"),
+    [
+        ("local:0", None, "`local:0` is no place of starts"),
+        ("remote", None, "`remote` is no place of starts"),
+        ("local:3", "4,5", "3 starts at once take 3 devices, and 2 are there"),
+        ("local:999", None, "999 starts at once, and"),
+    ],
+)
+def test_more_starts_at_once_than_there_are_places_are_refused(
+    tmp_path: Path, fan_out: str, visible: str | None, said: str
+) -> None:
+    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    path = {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+    with pytest.raises(UsageError) as caught:
+        planned(tmp_path, environment={**path, **own}, fan_out=fan_out)
+    assert said in caught.value.message
 
 
 def test_without_devices_the_starts_stay_one_after_the_other(tmp_path: Path) -> None:

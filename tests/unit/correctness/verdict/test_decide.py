@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -8,8 +8,11 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Policy, Rules, StartOrder
 from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind
+from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.model.verdict import Verdict
+from tests.support.orders import seed_of
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 # One look over starts in any order: what looks and blocks add is tested beside them.
@@ -454,3 +457,86 @@ def test_a_candidate_that_mends_a_flake_is_told_so_and_is_no_regression() -> Non
     # A fault beside it is a fault.
     worse = decide(starts("4*xa xb xc xd xe xf", "9*za"), ["r0", "r1"], RULES, complete=True)
     assert worse.verdict is Verdict.REGRESSION
+
+
+# --- starts on agents of several kinds ---
+
+
+def mixed(order: str, rules: Rules) -> list[ArmStart]:
+    """Starts in the order that was drawn: each word is an agent and its answers, as `h:xy`."""
+    arms = sequence(rules)
+    made: dict[Arm, int] = {A: 0, B: 0}
+    given = []
+    for arm, word in zip(arms, order.split(), strict=False):
+        agent, _, answers = word.partition(":")
+        made[arm] += 1
+        given.append(start(arm, answers, made[arm], agent=agent))
+    return given
+
+
+def of(order: Sequence[tuple[str, str, str]], rules: Rules, *, complete: bool = False) -> Decision:
+    """The verdict over starts of which each has an agent, and what it answers as baseline and as candidate."""
+    arms = sequence(rules)
+    words = [
+        f"{agent}:{answers[arm is B]}" for arm, (agent, *answers) in zip(arms, order, strict=False)
+    ]
+    made = mixed(" ".join(words), rules)
+    return decide(made, [*made[0].answers], rules, complete=complete)
+
+
+DRAWN = Rules(seed=seed_of("ABBAABABB"))
+
+
+def test_answers_that_follow_the_kind_of_agent_blame_nobody() -> None:
+    pool = [("h", "xx", "xx"), ("h", "xx", "xx"), *[("h", "xx", "xx"), ("a", "yx", "yx")] * 7]
+    assert of(pool[:2], DRAWN).verdict is Verdict.PASS
+    said = of(pool, DRAWN, complete=True)
+    assert said.verdict is Verdict.PASS
+    assert "within each of 2 kinds of agents" in said.reason
+
+
+def test_an_answer_of_another_kind_of_agent_excuses_nothing() -> None:
+    # On each kind the candidate gives what the baseline gives on the other one alone.
+    pool = [*[("h", "xx", "yx")] * 8, *[("a", "yx", "xx")] * 8]
+    assert of(pool, DRAWN, complete=True).verdict not in {Verdict.PASS, Verdict.FLAKY}
+    alike = [("h", *each[1:]) for each in pool]
+    assert of(alike, DRAWN, complete=True).verdict is Verdict.FLAKY
+
+
+def test_a_fault_is_red_within_kinds_if_they_leave_power_and_undecided_if_not() -> None:
+    one_kind = [("h", "xx", "xz")] * 9
+    assert of(one_kind, DRAWN).verdict is Verdict.REGRESSION
+    two_kinds = [*[("h", "xx", "xz")] * 8, *[("a", "yx", "yz")] * 8]
+    assert of(two_kinds, DRAWN, complete=True).verdict is Verdict.REGRESSION
+    each_its_own = [(f"k{number // 2}", "xx", "xz") for number in range(9)]
+    said = of(each_its_own, DRAWN, complete=True)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert "ask for agents of one kind, such as k0" in said.reason
+
+
+def test_a_kind_of_agent_on_which_nothing_works_is_never_the_changes_fault() -> None:
+    pool = [
+        start(A, "xx", 1, agent="h"),
+        start(A, "--", 2, agent="a", failed=True),
+        start(B, "--", 1, agent="a", failed=True),
+    ]
+    said = decide(pool, ["r0", "r1"], RULES, complete=True)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert "an agent of the kind a, on which nothing works" in said.reason
+    alike = [replace(each, agent="") for each in pool]
+    assert decide(alike, ["r0", "r1"], RULES, complete=True).verdict is Verdict.FAILED
+
+
+def test_a_candidate_alone_on_its_kind_is_never_green() -> None:
+    pool = [("h", "xx", "xx"), ("h", "xx", "xx"), *[("h", "xx", "xx")] * 6, ("a", "yx", "yx")]
+    assert sequence(DRAWN)[8] is B
+    assert of(pool, DRAWN, complete=True).verdict is Verdict.INCONCLUSIVE
+
+
+@given(st.lists(st.sampled_from(["h", "a"]), min_size=16, max_size=16), st.integers(0, 50))
+def test_agents_whose_answers_follow_them_are_never_a_regression(
+    agents: list[str], seed: int
+) -> None:
+    rules = Rules(seed=seed)
+    pool = [(agent, agent, agent) for agent in agents]
+    assert of(pool, rules, complete=True).verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
