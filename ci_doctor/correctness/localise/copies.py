@@ -186,7 +186,7 @@ def _with_text_alone(request: Request, text: str) -> Request:
 
 def _with_fewer_messages(request: Request) -> Iterator[Copy]:
     messages = request.body.get("messages")
-    if not isinstance(messages, list):
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         return
     for place in range(len(messages) - 1):
         body = {**request.body, "messages": [*messages[:place], *messages[place + 1 :]]}
