@@ -33,9 +33,10 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 from results import options, record, table
 from sdist_checkouts import (
@@ -98,6 +99,7 @@ class Package:
     cases: list[Case] = field(default_factory=list)
     error: str = ""
     seconds: float = 0.0
+    code: str = ""
 
 
 def same(first: str | None, second: str | None) -> bool:
@@ -164,19 +166,15 @@ def fingerprint() -> str:
 def kept(name: str, code: str, state: Path) -> Package | None:
     """The result of an earlier run of the same code; None if there is none."""
     path = state / f"{name}.json"
-    try:
-        values = json.loads(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    if values.pop("code") != code:
-        return None
-    return Package(**{**values, "cases": [Case(**each) for each in values["cases"]]})
+    earlier = msgspec.json.decode(path.read_bytes(), type=Package)
+    return earlier if earlier.code == code else None
 
 
-def keep(package: Package, name: str, code: str, state: Path) -> None:
-    text = json.dumps({**asdict(package), "code": code}, indent=1)
+def keep(package: Package, name: str, state: Path) -> None:
     path = state / f"{name}.json"
-    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").write_bytes(msgspec.json.encode(package))
     path.with_suffix(".new").rename(path)
 
 
@@ -186,7 +184,8 @@ def result_of(name: str, code: str, sdists: Path, state: Path) -> Package:
         return earlier
     package = try_package(name, sdists)
     if not package.error:
-        keep(package, name, code, state)
+        package.code = code
+        keep(package, name, state)
     return package
 
 

@@ -22,7 +22,7 @@ from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from results import options, record
+from results import options, record, table
 from simulation.faults import Bug
 from simulation.harness import SEED, wilson
 from simulation.judges import CountedStart, Ours
@@ -35,6 +35,7 @@ from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.model.verdict import Verdict
 
+HEAD = "world | the change is | red, % | upper limit | green, % | starts | waves | "
 RED = (Verdict.REGRESSION, Verdict.FAILED)
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "programs" / "serve_model.py"
 # A part that happens in starts on one device alone.
@@ -107,7 +108,7 @@ def simulated(runs: int) -> Iterator[tuple[World, list[Outcome]]]:
         yield world, [run(world, rng, number, 2) for number in range(runs)]
 
 
-def row(world: World, done: Sequence[Outcome]) -> tuple[str, bool]:
+def row(world: World, done: Sequence[Outcome]) -> tuple[tuple[str, ...], bool]:
     """A line of the table, and whether an innocent change is blamed seldom enough."""
     verdicts = Counter(each.verdict for each in done)
     red = sum(verdicts[each] for each in RED)
@@ -123,7 +124,7 @@ def row(world: World, done: Sequence[Outcome]) -> tuple[str, bool]:
     share = 100 / len(done)
     cells = (world.title, "innocent" if world.innocent else "at fault", f"{share * red:.2f}", f"{100 * upper:.2f}",
              f"{share * green:.1f}", f"{starts:.1f}", f"{waves:.1f}", "PASS" if within else "FAIL")  # fmt: skip
-    return f"| {' | '.join(cells)} |", within
+    return cells, within
 
 
 def seconds_of(folder: Path, ready_s: float, candidate: str, devices: str) -> float:
@@ -146,7 +147,7 @@ def seconds_of(folder: Path, ready_s: float, candidate: str, devices: str) -> fl
     return time.perf_counter() - began
 
 
-def measured(ready_s: float, rounds: int) -> Iterator[str]:
+def measured(ready_s: float, rounds: int) -> Iterator[tuple[str, ...]]:
     for title, candidate in (("equal answers", ""), ("a regression", "flip")):
         times: dict[str, list[float]] = {"0": [], "0,1": []}
         with tempfile.TemporaryDirectory() as name:
@@ -154,38 +155,24 @@ def measured(ready_s: float, rounds: int) -> Iterator[str]:
                 for devices, seconds in times.items():
                     seconds.append(seconds_of(Path(name), ready_s, candidate, devices))
         alone, both = (statistics.median(seconds) for seconds in times.values())
-        yield f"| {title} | {alone:.1f} | {both:.1f} | {both / alone:.2f} |"
+        yield title, f"{alone:.1f}", f"{both:.1f}", f"{both / alone:.2f}"
 
 
 def main() -> int:
     parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=2000, help="runs of each simulated world")
-    parser.add_argument(
-        "--ready",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="time in which a real server becomes ready",
-    )
+    parser.add_argument("--ready", type=float, default=10.0, metavar="S", help="of a real server")
     parser.add_argument("--rounds", type=int, default=3, help="real runs of each kind")
     given = parser.parse_args()
     rows = [row(*each) for each in simulated(given.runs)]
-    lines = [
-        "Simulated. Two starts at once (a wave), each on a device that is drawn. Red is `regression` or `failed`.",
-        "",
-        "| world | the change is | red, % | upper limit | green, % | starts | waves | |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
-        *(line for line, _ in rows),
-    ]
+    said = "Two starts at once (a wave), each on a device that is drawn. Red is `regression` or `failed`."
+    lines = [f"Simulated. {said}", "", *table(HEAD, (cells for cells, _ in rows))]
     if given.rounds:
-        lines += [
-            "",
-            f"Real starts, ready after {given.ready:g} s, median of {given.rounds} runs, seconds of wall clock.",
-            "",
-            "| | one device | two devices | ratio |",
-            "|---|--:|--:|--:|",
-            *measured(given.ready, given.rounds),
-        ]
+        said = (
+            f"ready after {given.ready:g} s, median of {given.rounds} runs, seconds of wall clock."
+        )
+        real = table(" | one device | two devices | ratio", measured(given.ready, given.rounds))
+        lines += ["", f"Real starts, {said}", "", *real]
     print(*lines, sep="\n")
     if given.record:
         record(f"starts side by side, {given.runs} runs a world, seed {SEED}", lines)

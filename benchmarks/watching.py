@@ -125,7 +125,7 @@ def public_row(script: public.Public, fault: str, mirrors: Path | None, limit_s:
     """One public script with one fault: with a watch that ends it, and without."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        public.fetch(script, folder, mirrors)
+        repository = public.fetch(script, folder, mirrors)
         programs = public.prepare(folder)
         environment = {
             **os.environ,
@@ -142,7 +142,7 @@ def public_row(script: public.Public, fault: str, mirrors: Path | None, limit_s:
             said = next((each["failure"]["message"] for each in deaths), said)
         status, plain = public.run(script.command, folder, environment, limit_s)
         bound = "at least " if status is None else ""
-        return f"| {script.name} | {fault} | {bound}{plain:.0f} s ({status}) | {watched:.0f} s ({code}) | {said} |"
+        return f"| {script.name} ({repository}) | {fault} | {bound}{plain:.0f} s ({status}) | {watched:.0f} s ({code}) | {said} |"
 
 
 def main() -> None:
@@ -152,6 +152,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--on-death", default="say")
     parser.add_argument("--mirrors", type=Path)
+    parser.add_argument("--only", default="", help="the public scripts with this in their name")
     parser.add_argument("--limit", type=float, default=700.0)
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
@@ -167,6 +168,7 @@ def compare_public(options: argparse.Namespace) -> None:
         calls = [
             pool.submit(public_row, script, fault, options.mirrors, options.limit)
             for script in public.PUBLIC
+            if options.only in script.name
             for fault in public.FAULTS
         ]
         head = [
@@ -176,7 +178,7 @@ def compare_public(options: argparse.Namespace) -> None:
         lines = [*head, *(call.result() for call in calls)]
     print(*lines, sep="\n")
     if options.record:
-        record("public scripts below `run --watch`", lines)
+        record("public scripts below `run --watch`", lines, _load())
 
 
 def run_seeds(options: argparse.Namespace) -> None:
@@ -219,9 +221,17 @@ def run_seeds(options: argparse.Namespace) -> None:
                 row.parts,
                 row.deaths[0][-150:],
             )
-    print(
-        f"{len(rows)} jobs, {len(said)} with a death said; CPU share at most {max(row.cpu_share for row in rows):.3f}"
+    summary = (
+        f"{len(rows)} jobs (seeds {options.seeds}), {len(said)} with a death said; "
+        f"CPU share at most {max(row.cpu_share for row in rows):.3f}"
     )
+    print(summary)
+    if options.record:
+        record(f"`run --watch`, {options.what} jobs by seed", [f"- {summary}"], _load())
+
+
+def _load() -> str:
+    return f", load {os.getloadavg()[2]:.0f} in the last 15 minutes"
 
 
 if __name__ == "__main__":

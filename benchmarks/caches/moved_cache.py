@@ -11,13 +11,11 @@ from ci_doctor.caches.effect import FamilyEffect, Use, cost_of, judge
 from ci_doctor.caches.facts import FactReader
 from ci_doctor.caches.families import Family, relocate
 from ci_doctor.caches.judge import Decision, Relocate, Tiers, Usable, usable
-from ci_doctor.caches.targets import read_tiers
-from ci_doctor.identity.identity import Identity
+from ci_doctor.caches.targets import read_tiers, tier_of, tiers_in
 from ci_doctor.machine.interpreters import interpreter_of
 from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import (
     ColdCost,
-    IdentityTier,
     Manifest,
     ManifestHeader,
     Origin,
@@ -50,9 +48,9 @@ class MovedCache:
         now = time.time_ns() // 1_000_000
         header = ManifestHeader(
             family=self.family.name,
-            hard=_tier(tiers.hard),
-            path=_tier(tiers.path),
-            soft=_tier(tiers.soft),
+            hard=tier_of(tiers.hard),
+            path=tier_of(tiers.path),
+            soft=tier_of(tiers.soft),
             root=str(root),
             created_ms=now,
             expires_ms=now + DAY_MS,
@@ -76,12 +74,7 @@ class MovedCache:
         self, root: Path, environ: Mapping[str, str], python: Path | None = None
     ) -> Decision:
         assert self.saved is not None
-        saved = Tiers(
-            hard=_identity(self.saved.hard),
-            path=_identity(self.saved.path),
-            soft=_identity(self.saved.soft),
-        )
-        return usable(self.family, saved, self.tiers(root, environ, python))
+        return usable(self.family, tiers_in(self.saved), self.tiers(root, environ, python))
 
     def restore(self, root: Path, *, relocated: bool = True) -> RestoredTree:
         """`relocated` False restores what no guard would let pass, as a control."""
@@ -133,12 +126,3 @@ def environment(venv: Path, versions: list[str]) -> Path:
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "-q", *versions], check=True)
     return python
-
-
-def _tier(identity: Identity) -> IdentityTier:
-    return IdentityTier(facts=dict(identity.facts), unknown=tuple(identity.unknown))
-
-
-def _identity(tier: IdentityTier) -> Identity:
-    reasons = dict.fromkeys(tier.unknown, "the job that saved it could not read it")
-    return Identity.of(tier.facts, reasons)

@@ -84,6 +84,17 @@ class FreshBug(NamedTuple):
             draw.write(self.prompts, f"bug {draw.index}")
 
 
+class Wandering(NamedTuple):
+    """In each of the candidate's starts another of `prompts` is wrong, always to the same wrong answer."""
+
+    prompts: range
+
+    def __call__(self, draw: Draw) -> None:
+        if begins(draw, 1 / len(self.prompts)):
+            draw.faulty = True
+            draw.answers[draw.rng.choice(self.prompts)] = "bug"
+
+
 class Swap(NamedTuple):
     """The candidate gives two prompts each other's answers."""
 

@@ -16,6 +16,7 @@ from simulation.faults import (
     ShownBefore,
     Silent,
     Swap,
+    Wandering,
 )
 from simulation.machines import Agents, Archived, Crashes, Drift, Growing, Sticky, Turns
 from simulation.quiet import flips, groups
@@ -85,6 +86,14 @@ PERSISTENT = (
         "W27", "5 prompts, archive .5/.5 of another agent", Archived(Modes(HALF, EVEN)), Bug(INSIDE)
     ),
     worse("W28", "1 prompt, one archived start shows it too", ShownBefore(ONE), Bug(ONE)),
+    worse("W29", "another of 8 prompts in each start", Wandering(range(90, 98))),
+    worse(
+        "W30",
+        "another of 8 prompts in each start, two modes .5/.5",
+        Modes(HALF, EVEN),
+        Wandering(range(90, 98)),
+        kind=Kind.SHOWN,
+    ),
     worse("K3", "5 prompts inside three modes, even", Modes(MOST, (1,) * 3), Bug(INSIDE)),
     worse("K4", "5 prompts inside four modes, even", Modes(MOST, (1,) * 4), Bug(INSIDE)),
     worse("K5", "5 prompts inside five modes, even", Modes(MOST, (1,) * 5), Bug(INSIDE)),

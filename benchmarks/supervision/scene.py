@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 from results import environment
 
 from supervision.figures import NotMeasuredError
@@ -105,7 +106,10 @@ class Scene:
 
     def left(self) -> list[int]:
         """Processes, not zombies, that have this folder as a word of their command line."""
-        return [pid for pid in all_pids() if str(self.folder) in words_of(pid)]
+        each = psutil.process_iter(["cmdline"])
+        return [
+            process.pid for process in each if str(self.folder) in (process.info["cmdline"] or ())
+        ]
 
 
 def launch(*options: str, **services: Sequence[str]) -> list[str]:
@@ -116,18 +120,6 @@ def launch(*options: str, **services: Sequence[str]) -> list[str]:
         for word in ("--service", f"{name}={shlex.join(words)}")
     ]
     return [DOCTOR, "launch", *each, *options]
-
-
-def all_pids() -> list[int]:
-    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
-
-
-def words_of(pid: int) -> list[str]:
-    """Empty for a zombie and for one that is gone."""
-    try:
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")
-    except OSError:
-        return []
 
 
 def eventually(fact: Callable[[], object], what: str, limit_s: float = 30.0) -> float:

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: the CPU that ci-doctor and its guardian take while eight services are quiet."""
 
+import contextlib
 import json
-import os
 import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from supervision.figures import NotMeasuredError, Row
-from supervision.scene import Scene, all_pids, launch
+from supervision.scene import Scene, launch
 
 _SERVICES = 8
 _SHARE = 0.005
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Reading(NamedTuple):
@@ -85,30 +86,13 @@ def _ready(events: Path) -> int:
 
 def _read(pid: int) -> Reading:
     """The guardian is the child of ci-doctor that is no service; the services are below it."""
-    guardians = [child for child in all_pids() if _parent(child) == pid]
-    return Reading(time.monotonic(), _cpu(pid), sum(map(_cpu, guardians)))
+    doctor = psutil.Process(pid)
+    return Reading(time.monotonic(), _cpu(doctor), sum(map(_cpu, doctor.children())))
 
 
-def _cpu(pid: int) -> float:
-    fields = _stat(pid)
-    return (
-        (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
-    )  # utime, stime: proc_pid_stat(5)
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may hold anything; empty where there is no such process."""
-    try:
-        return (
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()
-        )
-    except OSError:
-        return []
+def _cpu(process: psutil.Process) -> float:
+    """Seconds of user and system; 0 where the process is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return times.user + times.system
+    return 0.0

@@ -84,21 +84,23 @@ FAULTS = {
 }
 
 
-def fetch(script: Public, folder: Path, mirrors: Path | None) -> None:
-    """Put the files of a script where they lie in its repository."""
-    bare = folder / ".fetched"
+def fetch(script: Public, folder: Path, mirrors: Path | None) -> str:
+    """Put the files of a script where they lie in its repository; which one: a mirror may be a fork's."""
+    bare, repository = folder / ".fetched", script.repository
     if mirrors is None:
         url = f"https://github.com/{script.repository}"
         subprocess.run(["git", "clone", "-q", "--depth", "1", "--bare", url, bare], check=True)
     else:
         names = sorted(mirrors.glob(f"*+{script.repository.partition('/')[2]}/repo"))
         bare = next(name for name in names if _has(name, script.paths[0]))
+        repository = bare.parent.name.replace("+", "/")
     for path in script.paths:
         content = subprocess.run(
             ["git", "-C", bare, "show", f"HEAD:{path}"], check=True, capture_output=True
         ).stdout
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
+    return repository
 
 
 def _has(bare: Path, path: str) -> bool:

@@ -85,7 +85,8 @@ while time.time() < end:
     time.sleep(0.02)
 """
 # A stand-in: its containers are no children of who asks for them.
-DOCKER = """setsid sh -c 'echo $$ > pid; exec {server}' > /dev/null 2>&1 &
+DOCKER = """rm -f pid
+setsid sh -c 'echo $$ > pid; exec {server}' > /dev/null 2>&1 &
 until [ -s pid ]; do sleep 0.05; done
 echo 0123456789ab
 """

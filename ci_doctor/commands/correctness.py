@@ -2,6 +2,7 @@
 """`ci-doctor correctness`, and the commands below it."""
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from ci_doctor.commands.documented import TIME, VERDICT, Group, option
 from ci_doctor.commands.options import (
     PATH,
+    F,
     config_option,
     dry_run_option,
     load_configuration,
@@ -222,6 +224,20 @@ def experiment_options(function: Any) -> Any:
     return function
 
 
+def _some_options(*names: str) -> Callable[[F], F]:
+    """Those options of an experiment that have these names."""
+
+    def put(function: F) -> F:
+        for each in reversed(_OPTIONS):
+            # click keeps what it declares in this attribute of a function.
+            (parameter,) = each(lambda: None).__click_params__
+            if parameter.name in names:
+                function = each(function)
+        return function
+
+    return put
+
+
 @click.group(
     "correctness",
     section="correctness",
@@ -425,3 +441,121 @@ def compare(
         comparison=comparison,
     )
     return session.finish(compared(request), on_stdout=True)
+
+
+_SEARCHED = (
+    "requests", "ready", "concurrency", "passes", "reset", "compare", "limit",
+    "start_timeout", "request_timeout", "resume", "only",
+)  # fmt: skip
+_SEARCH_EXITS = {
+    0: "found",
+    2: "the command line, a file or the command of a server is wrong",
+    75: "infra: the cause lies outside the change, or an end cannot be built",
+    86: "the ends do not differ, or no answer is probable enough",
+}
+
+
+def _search_options(most: int) -> Callable[[F], F]:
+    def put(function: F) -> F:
+        put_on: Sequence[Callable[[Any], Any]] = (
+            option(
+                "--build",
+                group=_COMPARED,
+                metavar="CMD",
+                help="Command that builds what is started. A build that fails is skipped.",
+            ),
+            option(
+                "--max-starts",
+                "most",
+                group=_STARTS,
+                type=click.IntRange(min=8),
+                default=most,
+                show_default=True,
+                help="Starts after which the search ends undecided.",
+            ),
+            option(
+                "--confidence",
+                group=VERDICT,
+                type=click.FloatRange(min=0.5, max=1, min_open=True, max_open=True),
+                default=0.9,
+                show_default=True,
+                help="The least probability at which an answer is given.",
+            ),
+            option(
+                "--budget",
+                group=TIME,
+                metavar="S",
+                help="Wall clock for the whole search; --resume goes on. [default: the step's timeout]",
+            ),
+            _some_options(*_SEARCHED),
+            config_option,
+            run_output_options,
+            pass_session,
+        )
+        for each in reversed(put_on):
+            function = each(function)
+        return function
+
+    return put
+
+
+@correctness.command(
+    "localise",
+    examples={
+        "ci-doctor correctness localise --max-starts 60": "Which variable or flag of the candidate in ci-doctor.toml makes its answers differ?",
+        "ci-doctor correctness localise --baseline-pins old.txt --candidate-pins new.txt --build './install.sh {pins} {build}'": "Which version does?",
+    },
+    exits=_SEARCH_EXITS,
+)
+@_some_options("baseline", "candidate", "variables")
+@option(
+    "--baseline-pins",
+    group=_COMPARED,
+    metavar="FILE",
+    type=PATH,
+    help="Pinned packages of the baseline, one requirement a line.",
+)
+@option(
+    "--candidate-pins",
+    group=_COMPARED,
+    metavar="FILE",
+    type=PATH,
+    help="Pinned packages of the candidate.",
+)
+@_search_options(60)
+def localise(session: Session, /, **options: Any) -> int:
+    """Find which settings of the candidate make its answers differ, by starts with some of them.
+
+    Settings are variables, flags with their values, and pinned packages. Each start gets some of the
+    candidate's. Chance is accounted for, and both ends are compared first.
+    """
+    from ci_doctor.commands.correctness_search import run_localise
+
+    return run_localise(session, **options)
+
+
+@correctness.command(
+    "bisect",
+    examples={
+        "ci-doctor correctness bisect v0.9.0..HEAD --command './serve.sh {port}' --build ./build.sh": "Which commit has changed the answers?",
+    },
+    exits=_SEARCH_EXITS,
+)
+@click.argument("commits", metavar="GOOD..BAD")
+@option(
+    "--command",
+    "server",
+    group=_COMPARED,
+    metavar="CMD",
+    help="Command that starts the server of a checkout; 125 skips it. [default: the candidate]",
+)
+@_search_options(40)
+def bisect(session: Session, /, **options: Any) -> int:
+    """Find the first commit whose answers differ from those of GOOD, where starts may be flaky.
+
+    Each commit is built and started in a worktree of its own. Both ends are compared first. The result
+    is a commit with its probability.
+    """
+    from ci_doctor.commands.correctness_search import run_bisect
+
+    return run_bisect(session, **options)

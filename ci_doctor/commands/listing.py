@@ -72,7 +72,7 @@ BELOW: Final = {
     "build": ("merge", "publish"),
     "cache": ("restore", "save", "status", "verify", "explain", "gc", "keygen"),
     "config": ("show", "schema", "retry-rules"),
-    "correctness": ("replay", "compare"),
+    "correctness": ("replay", "compare", "localise", "bisect"),
     "diagnose": ("rules",),
     "env": ("snapshot", "diff"),
     "history": (

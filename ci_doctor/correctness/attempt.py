@@ -202,6 +202,7 @@ class StartAttempt:
                 "arm": tally.arm.value,
                 "start": str(tally.number),
                 **placeholders(self.tools.devices),
+                **self.plan.placeholders,
             },
             # A start_timeout may be longer than the budget.
             limit_s=self._start_deadline - clock.now(),

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -211,7 +212,7 @@ def _spec(
 FEWEST_STARTS = 9
 
 
-def plan(
+def plan(  # noqa: PLR0913
     settings: CorrectnessSettings,
     loaded: Config,
     requests: tuple[Request, ...],
@@ -219,8 +220,9 @@ def plan(
     budget: Budget,
     directory: Path,
     environment: Mapping[str, str],
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> ExperimentPlan:
-    """The plan of an experiment. Raises UsageError for what cannot work."""
+    """The plan of an experiment; `further` placeholders stand in its commands. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
     arms = {arm: arm_plan(arm, settings, specs, loaded) for arm in Arm}
     sets = local_sets(settings.fan_out)
@@ -245,6 +247,7 @@ def plan(
         control=settings.control,
         places=places,
         at_once=at_once(places, sets),
+        placeholders=further,
     )
     _check_services(made)
     return made
@@ -305,7 +308,12 @@ def _check_services(made: ExperimentPlan) -> None:
             environment=made.environment,
             directory=made.services_directory,
             log_directory=made.directory / "logs",
-            placeholders={"arm": arm.value, "start": "1", **placeholders(*made.places[:1])},
+            placeholders={
+                "arm": arm.value,
+                "start": "1",
+                **placeholders(*made.places[:1]),
+                **made.placeholders,
+            },
         )
         order = check_services(planned.specs, planned.names, context)
         check_scripts(planned.specs, order, context, elsewhere)
@@ -320,6 +328,7 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     working directory. `check_requests`: the requests are measured, and no candidate is started. `only` restricts the requests to these ids. `resume` continues the run in the
     report directory. `argv` are the words of a command line that does the same, for commands to
     paste; `began` is the monotonic time from which the budget counts, by default the call.
+    `placeholders` are further words to replace in commands.
     """
 
     settings: CorrectnessSettings
@@ -329,6 +338,7 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     resume: bool = False
     argv: tuple[str, ...] = ("correctness",)
     began: float | None = None
+    placeholders: Mapping[str, str] = {}
 
 
 # The form in which answers become comparable. Another form makes other digests of the same answers,
@@ -468,6 +478,7 @@ def prepare(
         budget=budget,
         directory=directory.absolute(),
         environment=environment,
+        further=request.placeholders,
     )
     # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))

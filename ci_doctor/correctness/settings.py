@@ -355,6 +355,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     order, and `at_once` starts run at once. `given` are the starts to make, by arm and number, whatever they
     answer; without any, the order and the answers decide. `check_requests`: one start of the baseline is made, and
     each of its requests is sent again with one other word, for each region of its prompt.
+    `placeholders` are further words to replace in commands, without braces.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -379,6 +380,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     at_once: int = 1
     given: tuple[tuple[Arm, int], ...] = ()
     check_requests: bool = False
+    placeholders: Mapping[str, str] = {}
 
     @property
     def ids(self) -> tuple[str, ...]:

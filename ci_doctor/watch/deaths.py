@@ -35,12 +35,7 @@ def failure_of(process: Process, waiting: Waiting, living: Iterable[Kin]) -> Ser
 
 def words_of(waiting: Waiting, place: str | None) -> str:
     """`the script waits for port 8000: 12 connections refused since; ci/serving.sh:12: until …`."""
-    if waiting.log is not None:
-        what = f"a line in {waiting.log}"
-    elif waiting.port is not None:
-        what = f"port {waiting.port}"
-    else:
-        what = "its end"
+    what = f"a line in {waiting.log}" if waiting.port is None else f"port {waiting.port}"
     text = f"the script still waits for {what}"
     if waiting.refusals:
         text += f", {amount(waiting.refusals, 'connection')} refused since"

@@ -94,6 +94,9 @@ _CLIENTS: Final = frozenset(
     {"curl", "wget", "nc", "ncat", "netcat", "http", "grpcurl", "redis-cli", "pg_isready", "psql"}
     | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq"}
 )
+_SERVER_WORD: Final = re.compile(
+    r"serv|launch|daemon|corn|http|listen|vllm|sglang|redis|postgres|ray|llama", re.IGNORECASE
+)
 _ENDERS: Final = frozenset({"kill", "pkill", "killall", "fuser"})
 # They end badly, too, and nobody waits for a port of theirs.
 _TOOLS: Final = frozenset(
@@ -246,7 +249,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     """What is known at one moment.
 
     `recent` are the processes that came lately, dead ones too. `refused` has the times of refused
-    connections by port; 0 is a port that nobody knows. is_elsewhere: a command may have started
+    connections by port; 0 is a port that nobody knows; tells_refusals: the kernel tells of them. is_elsewhere: a command may have started
     servers that are no processes of the script.
     """
 
@@ -257,10 +260,11 @@ class Scene(Struct, frozen=True, kw_only=True):
     listeners: tuple[Listener, ...]
     refused: Mapping[int, Sequence[float]]
     is_elsewhere: bool = False
+    tells_refusals: bool = False
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """What waits for a server that is gone: its port, its log, or, with neither, its pid.
+    """What waits for a server that is gone: its port, or its log.
 
     From the first sign to the last one, both after its end or still there then; refused_before:
     connections that were refused while it lived; is_repeated: it was asked for more than once. `by` is the process that shows it, None if only the kernel
@@ -361,12 +365,23 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
     same = [each for each in scene.recent if each.words == death.words and each is not death]
     if any(each.parent is death.parent and not each.is_copy for each in same):
         return False
-    # Another one that is to serve there may be on its way.
+    # A client of what another one served; a predecessor may need a moment to end.
     wanted = _ports_of(death)
-    if any(named_ports(each.words) & wanted for each in _candidates(death, scene)):
+    begun = death.born + SETTLED_S
+    if any(each.ports & wanted and (each.ended or scene.now) > begun for each in scene.recent):
         return False
-    # A launcher ends well, and its daemon goes on.
-    return not any(death in each.above() for each in scene.living)
+    # Another one that is to serve there may be on its way.
+    others = _candidates(death, scene)
+    # Whoever names no port and does not look like a server is none, if another one may be it.
+    is_unlike = not wanted and not any(map(_SERVER_WORD.search, death.words))
+    if any(named_ports(each.words) & wanted for each in others) or (others and is_unlike):
+        return False
+    # A launcher ends well, and its daemon goes on, perhaps as nobody's child.
+    is_well = death.returncode == 0
+    return not any(
+        death in each.above() or (is_well and each.parent is None and each.born >= death.born)
+        for each in scene.living
+    )
 
 
 def _is_replaced(death: Process, scene: Scene) -> bool:
@@ -445,16 +460,25 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             )
     if is_waiting and not is_polled:
         yield from _unclear_signs(death, scene, ports)
-    readers = askers.get(None, [])
-    if readers:
+    # After a job that failed, its log is read by one command after the other: no wait.
+    by_words: dict[tuple[str, ...], list[Process]] = {}
+    for each in askers.get(None, []):
+        by_words.setdefault(each.words, []).append(each)
+    for readers in by_words.values():
         yield Waiting(
             port=None,
             since=min(each.born for each in readers),
             last=max(_last_seen(each, scene) for each in readers),
-            is_repeated=_is_repeated((), readers, scene),
+            is_repeated=len(readers) >= _REPEATED or _follows(readers[-1]),
             by=readers[-1],
             log=death.log,
         )
+
+
+def _follows(process: Process) -> bool:
+    """Whether it reads a log for as long as that grows: `tail -f`."""
+    is_following = any(re.fullmatch(r"-\w*[fF]|--follow.*", word) for word in process.words[1:])
+    return process.ended is None and process.program == "tail" and is_following
 
 
 def _may_poll(process: Process, death: Process) -> bool:
@@ -485,7 +509,7 @@ def _unclear_signs(death: Process, scene: Scene, ports: Sequence[int]) -> Iterat
 def _askers(
     death: Process, scene: Scene, chain: Sequence[Process]
 ) -> dict[int | None, list[Process]]:
-    """Who asks in the foreground, now or after that end, by port; None for its log or its pid."""
+    """Who asks in the foreground, now or after that end, by port; None for its log."""
     askers: dict[int | None, list[Process]] = {}
     for each in scene.recent:
         if not _is_after(each, death) or not _is_in_front(each, death, chain):
@@ -493,8 +517,12 @@ def _askers(
         if each.is_shell and not _is_one_statement(each):
             continue
         for port in named_ports(each.words):
-            askers.setdefault(port, []).append(each)
-        if _names_log(each, death) or str(death.pid) in each.words:
+            # Of another program than a client only the kernel tells that it asks.
+            is_refused = _later([*scene.refused.get(port, ()), *scene.refused.get(0, ())], death)
+            if is_client(each) or is_refused or not scene.tells_refusals:
+                askers.setdefault(port, []).append(each)
+        # `tail --pid` waits for the end itself.
+        if _names_log(each, death) and not any(word.startswith("--pid") for word in each.words):
             askers.setdefault(None, []).append(each)
     return askers
 
@@ -554,7 +582,6 @@ def _candidates(death: Process, scene: Scene) -> list[Process]:
         for each in scene.living
         if each is not scene.root
         and not each.ports
-        and not each.is_shell
         and may_have_served(each)
         and is_background(each)
         and each not in set(death.above())

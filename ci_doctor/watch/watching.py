@@ -47,7 +47,7 @@ from ci_doctor.watch.tree import ScriptTree
 SHORTEST_S: Final = 0.03
 LONGEST_S: Final = 0.5
 # Looks may take this share of one core.
-_SHARE: Final = 0.012
+_SHARE: Final = 0.009
 _RECENT_S: Final = 30.0
 _REFUSALS: Final = 256
 # A shell needs a millisecond or two for its next command, and curl ten to be refused.
@@ -279,6 +279,7 @@ class ScriptWatch:
             recent=tuple(tree.recent(now - _RECENT_S)),
             listeners=tuple(self._listening.by_inode.values()),
             refused=self._refused,
+            tells_refusals=self._refusals.is_known,
             is_elsewhere=self._is_elsewhere or any(map(starts_elsewhere, tree.living.values())),
         )
         said: list[Process] = []

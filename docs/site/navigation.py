@@ -46,6 +46,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/correctness",
         "docs/compare",
         "docs/replay",
+        "docs/localise-bisect",
         "docs/answers",
         "docs/archive",
     ),

@@ -11,6 +11,7 @@ import pytest
 
 from ci_doctor.model.outcome import Report
 from ci_doctor.render import html
+from tests.support.plugin_workplace import Workplace
 from tests.support.scene import Scene
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     assert scene.living() == []
     assert set(psutil.Process().children(recursive=True)) <= before, "not even a zombie is left"
     assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Workplace:
+    """A job with the plugin and the real ci-doctor."""
+    workplace = Workplace(tmp_path)
+    workplace.real_ci_doctor()
+    return workplace
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@
 import os
 import subprocess
 import sys
-import sysconfig
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -166,16 +165,6 @@ def each_interpreter() -> list[Any]:
         else pytest.param(name, marks=pytest.mark.nightly)
         for name in interpreters()
     ]
-
-
-def without_sitecustomize() -> dict[str, Path]:
-    """Those of them whose standard library brings no sitecustomize, as Debian's does."""
-    own = Path(sysconfig.get_path("stdlib")) / "sitecustomize.py"
-    return {
-        name: path
-        for name, path in interpreters().items()
-        if name != "system" and not (name == "own" and own.exists())
-    }
 
 
 def pyenv_python(version: str) -> Path:

@@ -102,11 +102,6 @@ def kept_with_release_elsewhere(scene: Scene) -> None:
     scene.fetched()
 
 
-def kept_with_bad_tag(scene: Scene) -> None:
-    scene.clone().up.commit().tag("nightly-cu13").commit()
-    scene.fetched()
-
-
 def kept_with_old_release_lacking(scene: Scene) -> None:
     scene.up.tag("v1.2.1").commit(2).tag("v1.3.0").commit()
     scene.clone().here("tag", "-d", "v1.2.1")

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +17,6 @@ from tests.support.plugin_workplace import JOB_ID, Workplace
 pytestmark = pytest.mark.integration
 
 CONTEXT = "ci-doctor:step:e2e"
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.real_ci_doctor()
-    return workplace
 
 
 def styles(workplace: Workplace) -> dict[str, str]:

@@ -24,13 +24,6 @@ OPTIONS: dict[str, object] = {"setup-env": False, "diagnose": ["build_*.log"], "
 TO_LOG = f"echo {shlex.quote(FULL_DISK)} > build_1.log; exit 1"
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.real_ci_doctor()
-    return workplace
-
-
 def reports(workplace: Workplace, job_id: str = JOB_ID) -> Path:
     return workplace.checkout / "ci-doctor-report" / job_id
 

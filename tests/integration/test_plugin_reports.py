@@ -18,13 +18,6 @@ from tests.support.wheels import make_venv
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.real_ci_doctor()
-    return workplace
-
-
 def calls(workplace: Workplace, *command: str) -> list[dict[str, Any]]:
     recorded: list[dict[str, Any]] = stand_in_agent.calls(workplace.agent_log)
     return [call for call in recorded if tuple(call["argv"][: len(command)]) == command]

@@ -26,13 +26,6 @@ FAILS = "echo 'AssertionError: 3 != 4' > app.log; exit 3"
 BROKEN_TOOL = "printf '#!/bin/sh\\nkill -SEGV $$\\n' > \"$(command -v ci-doctor)\""
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.real_ci_doctor()
-    return workplace
-
-
 def agent(**broken: str) -> Callable[[Workplace], object]:
     return lambda workplace: stand_in_agent.install(workplace.bin, workplace.agent_log, **broken)
 

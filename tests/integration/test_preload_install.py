@@ -19,8 +19,6 @@ from ci_doctor.preload.install import (
     Installation,
     install_each,
     install_shims,
-    plan_install,
-    remove_each,
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
@@ -98,25 +96,6 @@ def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
     armed = venv.files()
     remove_shims([venv.python], dry_run=True)
     assert venv.files() == armed
-
-
-def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
-    planned = plan_install(inspect_interpreter(venv.python), [RULE])
-    for path, content in [*planned.contents.items()][:2]:
-        Path(path).write_bytes(content)
-    assert not status(venv.python).installed
-    install_shims([venv.python], [RULE], dry_run=False)
-    assert status(venv.python).installed
-
-
-def test_foreign_file_is_refused_and_kept(venv: Venv) -> None:
-    venv.put({FINDER: "mine = True\n"})
-    before = venv.files()
-    with pytest.raises(PreparationError, match="was not written by"):
-        install_shims([venv.python], [RULE], dry_run=False)
-    with pytest.raises(PreparationError):
-        remove_shims([venv.python], dry_run=False)
-    assert venv.files() == before
 
 
 def test_symbolic_link_and_a_directory_that_may_not_be_written_are_refused_also_for_root(
@@ -296,21 +275,6 @@ def test_target_that_fails_last_is_left_without_and_the_others_are_said(
     assert (first.change.state, last.change.state) == ("changed", "held back")
     assert status(venv.python).installed
     assert (other.files(), third.files()) == before
-
-
-def test_replacing_rules_and_dropping_one(venv: Venv) -> None:
-    before = venv.files()
-    second = parse_rule("second=json")
-    install_shims([venv.python], [RULE], dry_run=False)
-    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace_rules=True)
-    assert set(status(venv.python).rules) == {format_rule(OTHER_RULE), format_rule(second)}
-    (unknown,) = remove_each([venv.python], dry_run=False, trigger="nothing")
-    assert isinstance(unknown, Installation)
-    assert (unknown.change.actions, len(unknown.change.rules)) == ((), 2)
-    remove_each([venv.python], dry_run=False, trigger="serve")
-    assert status(venv.python).rules == (format_rule(second),)
-    remove_each([venv.python], dry_run=False, trigger="second")
-    assert venv.files() == before
 
 
 def test_what_killed_writes_left_is_cleared_and_nothing_else(venv: Venv) -> None:

@@ -164,7 +164,6 @@ def without_bad_tags(repository: Repository, bad: tuple[str, ...], to: Path) -> 
 
 
 SETUPTOOLS_SCM_ORACLE = "from setuptools_scm import Configuration, _get_version as v; print(v(Configuration.from_file('pyproject.toml'), force_write_version_files=False))"
-GET_VERSION_ORACLE = "import setuptools_scm; print(setuptools_scm.get_version())"
 HATCH_ORACLE = "from hatchling.metadata.core import ProjectMetadata as M; from hatchling.plugin.manager import PluginManager as P; import os; print(M(os.getcwd(), P()).version)"
 PDM_ORACLE = (
     "import pathlib; from pdm.backend.base import Builder; b = Builder('.'); "

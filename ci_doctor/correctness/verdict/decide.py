@@ -293,7 +293,9 @@ def _regression(evidence: VerdictEvidence, differences: Differences, looks: Look
             "another than the baseline's"
         )
     else:
-        what = "the candidate fails more requests, or gives more answers of its own"
+        what = (
+            "the candidate fails more requests, or gives more answers unlike those of most starts"
+        )
     return Decision(
         verdict=Verdict.REGRESSION,
         reason=f"{what} in {_both_arms(evidence)}: {chance}",

@@ -353,10 +353,15 @@ def no_look_can_reject(starts: Sequence[ArmStart], requests: Sequence[str], rule
     """
     made = _drawn_starts(starts, requests, rules)
     plan = plan_of(starts, rules)
-    columns = traits(
+    given = traits(
         among(made.by_pattern, made.usable), [made.starts[place].failed for place in made.usable]
-    ).columns
-    masks = {0, *(column.mask for column in columns)}
+    )
+    masks = {0, *(column.mask for column in given.columns)}
+    # Later starts move the average, so any number may be the one that a start as a whole must exceed.
+    for counts in given.counts:
+        masks |= {
+            sum(1 << bit for bit, count in enumerate(counts) if count > least) for least in counts
+        }
     reached = {index for index, _ in _reached(plan, made.starts)}
     for index in looks_after(rules, archived=replaces_baseline(starts, rules)):
         if index in reached:

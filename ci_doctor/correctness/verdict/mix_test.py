@@ -93,24 +93,26 @@ class AnswerTable(Struct, frozen=True, kw_only=True):
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What the test looks at."""
+    """What the test looks at; `counts` are those behind the traits of whole starts, each with a number for each start."""
 
     columns: tuple[Column, ...]
     tables: tuple[AnswerTable, ...] = ()
+    counts: tuple[tuple[int, ...], ...] = ()
 
 
 def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
-    """A column for each answer to each request, and two for the starts as a whole; the tables.
+    """A column for each answer to each request, and three for the starts as a whole; the tables.
 
-    `failed` says for each start whether a service of it failed. The traits of whole starts are more
-    failures, and more answers that no other start gave, than the average start has. A request has a
-    table if it has three different answers or more.
+    `failed` says for each start whether a service of it failed. A start as a whole has more failures than
+    the average start, more answers that no other start gave, or more answers unlike that of most starts.
+    The last is how a fault shows that hits another request in each start. A request has a table if it
+    has three different answers or more.
     """
     starts = len(failed)
     requests: dict[int, list[str]] = {}
     tables: dict[tuple[int, ...], list[str]] = {}
     failures = [int(each) for each in failed]
-    alone = [0] * starts
+    alone, apart = [0] * starts, [0] * starts
     everything = (1 << starts) - 1
     for pattern, members in by_pattern.items():
         masks = _masks(pattern)
@@ -120,14 +122,15 @@ def traits(by_pattern: Patterns, failed: Sequence[bool]) -> Traits:
         pooled = _pooled(masks)
         if len(pooled) > _TWO:
             tables.setdefault(pooled, []).extend(members)
-        _count_traits(pattern, len(members), failures, alone)
+        _count_traits(pattern, len(members), failures, alone, apart)
     columns = [Column(mask=mask, requests=tuple(each)) for mask, each in requests.items()]
-    for counts in (failures, alone):
-        mask = _above_average(counts)
+    for numbers in (failures, alone, apart):
+        mask = _above_average(numbers)
         if mask:
             columns.append(Column(mask=mask, bad=True))
     several = [AnswerTable(masks=masks, requests=tuple(each)) for masks, each in tables.items()]
-    return Traits(columns=tuple(columns), tables=tuple(several))
+    traits = (tuple(failures), tuple(alone), tuple(apart))
+    return Traits(columns=tuple(columns), tables=tuple(several), counts=traits)
 
 
 def _pooled(masks: Sequence[int]) -> tuple[int, ...]:
@@ -147,10 +150,16 @@ def _masks(pattern: Pattern) -> list[int]:
     return list(masks.values())
 
 
-def _count_traits(pattern: Pattern, weight: int, failures: list[int], alone: list[int]) -> None:
-    """Add to the starts' failed requests, and to their answers that no other start gave."""
+def _count_traits(
+    pattern: Pattern, weight: int, failures: list[int], alone: list[int], apart: list[int]
+) -> None:
+    """Add to each start's failed requests, its answers that no other start gave, and those unlike that of most."""
     times = Counter(pattern)
+    [(usual, most)] = times.most_common(1)
+    is_usual = most * _TWO > len(pattern)
     for index, each in enumerate(pattern):
+        if is_usual and each != usual:
+            apart[index] += weight
         if each == MISSING:
             failures[index] += weight
         elif times[each] == 1:

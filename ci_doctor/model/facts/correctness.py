@@ -613,3 +613,44 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     sensitivity: tuple[SensitivityFacts, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     localisation: LocalisationFacts | None = None
+
+
+class SearchPoint(Struct, frozen=True, kw_only=True):
+    """What was started: a commit or some settings, in how many starts, and in how many of them it differed.
+
+    `broken`: why it could not be built or started.
+    """
+
+    label: str
+    starts: int = 0
+    differing: int = 0
+    broken: str = ""
+
+
+class SearchAnswerFacts(Struct, frozen=True, kw_only=True):
+    """A possible answer, by its names, and its least probability by all rates that are not ruled out."""
+
+    names: tuple[str, ...]
+    probability: float
+
+
+class SearchFacts(Facts, frozen=True, kw_only=True):
+    """What a search for settings or for a commit came to.
+
+    `ending` is `found`, `equal` (the ends do not differ), `unsure` (if they do), `starts` (they are used up),
+    `exhausted` (no further start tells anything) or `open`; `stopped` says why it is open. `answers` are the likeliest, the
+    best first, given the model of docs/localise-bisect.md. `rates_good` and `rates_bad` are the least and the
+    greatest share of starts that may differ without the fault and with it. `noisy` requests are not looked
+    at, because the good end does not repeat its answers. `commands` differ in one thing.
+    """
+
+    subject: str
+    ending: str
+    stopped: str = ""
+    starts: int
+    answers: tuple[SearchAnswerFacts, ...] = ()
+    rates_good: tuple[float, float]
+    rates_bad: tuple[float, float]
+    noisy: int = 0
+    points: tuple[SearchPoint, ...] = ()
+    commands: tuple[str, ...] = ()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts and their samples as a run leaves them, for tests of the archive."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,10 +56,6 @@ def made(
         facts={"libcublas.so.12": "12.4.5.8"},
     )
     return result, [line for _, line in read_lines(path)]
-
-
-def texts_of(line: bytes) -> str:
-    return str(json.loads(line)["output"]["choices"][0]["text"])
 
 
 def kept(

@@ -282,3 +282,47 @@ def test_what_failed_beside_a_container_that_loads_was_no_server() -> None:
         death = server(2, words=words)
         waiting = waiting_for(death, scene(death, 40.0, *asked, is_elsewhere=elsewhere))
         assert (waiting is not None) is is_said
+
+
+def test_a_log_of_a_job_that_failed_is_read_by_several_commands_and_none_waits() -> None:
+    death = server(2, words="bench run", log="/w/bench.log")
+    summary = process("python summary.py bench.log", 10.5, SCRIPT)
+    reads = [
+        process(f"grep {word} bench.log", at, SCRIPT, ended=at)
+        for word, at in (("a", 11), ("b", 12))
+    ]
+    follows = process("tail --pid=109 -f bench.log", 2, SCRIPT)
+    assert waiting_for(death, scene(death, 20.0, summary)) is None
+    assert waiting_for(death, scene(death, 13.0, *reads)) is None
+    assert waiting_for(death, scene(death, 13.0, follows)) is None
+    follows.words = ("tail", "-f", "bench.log")
+    assert waiting_for(death, scene(death, 13.0, follows)) is not None
+
+
+def test_a_program_that_names_the_port_and_asks_nobody_does_not_wait() -> None:
+    death = server(ports={PORT})
+    plots = process("python plot.py --port 8000", 10.5, SCRIPT)
+    for refused, is_said in (({}, False), ({PORT: [10.6, 11.6, 12.6, 13.6]}, True)):
+        seen = scene(death, 14.0, plots, refused=refused, tells_refusals=True)
+        assert (waiting_for(death, seen) is not None) is is_said
+
+
+def test_a_client_of_a_server_that_was_stopped_is_no_server_that_died() -> None:
+    served = process("server", 0.5, SCRIPT, ended=9.0, ports={PORT}, is_beside=True)
+    client = server(1, words="python client.py --port 8000")
+    asked = curls(11, 12, 13, 14)
+    assert waiting_for(client, scene(client, 14.0, served, *asked)) is None
+
+
+def test_of_two_that_may_be_the_server_the_one_that_looks_like_one_is_it() -> None:
+    container = process("sh -c x", 2, is_orphan=True)
+    asked = curls(11, 12, 13, 14)
+    for words, is_said in (("python -c fails", False), ("vllm serve m", True)):
+        death = server(2, words=words)
+        assert (waiting_for(death, scene(death, 14.0, container, *asked)) is not None) is is_said
+
+
+def test_a_launcher_that_ended_well_is_no_loss_if_a_daemon_lives() -> None:
+    death = server(0, words="setsid setsid sh -c server")
+    daemon = process("sh -c server", 1.1, is_orphan=True)
+    assert waiting_for(death, scene(death, 16.0, daemon, *curls(11, 12, 13, 16))) is None

@@ -115,7 +115,14 @@ def largest_difference(patterns: Sequence[Pattern], labels: Sequence[bool]) -> f
         sum(each[start] != MISSING and each.count(each[start]) == 1 for each in patterns)
         for start in starts
     ]
-    for counts in (failures, alone):
+    apart = [
+        sum(
+            2 * each.count(each[start]) < len(each) < 2 * max(map(each.count, each))
+            for each in patterns
+        )
+        for start in starts
+    ]
+    for counts in (failures, alone, apart):
         more = [count > sum(counts) / len(counts) for count in counts]
         candidates = [bad for bad, label in zip(more, labels, strict=True) if label]
         if sum(candidates) / len(candidates) > sum(more) / len(more):
@@ -192,6 +199,24 @@ def test_fewer_failures_than_the_baseline_has_are_no_regression() -> None:
     same: Patterns = {(0,) * 10: ["r0"]}
     assert mix_test(traits(same, failing), TEN).p == 1.0
     assert mix_test(traits(same, list(TEN.candidate)), TEN).p == 1 / 112
+
+
+def test_a_fault_on_another_request_in_each_start_is_one_difference() -> None:
+    places = [index for index, label in enumerate(TEN.candidate) if label]
+    # Two wrong starts on each of three requests: no request alone separates the arms.
+    scattered = [
+        tuple(int(index in places[turn : turn + 2]) for index in range(10)) for turn in (0, 2, 4)
+    ]
+    assert test_p(scattered, TEN) == 1 / 112
+    assert test_p(scattered[:1], TEN) > 0.1
+
+    # A baseline that has it is no regression of the candidate.
+    mended = [
+        tuple(int(index == place) for index in range(10))
+        for place, label in enumerate(TEN.candidate)
+        if not label
+    ]
+    assert test_p(mended, TEN) > 0.1
 
 
 def test_answers_of_its_own_are_counted_by_start_and_request() -> None:

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of many hypotheses explains noisy starts, where no rate is known. Pure.
+
+Each start shows a fault or does not. A hypothesis says of each start whether the fault is in it. A start
+with the fault shows it at some rate r, one without it at some rate q, at most r. If both are the same,
+nothing makes a difference.
+
+Where to start next is chosen by a joint posterior over hypotheses and rates, with a prior of what is usual.
+What is stated is not: it is the least probability over all pairs of rates that the starts do not rule out.
+At the true rates a posterior is right as often as it says, whenever a search ends. So the stated probability
+is true or too low, as long as the true rates are among those pairs, starts are independent, and one of the
+hypotheses is true.
+"""
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from msgspec import Struct
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+
+_RATES = np.array((0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1))
+_LOWER, _UPPER = np.triu_indices(len(_RATES))
+_Q, _R = _RATES[_LOWER], _RATES[_UPPER]
+_IS_NOTHING = _LOWER == _UPPER
+# In place of the logarithm of 0: a number that 0 can be multiplied with.
+_LEAST = 1e-300
+_LOG_Q, _LOG_NOT_Q, _LOG_R, _LOG_NOT_R = (
+    np.log(np.maximum(each, _LEAST)) for each in (_Q, 1 - _Q, _R, 1 - _R)
+)
+# Rates by which the starts are so much less likely than by the best ones are ruled out; that nothing makes a
+# difference, only by more.
+_RULED_OUT, _NOTHING_RULED_OUT = 20.0, 200.0
+_KEPT_WITHIN = np.log(np.where(_IS_NOTHING, _NOTHING_RULED_OUT, _RULED_OUT))
+
+
+def _usual() -> Array:
+    """The logarithm of the prior of each pair: flakes are rare, mostly, and faults show.
+
+    It chooses starts only. The masses at 0 and at 1 are for what is deterministic.
+    """
+    width = np.gradient(_RATES)
+    below, above = width * (1 - _RATES) ** 8, width * _RATES
+    below *= 0.8 / below.sum()
+    above *= 0.8 / above.sum()
+    below[0] += 0.2
+    above[-1] += 0.2
+    pairs = below[_LOWER] * above[_UPPER] * np.where(_IS_NOTHING, 0.3, 1)
+    made: Array = np.log(np.maximum(pairs / pairs.sum(), _LEAST))
+    return made
+
+
+_USUAL = _usual()
+
+
+def _summed(values: Array) -> Array:
+    """The logarithm of the sum over the rows of what these are logarithms of."""
+    most = values.max(axis=0)
+    made: Array = most + np.log(np.exp(values - most).sum(axis=0))
+    return made
+
+
+def _entropy(share: Array) -> Array:
+    clipped = np.clip(share, 1e-12, 1 - 1e-12)
+    made: Array = -(clipped * np.log2(clipped) + (1 - clipped) * np.log2(1 - clipped))
+    return made
+
+
+class Rates(Struct, frozen=True):
+    """The rates that are not ruled out: how often starts show the fault that do not have it, and that have it."""
+
+    good: tuple[float, float]
+    bad: tuple[float, float]
+
+
+class _Made(Struct, frozen=True):
+    """What the starts come to. A kind are the hypotheses by which the starts are alike likely.
+
+    `weights` of the hypotheses are by the usual rates, as are `good` and `bad`: of each kind the expected rates.
+    `likelihoods` have a row for each kind and a column for each pair of rates, `marginal` is their sum. `kept`
+    are the pairs that are not ruled out.
+    """
+
+    kind: Places
+    weights: Array
+    good: Array
+    bad: Array
+    likelihoods: Array
+    marginal: Array
+    kept: Flags
+
+
+class Posterior:
+    """Hypotheses by number, and what the starts so far make of them. `prior` needs no sum of 1."""
+
+    def __init__(self, prior: Sequence[float] | Array) -> None:
+        weights = np.asarray(prior, dtype=np.float64)
+        self._prior = weights / weights.sum()
+        # Of each hypothesis: the starts that have the fault by it, and those of them that show it.
+        self._bad = np.zeros(len(weights), dtype=np.int64)
+        self._bad_shown = np.zeros(len(weights), dtype=np.int64)
+        self.starts = 0
+        self.shown = 0
+        self._made: _Made | None = None
+
+    def add(self, faulty: Flags, *, shown: bool) -> None:
+        """One more start: by which hypotheses the fault is in it, and whether it shows it."""
+        self._bad += faulty
+        self.starts += 1
+        if shown:
+            self._bad_shown += faulty
+            self.shown += 1
+        self._made = None
+
+    def copy(self) -> "Posterior":
+        """The same, to go on apart."""
+        other = object.__new__(Posterior)
+        other.__dict__.update(self.__dict__)
+        other._bad, other._bad_shown = self._bad.copy(), self._bad_shown.copy()
+        return other
+
+    def _computed(self) -> _Made:
+        if self._made is not None:
+            return self._made
+        codes, kind = np.unique(
+            self._bad * (self.starts + 1) + self._bad_shown, return_inverse=True
+        )
+        bad, bad_shown = (each[:, None] for each in np.divmod(codes, self.starts + 1))
+        good, good_shown = self.starts - bad, self.shown - bad_shown
+        likelihoods = (
+            bad_shown * _LOG_R
+            + (bad - bad_shown) * _LOG_NOT_R
+            + good_shown * _LOG_Q
+            + (good - good_shown) * _LOG_NOT_Q
+        )
+        mass = np.maximum(np.bincount(kind, weights=self._prior), _LEAST)
+        marginal = _summed(likelihoods + np.log(mass)[:, None])
+        usual = likelihoods + _USUAL
+        usual = np.exp(usual - usual.max())
+        per_kind = np.maximum(usual.sum(axis=1), _LEAST)
+        weights = self._prior * per_kind[kind]
+        self._made = _Made(
+            kind=kind,
+            weights=weights / weights.sum(),
+            good=usual @ _Q / per_kind,
+            bad=usual @ _R / per_kind,
+            likelihoods=likelihoods,
+            marginal=marginal,
+            kept=marginal >= marginal.max() - _KEPT_WITHIN,
+        )
+        return self._made
+
+    @property
+    def weights(self) -> Array:
+        """The probability of each hypothesis by the usual rates: to choose by, and not to state."""
+        return self._computed().weights
+
+    def least(self, hypotheses: Sequence[int]) -> float:
+        """The probability that one of these is true, by the worst rates for it of those not ruled out.
+
+        It is 0 as long as it is not ruled out that nothing makes a difference.
+        """
+        made, places = self._computed(), list(hypotheses)
+        if made.kept[_IS_NOTHING].any():
+            return 0.0
+        mass = np.bincount(made.kind[places], weights=self._prior[places], minlength=len(made.good))
+        mass = np.log(np.maximum(mass, _LEAST))[:, None]
+        by_rates = _summed(made.likelihoods + mass) - made.marginal
+        return min(1.0, math.exp(float(by_rates[made.kept].min())))
+
+    @property
+    def rates(self) -> Rates:
+        """The rates that are not ruled out."""
+        kept = self._computed().kept
+        good, bad = _Q[kept], _R[kept]
+        return Rates(
+            good=(float(good.min()), float(good.max())), bad=(float(bad.min()), float(bad.max()))
+        )
+
+    def odds_of_difference(self, gap: float = 0.0) -> float:
+        """How much likelier the best rates so far apart make these starts than one rate of all starts does."""
+        marginal = self._computed().marginal
+        apart = marginal[np.greater_equal(_R - _Q, gap - 1e-9)].max()
+        return math.exp(min(float(apart - marginal[_IS_NOTHING].max()), 700.0))
+
+    def information(self, likely: Places, faulty: Flags) -> Array:
+        """The bits that a start at each point is expected to tell of the hypotheses.
+
+        `faulty` has a row for each point and a column for each of the `likely` hypotheses.
+        """
+        made = self._computed()
+        kind, weights = made.kind[likely], made.weights[likely]
+        weights = weights / weights.sum()
+        good, bad = made.good[kind], made.bad[kind]
+        flags = faulty.astype(np.float32)
+        shown = flags @ (weights * (bad - good)).astype(np.float32) + weights @ good
+        low, high = weights * _entropy(good), weights * _entropy(bad)
+        bits: Array = _entropy(shown) - flags @ (high - low).astype(np.float32) - low.sum()
+        return bits
+
+
+# --- a search: both ends first, then what tells most, until one answer is probable enough ---
+
+
+class SearchEnd(StrEnum):
+    """How a search ended, or `open`."""
+
+    OPEN = "open"
+    # One answer is as probable as was asked for.
+    FOUND = "found"
+    # The ends do not differ, or by less than LEAST_GAP.
+    EQUAL = "equal"
+    # Half of the starts were made at the ends, and it is not sure that these differ.
+    UNSURE = "unsure"
+    # The starts are used up.
+    STARTS = "starts"
+    # No further start would tell anything.
+    EXHAUSTED = "exhausted"
+
+
+class SearchAnswer(Struct, frozen=True, kw_only=True):
+    """What the hypotheses come to: `names` of the answer, its least `probability`, and the points to start for it.
+
+    `weight` is its probability by the usual rates. `proof` are points that must have been started: one with the
+    fault by this answer, others without.
+    """
+
+    names: tuple[int, ...]
+    probability: float
+    weight: float
+    proof: tuple[int, ...] = ()
+
+
+class SearchSpace:
+    """The points that can be started, by number, and what each hypothesis says of them.
+
+    `good` and `bad` are the ends. `built` are points whose build is there already: of two that tell about as
+    much, such a one comes first. `broken` are those that cannot be built.
+    """
+
+    good: int
+    bad: int
+    prior: Array
+
+    def __init__(self) -> None:
+        self.built: set[int] = set()
+        self.broken: set[int] = set()
+
+    def faulty(self, point: int) -> Flags:
+        """By which hypotheses the fault is in what is started there."""
+        raise NotImplementedError
+
+    def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
+        """Points worth a start, the likely hypotheses, and by which of these the fault is at each point."""
+        raise NotImplementedError
+
+    def answers(self, posterior: Posterior) -> list[SearchAnswer]:
+        """The likeliest answers, the best first."""
+        raise NotImplementedError
+
+    def appeal(self, points: Sequence[int]) -> Array:
+        """A factor for each point: less than 1 if it may be impossible to build."""
+        return np.ones(len(points))
+
+
+# Starts of each end, before anything else: they show what the baseline repeats, too.
+ENDS = 3
+# An answer needs ends that differ: by their starts alone, the best rates are so much likelier than one rate.
+_ODDS_OF_ENDS = 20.0
+# More of them are made first, until that is reached, or less than that in this share of all starts, ...
+_ODDS_AT_FIRST, _SHARE_AT_FIRST = 3.0, 0.25
+# ... or rates so far apart are so much less likely than one rate, or this share of all starts is used up.
+LEAST_GAP, _ODDS_OF_NOTHING = 0.3, 20.0
+_SHARE_OF_ENDS = 0.5
+# So often each point that proves the answer is started.
+_PROOF = 2
+# An answer with such a weight is tried by its proof alone.
+_LIKELY = 0.9
+# What a build is worth: of two points that tell so much alike, the one that is built.
+_ALIKE = 0.95
+_LEAST_BITS = 1e-4
+
+
+class SearchStep(Struct, frozen=True, kw_only=True):
+    """What to do: start at `point`, or nothing more, and why."""
+
+    end: SearchEnd = SearchEnd.OPEN
+    point: int | None = None
+
+
+class NoisySearch:
+    """A search under way: `next_point`, then `add` or `skip`, until `end` is no longer open.
+
+    A new one forgets what an earlier search has noted in the space.
+    """
+
+    def __init__(self, space: SearchSpace, *, confidence: float, most: int) -> None:
+        space.built, space.broken = set(), set()
+        self.space = space
+        self.posterior = Posterior(space.prior)
+        # The starts of both ends alone: what they show depends on no choice of points.
+        self._ends = Posterior([1.0])
+        self.confidence = confidence
+        self.most = most
+        self.results: list[tuple[int, bool]] = []
+
+    def add(self, point: int, *, shown: bool) -> None:
+        """A start at this point has ended, and shows the fault or not."""
+        self.space.built.add(point)
+        self.take(point, shown=shown)
+
+    def take(self, point: int, *, shown: bool) -> None:
+        """As `add`, of a start that is only imagined: nothing is built there."""
+        self.results.append((point, shown))
+        self.posterior.add(self.space.faulty(point), shown=shown)
+        if point in {self.space.good, self.space.bad}:
+            self._ends.add(np.array([point == self.space.bad]), shown=shown)
+
+    def skip(self, point: int) -> None:
+        """Nothing can be started at this point."""
+        self.space.broken.add(point)
+
+    def counts(self, point: int) -> tuple[int, int]:
+        """How many starts were made there, and how many of them show the fault."""
+        shown = [is_shown for at, is_shown in self.results if at == point]
+        return len(shown), sum(shown)
+
+    @property
+    def best(self) -> SearchAnswer:
+        """The likeliest answer."""
+        return self.space.answers(self.posterior)[0]
+
+    @property
+    def end(self) -> SearchEnd:
+        """How it has ended."""
+        return self.step().end
+
+    def next_points(self, count: int) -> list[int]:
+        """Points to start at once; fewer if the search may end before. Outcomes on the way are drawn as expected."""
+        ahead = self._copy()
+        points: list[int] = []
+        while len(points) < min(count, self.most - len(self.results)):
+            point = ahead.next_point()
+            if point is None:
+                break
+            points.append(point)
+            share = float(ahead.posterior.weights @ self.space.faulty(point))
+            ahead.take(point, shown=share > 1 / 2)
+        return points
+
+    def next_point(self) -> int | None:
+        """Where to start next; None if the search has ended."""
+        return self.step().point
+
+    def _copy(self) -> "NoisySearch":
+        other = object.__new__(NoisySearch)
+        other.__dict__.update(self.__dict__)
+        other.posterior, other._ends = self.posterior.copy(), self._ends.copy()
+        other.results = list(self.results)
+        return other
+
+    @property
+    def _is_over(self) -> bool:
+        return len(self.results) >= self.most
+
+    def step(self) -> SearchStep:
+        """How it has ended, or where to start next."""
+        return self._of_ends() or self._of_answer() or self._most_telling()
+
+    def _of_ends(self) -> SearchStep | None:
+        """Both ends come first, until it is likely that they differ."""
+        if min(self.counts(end)[0] for end in (self.space.good, self.space.bad)) >= ENDS:
+            made, odds = self._ends.starts, self._ends.odds_of_difference()
+            is_likely = odds >= _ODDS_AT_FIRST and made >= _SHARE_AT_FIRST * self.most
+            if made < len(self.results) or odds >= _ODDS_OF_ENDS or is_likely:
+                return None
+            if self._ends.odds_of_difference(LEAST_GAP) <= 1 / _ODDS_OF_NOTHING:
+                return SearchStep(end=SearchEnd.EQUAL)
+            if made >= _SHARE_OF_ENDS * self.most:
+                return SearchStep(end=SearchEnd.UNSURE)
+        return SearchStep(end=SearchEnd.STARTS) if self._is_over else self._at_end()
+
+    def _at_end(self) -> SearchStep:
+        return SearchStep(
+            point=min((self.space.good, self.space.bad), key=lambda end: self.counts(end)[0])
+        )
+
+    def _of_answer(self) -> SearchStep | None:
+        best = self.best
+        usable = [each for each in best.proof if each not in self.space.broken]
+        least = min(usable, key=lambda point: self.counts(point)[0], default=None)
+        is_enough = best.probability >= self.confidence
+        is_proven = least is None or self.counts(least)[0] >= _PROOF
+        ends_differ = self._ends.odds_of_difference() >= _ODDS_OF_ENDS
+        if is_enough and is_proven and ends_differ:
+            return SearchStep(end=SearchEnd.FOUND)
+        if self._is_over:
+            return SearchStep(end=SearchEnd.STARTS)
+        if is_enough and is_proven:
+            return self._at_end()
+        return SearchStep(point=least) if best.weight >= _LIKELY and least is not None else None
+
+    def _most_telling(self) -> SearchStep:
+        points, likely, faulty = self.space.points(self.posterior)
+        if not len(points):
+            return SearchStep(end=SearchEnd.EXHAUSTED)
+        bits = self.posterior.information(likely, faulty)
+        worth = bits * self.space.appeal(points)
+        best = int(worth.argmax())
+        if bits[best] < _LEAST_BITS:
+            return SearchStep(end=SearchEnd.EXHAUSTED)
+        ready = [at for at, point in enumerate(points) if point in self.space.built]
+        near = [at for at in ready if worth[at] >= _ALIKE * worth[best]]
+        chosen = max(near, key=lambda at: float(worth[at]), default=best)
+        return SearchStep(point=points[chosen])

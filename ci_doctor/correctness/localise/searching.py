@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: makes the starts of a search under noise, and keeps them to be resumed.
+
+A gatherer leads from a batch of planned starts to their evidence, in any order. Here is the one that
+makes them on this machine, one after the other. What the search makes of the evidence is decided by
+replaying all of it, so a search that is resumed goes on as if it had never ended.
+"""
+
+import asyncio
+import contextlib
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.attempt import CACHES, ExperimentProgress, StartAttempt, start_tools
+from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, resume
+from ci_doctor.correctness.evidence.run_identity import (
+    RunIdentity,
+    clear,
+    redact_logs,
+    write_run,
+)
+from ci_doctor.correctness.evidence.samples import EvidenceFile, Outputs, Sample, SampleWriter
+from ci_doctor.correctness.localise.noise import NoisySearch, SearchEnd
+from ci_doctor.correctness.localise.watched import (
+    PlannedStart,
+    ReplayedSearch,
+    StartEvidence,
+    replayed,
+)
+from ci_doctor.correctness.results import SAMPLES, SameAnswers, StartResult, Tally
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
+from ci_doctor.decodable import decodable
+from ci_doctor.errors import InfraError
+from ci_doctor.system import clock
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.limited_runs import LimitedRuns
+from ci_doctor.system.secrets.redaction import Redactor
+
+POINTS = "search.jsonl"
+# The machine is at fault, if so many starts in a row end for a reason outside the change.
+_OUTSIDE_IN_A_ROW = 3
+_WORDS_OF_BUILD = 300
+
+
+# It may give back fewer than were planned; those are planned again.
+Gatherer = Callable[[Sequence[PlannedStart]], Iterable[StartEvidence]]
+
+
+class Place(Protocol):
+    """Where starts at a point are made."""
+
+    def plan(self, point: int) -> ExperimentPlan:
+        """The plan whose candidate is what is started there. Raises InfraError."""
+
+    def build(self, point: int) -> tuple[tuple[str, ...], Path, Mapping[str, str], Path] | None:
+        """The words, directory and environment of a build, and where it is noted; None if there is none."""
+
+
+class LocalStarts:
+    """The gatherer that makes starts on this machine, one after the other."""
+
+    def __init__(
+        self,
+        place: Place,
+        samples: SampleWriter,
+        outputs: Outputs,
+        tell: Callable[[ExperimentProgress], None],
+        interruption: Interruption,
+    ) -> None:
+        self.place = place
+        self.samples = samples
+        self.outputs = outputs
+        self.tell = tell
+        self.interruption = interruption
+
+    def __call__(self, planned: Sequence[PlannedStart]) -> Iterable[StartEvidence]:
+        """Make these starts. A signal ends it; what is cut short by it says so."""
+        for each in planned:
+            with asyncio.Runner() as runner:
+                evidence = runner.run(self._until_signal(each))
+            if evidence is not None:
+                yield evidence
+            if self.interruption.received is not None:
+                return
+
+    async def _until_signal(self, planned: PlannedStart) -> StartEvidence | None:
+        try:
+            with self.interruption.watch():
+                plan = self.place.plan(planned.point)
+                broken = await self._build(planned, plan)
+                if broken:
+                    return StartEvidence(planned=planned, broken=broken)
+                return StartEvidence(planned=planned, result=await self._start(planned, plan))
+        except asyncio.CancelledError:
+            if self.interruption.received is None:
+                raise
+            return None
+
+    async def _build(self, planned: PlannedStart, plan: ExperimentPlan) -> str:
+        """Build what is started at this point, once. Returns why it cannot be."""
+        build = self.place.build(planned.point)
+        if build is None:
+            return ""
+        words, directory, environ, note = build
+        if note.exists():
+            return note.read_text(encoding="utf-8")
+        self.tell(ExperimentProgress(note=f"{planned.name}  building: {shlex.join(words)}"))
+        runs = LimitedRuns()
+        left_s = max(1.0, plan.deadline - clock.now())
+        try:
+            ran = await asyncio.to_thread(
+                runs.run, words, cwd=directory, environ=environ, timeout_s=left_s, is_together=True
+            )
+        except OSError as error:
+            raise InfraError(f"the build cannot be started: {error}") from error
+        finally:
+            runs.stop()
+        if ran.exit_code is None:
+            # The budget, and not the build: it is tried again if the search goes on.
+            return ""
+        log = plan.directory / "logs" / planned.name
+        log.mkdir(parents=True, exist_ok=True)
+        (log / "build-1.log").write_text(ran.stdout, encoding="utf-8")
+        broken = ""
+        if ran.exit_code:
+            broken = f"the build ends with {ran.exit_code}: {ran.last_words[:_WORDS_OF_BUILD]}"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(broken, encoding="utf-8")
+        return broken
+
+    async def _start(self, planned: PlannedStart, plan: ExperimentPlan) -> StartResult:
+        tally = Tally(
+            arm=planned.arm,
+            number=planned.number,
+            ids=plan.ids,
+            passes=plan.passes,
+            requests=plan.requests,
+        )
+        caches = plan.directory / CACHES / planned.name
+        device = next(iter(plan.places), "")
+        with start_tools(plan, caches, self._keep, self.tell, device) as tools:
+            attempt = StartAttempt(plan, tally, tools)
+            try:
+                async with asyncio.timeout(plan.deadline - clock.now()):
+                    await attempt.run()
+            except TimeoutError:
+                # `whole` stays False: the result says that it was cut short.
+                pass
+            finally:
+                if attempt.failure and self.interruption.received:
+                    attempt.whole = False
+                result = attempt.result()
+                shutil.rmtree(caches, ignore_errors=True)
+        return result
+
+    def _keep(self, sample: Sample) -> None:
+        place = self.samples.write(sample)
+        if sample.digest is not None:
+            self.outputs.note(sample.digest, self.samples.path, place)
+
+
+class _PointLine(Struct, frozen=True, kw_only=True):
+    """A line of `search.jsonl`: the point of a start by its name, or why a point is broken."""
+
+    # In decimals: a subset of many settings is a large number.
+    point: str
+    start: str = ""
+    broken: str = ""
+
+
+class SearchRun:
+    """A search with its evidence in a report directory; `new_search` makes one without any."""
+
+    def __init__(
+        self,
+        plan: ExperimentPlan,
+        identity: RunIdentity,
+        new_search: Callable[[], NoisySearch],
+        redactor: Redactor,
+        tell: Callable[[ExperimentProgress], None],
+    ) -> None:
+        self.plan = plan
+        self.identity = identity
+        self.new_search = new_search
+        self.redactor = redactor
+        self.tell = tell
+        self.space = new_search().space
+        self.evidence: list[StartEvidence] = []
+        self.stopped = ""
+        self._outside = 0
+
+    @property
+    def replayed(self) -> ReplayedSearch:
+        """What the evidence comes to."""
+        return replayed(self.new_search(), self.evidence, self.plan.ids)
+
+    def make(self, place: Place, interruption: Interruption, *, is_resumed: bool) -> None:
+        """Make starts until the search ends, the budget does, or a signal comes. Raises UsageError and InfraError."""
+        directory = self.plan.directory
+        before = self._resumed() if is_resumed else self._begun()
+        same = SameAnswers(self.plan.comparison, before.outputs)
+        self._take(before, same)
+        outputs = before.outputs
+        if not isinstance(outputs, Outputs):
+            raise InfraError("the outputs of the run cannot be written")
+        try:
+            with (
+                SampleWriter(directory / SAMPLES, self.redactor, append=True) as samples,
+                StartWriter(directory, self.redactor, append=True) as starts,
+                _PointWriter(directory / POINTS, append=True) as points,
+            ):
+                gather = LocalStarts(place, samples, outputs, self.tell, interruption)
+                self._until_end(gather, _Files(starts, points, same), interruption)
+        finally:
+            shutil.rmtree(directory / CACHES, ignore_errors=True)
+            for removed in redact_logs(directory, self.redactor):
+                self.tell(ExperimentProgress(note=f"warning: {removed}"))
+
+    def _until_end(
+        self, gather: Gatherer, files: "_Files", interruption: Interruption, at_once: int = 1
+    ) -> None:
+        while not self.stopped:
+            state = self.replayed
+            if state.watched is not None and not state.watched.answers:
+                self.stopped = self._of_good_end()
+                return
+            planned = self._planned(state.search.next_points(at_once))
+            if not planned:
+                return
+            self.stopped = self._reason_to_stop()
+            if self.stopped:
+                return
+            for each in planned:
+                files.points.note(_PointLine(point=str(each.point), start=each.name))
+            for evidence in gather(planned):
+                self._note(evidence, files)
+            if interruption.received is not None:
+                self.stopped = f"interrupted by {interruption.received.name}"
+
+    def _of_good_end(self) -> str:
+        """Why nothing can be compared with the good end."""
+        made = [each.result for each in self.evidence if each.planned.point == self.space.good]
+        failures = [each.failure for each in made if each is not None and each.failure is not None]
+        if len(failures) > len(made) / 2:
+            return f"the good end does not start: {failures[-1].message}"
+        return "the good end does not repeat its answers to any request"
+
+    def _note(self, evidence: StartEvidence, files: "_Files") -> None:
+        planned, result = evidence.planned, evidence.result
+        if result is None:
+            if planned.point in {self.space.good, self.space.bad}:
+                raise InfraError(f"an end of the search cannot be built: {evidence.broken}")
+            line = _PointLine(point=str(planned.point), broken=evidence.broken)
+            files.points.note(line)
+            self.evidence.append(evidence)
+            self.tell(ExperimentProgress(note=f"{planned.name}  skipped: {evidence.broken}"))
+            return
+        if result.cut_short:
+            self.stopped = self.stopped or "the budget ended"
+            return
+        self._outside = self._outside + 1 if result.start.outside else 0
+        if self._outside >= _OUTSIDE_IN_A_ROW:
+            failure = result.failure.message if result.failure else ""
+            raise InfraError(f"{self._outside} starts in a row fail outside the change: {failure}")
+        if not result.start.outside:
+            files.starts.write(result)
+            result = files.same.at_gate(result)
+            self.evidence.append(replace(evidence, result=result))
+            state = self.replayed
+            word = {True: "differs", False: "agrees", None: "cannot be tested"}
+            if planned.name in state.shown:
+                end = state.search.end
+                left = "" if end is SearchEnd.OPEN else f"; {end}"
+                note = f"{planned.name}  {word[state.shown[planned.name]]}{left}"
+                self.tell(ExperimentProgress(note=note))
+
+    def _planned(self, points: Sequence[int]) -> list[PlannedStart]:
+        starts = [each.result.start for each in self.evidence if each.result is not None]
+        taken = {arm: {start.number for start in starts if start.arm is arm} for arm in Arm}
+        planned = []
+        for point in points:
+            arm = Arm.BASELINE if point == self.space.good else Arm.CANDIDATE
+            number = min(set(range(1, len(taken[arm]) + 2)) - taken[arm])
+            taken[arm].add(number)
+            planned.append(PlannedStart(arm=arm, number=number, point=point))
+        return planned
+
+    def _reason_to_stop(self) -> str:
+        took = [
+            each.result.duration_s
+            for each in self.evidence
+            if each.result is not None and each.result.failure is None
+        ]
+        if clock.now() + min(took, default=0.0) > self.plan.deadline:
+            return "the budget leaves no time for another start"
+        return ""
+
+    def _begun(self) -> Resumed:
+        directory = self.plan.directory
+        clear(directory)
+        (directory / POINTS).unlink(missing_ok=True)
+        write_run(directory, self.identity)
+        return Resumed(results=(), outputs=Outputs(directory))
+
+    def _resumed(self) -> Resumed:
+        plan = self.plan
+        return resume(
+            plan.directory,
+            self.identity,
+            ids=plan.ids,
+            passes=plan.passes,
+            arms=plan.arms,
+            requests=plan.requests,
+        )
+
+    def _take(self, before: Resumed, same: SameAnswers) -> None:
+        """The evidence of a search that was ended, in the order in which it came."""
+        lines = _point_lines(self.plan.directory / POINTS)
+        points = {line.start: int(line.point) for line in lines if line.start}
+        for line in lines:
+            if line.broken:
+                planned = PlannedStart(arm=Arm.CANDIDATE, number=0, point=int(line.point))
+                self.evidence.append(StartEvidence(planned=planned, broken=line.broken))
+        for result in before.results:
+            start = result.start
+            if start.name in points:
+                planned = PlannedStart(arm=start.arm, number=start.number, point=points[start.name])
+                result = same.at_gate(result)  # noqa: PLW2901
+                self.evidence.append(StartEvidence(planned=planned, result=result))
+        if before.results or before.again:
+            note = f"resuming with {len(before.results)} starts"
+            self.tell(ExperimentProgress(note=note))
+
+
+class _PointWriter(EvidenceFile):
+    """Appends to `search.jsonl`."""
+
+    def note(self, line: _PointLine) -> None:
+        """Write a line. Raises InfraError if the disk refuses it."""
+        self.append_line(json.dumps(msgspec.to_builtins(line)).encode("ascii") + b"\n")
+
+
+class _Files(Struct, frozen=True):
+    starts: StartWriter
+    points: _PointWriter
+    same: SameAnswers
+
+
+def _point_lines(path: Path) -> list[_PointLine]:
+    """Its lines; a torn one is left out."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(ValueError, msgspec.ValidationError):
+                lines.append(msgspec.convert(json.loads(line), decodable(_PointLine)))
+    return lines
