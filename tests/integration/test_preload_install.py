@@ -19,6 +19,7 @@ from ci_doctor.preload.install import (
     Installation,
     install_each,
     install_shims,
+    remove_each,
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
@@ -275,6 +276,21 @@ def test_target_that_fails_last_is_left_without_and_the_others_are_said(
     assert (first.change.state, last.change.state) == ("changed", "held back")
     assert status(venv.python).installed
     assert (other.files(), third.files()) == before
+
+
+def test_replacing_rules_and_dropping_one(venv: Venv) -> None:
+    before = venv.files()
+    second = parse_rule("second=json")
+    install_shims([venv.python], [RULE], dry_run=False)
+    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace_rules=True)
+    assert set(status(venv.python).rules) == {format_rule(OTHER_RULE), format_rule(second)}
+    (unknown,) = remove_each([venv.python], dry_run=False, trigger="nothing")
+    assert isinstance(unknown, Installation)
+    assert (unknown.change.actions, len(unknown.change.rules)) == ((), 2)
+    remove_each([venv.python], dry_run=False, trigger="serve")
+    assert status(venv.python).rules == (format_rule(second),)
+    remove_each([venv.python], dry_run=False, trigger="second")
+    assert venv.files() == before
 
 
 def test_what_killed_writes_left_is_cleared_and_nothing_else(venv: Venv) -> None:
