@@ -287,12 +287,17 @@ def contents_of(request: Request) -> list[Cut]:
 
 
 def with_contents(request: Request, change: Callable[[Cut, int], Cut]) -> Request:
-    """The request with what `change` makes of each content, given the length of those before it."""
+    """The request with what `change` makes of each content, given the length of those before it.
+
+    Without any (see `contents_of`) it is the same request.
+    """
     changed: list[Cut] = []
     begin = 0
     for each in contents_of(request):
         changed.append(change(each, begin))
         begin += len(each)
+    if not changed:
+        return request
     if "messages" not in request.body:
         return with_prompt(request, lambda _cut: changed[0])
     rest = iter(changed)

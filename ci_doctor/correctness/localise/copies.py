@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from ci_doctor.correctness.localise.traits import (
     BEGINNING,
     CHARACTERS,
+    IN_PARTS,
+    LAST_MESSAGE,
     PLACE,
     CausePart,
     parameters,
@@ -24,7 +26,6 @@ from ci_doctor.load.prompts import (
     PromptLength,
     halved,
     prompt_length,
-    prompt_of,
     with_contents,
     with_prompt,
 )
@@ -64,7 +65,8 @@ def changed_copies(request: Request, subject: LocalisedDifference) -> list[Copy]
         for text, change in _prompt_changes(length, subject):
             changed = with_prompt(request, change)
             # Servers refuse an empty prompt.
-            if changed.body != request.body and prompt_of(changed):
+            left = prompt_length(changed)
+            if changed.body != request.body and left is not None and left.count:
                 copies.append(replace(changed, id=f"{request.id}, {text}"))
     whole = len(said(request))
     copies += [_up_to(request, size) for size in halved(whole, _PREFIXES)]
@@ -184,7 +186,7 @@ def _with_text_alone(request: Request, text: str) -> Request:
 
 def _with_fewer_messages(request: Request) -> Iterator[Copy]:
     messages = request.body.get("messages")
-    if not isinstance(messages, list):
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         return
     for place in range(len(messages) - 1):
         body = {**request.body, "messages": [*messages[:place], *messages[place + 1 :]]}
@@ -192,6 +194,21 @@ def _with_fewer_messages(request: Request) -> Iterator[Copy]:
         role = messages[place].get("role")
         alone = role not in [each.get("role") for each in body["messages"]]
         yield Copy(copy, f"a message of the role {role}" if alone else "")
+    if len(messages) > 1 and messages[-1].get("role") != messages[-2].get("role"):
+        body = {**request.body, "messages": messages[:-1]}
+        copy = replace(request, id=f"{request.id} without {LAST_MESSAGE}", body=body)
+        yield Copy(copy, LAST_MESSAGE)
+    body = {**request.body, "messages": [_without_parts(each) for each in messages]}
+    yield Copy(replace(request, id=f"{request.id}, its texts alone", body=body), IN_PARTS)
+
+
+def _without_parts(message: dict[str, Any]) -> dict[str, Any]:
+    """The texts of a message in parts as one, without pictures; any other message as it is."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    texts = [each.get("text") for each in content if isinstance(each, dict)]
+    return {**message, "content": " ".join(each for each in texts if isinstance(each, str))}
 
 
 def _of_another_kind(request: Request, subject: LocalisedDifference) -> Iterator[Request]:

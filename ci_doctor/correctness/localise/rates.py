@@ -30,6 +30,8 @@ _MOST_PARTS, _MOST_OTHERS = 3, 1
 _DEAREST, _CHEAP = 3.6, 3.2
 # Of a group nobody knows the order.
 _NEAR = 1.5
+# So often at least a request differs at once with the same others, if a copy in its place tells something.
+_LEAST_IN_PLACE = 3
 
 
 def by_rate(
@@ -46,13 +48,21 @@ def by_rate(
     least = min((each.at_once for each in table.sends if each.wrong), default=0)
     if least == 0:
         return ""
-    common = _Common(table, subject, bases, least)
-    kinds = common.in_words()
-    if least > 1:
-        said = _at_once(table, subject, least, sums=not common.has_context)
+    if least == 1:
+        common = _Common(table, subject, bases, least, with_contexts=True)
+        kinds = common.in_words()
+        load = _at_random(lanes, requests)
     else:
-        said = _at_random(lanes, requests)
-    return f"{said}{', and ' * bool(said and kinds)}{kinds}"
+        by_count, *by_size = _brackets(table)
+        best = min((by_count, *by_size), key=lambda each: each.equal_above)
+        # What parts all groups exactly needs no other context.
+        common = _Common(table, subject, bases, least, with_contexts=best.equal_above > 0)
+        kinds = common.in_words()
+        bracket = by_count if common.has_context else best
+        load = ""
+        if _is_of_load(table, subject, least):
+            load = f"requests differed only {bracket.words}one at a time: equal)"
+    return f"{load}{', and ' * bool(load and kinds)}{kinds}"
 
 
 def _chance(differing: int, of: int, equal: int) -> float:
@@ -60,54 +70,66 @@ def _chance(differing: int, of: int, equal: int) -> float:
     return math.comb(of, differing) / math.comb(of + equal, differing)
 
 
-def _at_once(table: SendTable, subject: LocalisedDifference, least: int, *, sums: bool) -> str:
-    """That requests differ only with so many at once, or so much (`sums`); none differs with fewer than `least`."""
+def _is_of_load(table: SendTable, subject: LocalisedDifference, least: int) -> bool:
+    """Whether it is no chance that what is under way with `least` or more differs, and what is alone does not."""
     sends = [e for e in table.sends if e.wrong is not None and e.name in subject.ids]
-    wrong = {*subject.differing, *(each.name for each in sends if each.wrong)}
-    loaded = [each for each in sends if each.at_once >= least]
-    alone = [each for each in sends if each.at_once == 1]
-    for names in (subject.ids, wrong):
-        some, others = ([e for e in of if e.name in names] for of in (loaded, alone))
-        if _chance(sum(bool(each.wrong) for each in some), len(some), len(others)) > _LEVEL:
-            return ""
-    lanes = [lane for lane in table.lanes if any(each.at_once >= least for each in lane)]
-    mixed = any(
-        {True, False} <= {e.wrong for e in lane if e.name == name and e.at_once >= least}
-        for lane in lanes
-        for name in wrong
-    )
+    differing = {*subject.differing, *(each.name for each in sends if each.wrong)}
+    for names in (subject.ids, differing):
+        loaded = [each for each in sends if each.name in names and each.at_once >= least]
+        alone = [each for each in sends if each.name in names and each.at_once == 1]
+        wrong = sum(bool(each.wrong) for each in loaded)
+        if _chance(wrong, len(loaded), len(alone)) > _LEVEL:
+            return False
+    loaded_starts, quiet_starts = [], []
+    for lane in table.lanes:
+        if any(each.at_once >= least for each in lane):
+            loaded_starts.append(lane)
+        elif any(each.name in differing for each in lane):
+            quiet_starts.append(lane)
     # A start may show it or not, whatever it gets: of the run each did, or one start alone shows both.
-    run = math.isqrt(subject.pairs) if subject.always_differs else 0
-    shown = sum(any(each.wrong for each in lane) for lane in lanes)
-    equal = sum(any(e.at_once == 1 and e.name in wrong for e in lane) for lane in table.lanes)
-    if not (run or mixed) or _chance(shown + run, len(lanes) + run, equal) > _LEVEL_OF_STARTS:
-        return ""
-    return f"requests differed only {_bracket(table, sums=sums)}one at a time: equal)"
+    starts_of_run = math.isqrt(subject.pairs) if subject.always_differs else 0
+    is_mixed = any(_shows_both(lane, name, least) for lane in loaded_starts for name in differing)
+    if not starts_of_run and not is_mixed:
+        return False
+    shown = sum(any(each.wrong for each in lane) for lane in loaded_starts) + starts_of_run
+    chance = _chance(shown, len(loaded_starts) + starts_of_run, len(quiet_starts))
+    return chance <= _LEVEL_OF_STARTS
 
 
-def _bracket(table: SendTable, *, sums: bool) -> str:
-    """With how many, or how much, at once each group that differs was under way, and with how much none did."""
-    made: list[tuple[int, int, str, float | None]] = []
-    for text, values in itertools.islice(loads(table), None if sums else 1):
+def _shows_both(lane: Sequence[TrialSend], name: str, least: int) -> bool:
+    """Whether a request both differs and is equal in one start, with `least` or more under way."""
+    return {True, False} <= {e.wrong for e in lane if e.name == name and e.at_once >= least}
+
+
+class _Bracket(Struct, frozen=True):
+    """With how many, or how much, at once the groups that differ were under way; so many with as much are equal."""
+
+    equal_above: int
+    words: str
+
+
+def _brackets(table: SendTable) -> Iterator[_Bracket]:
+    """What is under way with each group, first counted, then in tokens if these are known."""
+    for text, values in loads(table):
         groups = [
             (values[places[0]], any(table.sends[at].wrong for at in places))
             for places in _groups(table)
         ]
         least = min(value for value, differs in groups if differs)
-        equal = sorted({value for value, _ in groups if value < least}, reverse=True)
         near = [differs for value, differs in groups if least <= value <= _NEAR * least]
         below = (
             size
-            for size in equal
+            for size in sorted({value for value, _ in groups if value < least}, reverse=True)
             if _chance(sum(near), len(near), sum(size <= value < least for value, _ in groups))
             <= _LEVEL
         )
-        above = sum(value >= least and not differs for value, differs in groups)
-        made.append((above, len(made), text.format(number(least)), next(below, None)))
-    above, _, text, size = min(made)
-    if size is None:
-        return "at once with others ("
-    return f"{text} ({number(size)}: equal; " if size > 1 else f"{text} ("
+        equal_above = sum(value >= least and not differs for value, differs in groups)
+        size = next(below, None)
+        if size is None:
+            yield _Bracket(equal_above, "at once with others (")
+        else:
+            equal = f"{number(size)}: equal; " if size > 1 else ""
+            yield _Bracket(equal_above, f"{text.format(number(least))} ({equal}")
 
 
 def _groups(table: SendTable) -> Iterator[list[int]]:
@@ -152,6 +174,8 @@ class _Common:
         subject: LocalisedDifference,
         bases: Mapping[str, str],
         least: int,
+        *,
+        with_contexts: bool,
     ) -> None:
         self.table, self.bases = table, bases
         sends = table.sends
@@ -167,13 +191,21 @@ class _Common:
         self.names = {name: table.named([name]) for name in dict.fromkeys(e.name for e in sends)}
         # The same requests at once again are no more than once; of others, each send is one.
         self.units: dict[tuple[str, object], int] = defaultdict(int)
+        # Of each send of a group, how many are under way, and the names of the others.
+        self.beside: dict[int, tuple[int, frozenset[str]]] = {}
         wrong = {each.name for each in sends if each.wrong}
         for places in _groups(table):
-            group = frozenset(sends[at].name for at in places) if least > 1 else places[0]
+            names = frozenset(sends[at].name for at in places)
+            if len(places) > 1:
+                for at in places:
+                    self.beside[at] = sends[at].at_once, names - {sends[at].name}
+            group = names if least > 1 else places[0]
             for at in places:
                 if sends[at].name in wrong:
                     self.units[sends[at].name, group] |= 1 << at & self.known
-        self.parts = [*self._kinds(), *self._contexts(grouped=least > 1)]
+        self.parts = list(self._kinds())
+        if with_contexts:
+            self.parts += self._contexts(grouped=least > 1)
         self.has_context = False
 
     def _of(self, parts: Collection[CausePart], *, is_context: bool) -> Iterator[_Part]:
@@ -224,7 +256,7 @@ class _Common:
         told = {self.table.sends[at].name: self.table.sends[at] for at in _places(self.wrong)}
         for base, send in told.items():
             equal = [
-                each
+                at
                 for at in _places(without)
                 if self.bases.get((each := self.table.sends[at]).name) == base
                 and each.said.startswith(send.said)
@@ -234,6 +266,11 @@ class _Common:
             mine = self.names[base] & within
             differing, of = (mine & self.wrong).bit_count(), mine.bit_count()
             if equal and (differing == of or _chance(differing, of, len(equal)) <= _LEVEL):
+                return True
+            # Among many others it may not show each time. A copy in its place has the same ones.
+            places = [self.beside[at] for at in equal if at in self.beside]
+            here = [at for at in _places(mine) if self.beside.get(at) in places]
+            if len(here) >= _LEAST_IN_PLACE and all(self.wrong >> at & 1 for at in here):
                 return True
         return False
 
@@ -268,25 +305,19 @@ class _Common:
         """The part in words, with another one that holds of the same requests of the run."""
         rest = self.known
         for each in said:
-            rest &= each.part.mask if each is not some else -1
-        own = some.part.mask & rest
-
+            if each is not some:
+                rest &= each.part.mask
         plain = self.table.named(self.table.plain)
-        others = [
-            each.part.words
-            for each in self.parts
-            if each.part.family != some.part.family
-            and _key(each.part) != _key(some.part)
-            and each.is_context is some.is_context
-            and (
-                each.part.mask & rest == own
-                or (
-                    each.part.mask & rest & plain == own & plain
-                    and self._bits(each, rest) >= _LEAST_BITS
-                )
-            )
-        ]
-        others = [each for each in dict.fromkeys(others) if each != some.part.words]
+        others: list[str] = []
+        for each in self.parts:
+            is_same = each.part.family == some.part.family or _key(each.part) == _key(some.part)
+            if is_same or each.is_context is not some.is_context:
+                continue
+            apart = (each.part.mask ^ some.part.mask) & rest
+            # Changed copies may part what is one in the run, if this holds of them as surely.
+            is_one = not apart or (not apart & plain and self._bits(each, rest) >= _LEAST_BITS)
+            if is_one and each.part.words not in (some.part.words, *others):
+                others.append(each.part.words)
         return some.part.words + "".join(f" (or {each})" for each in others[:_MOST_OTHERS])
 
 

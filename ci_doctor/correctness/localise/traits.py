@@ -150,6 +150,10 @@ class SendTable:
 PLACE = "its place"
 # So many tokens later than where it begins, or earlier, a difference may show.
 _PLACE = 2
+# What a copy lacks whose chat ends before the last message.
+LAST_MESSAGE = "its last message"
+# What a copy lacks that holds the texts of a prompt, and no pictures.
+IN_PARTS = "its parts"
 # What a copy lacks whose first character is another.
 BEGINNING = "its beginning"
 # Nothing that a person writes; so what continues a chat begins with it.
@@ -210,7 +214,7 @@ def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> 
 def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
     """Which requests may be meant: all, those of one kind, or some of the `names`."""
     traits = [*_of_bodies(table), *_of_prompts(table, names[:MOST_NAMES])]
-    traits += [*_of_answers(table), *_of_messages(table), *_of_paths(table)]
+    traits += [*_of_answers(table), *_of_messages(table), *_of_paths(table), *_of_forms(table)]
     every = CausePart("any", "any request", 0, table.mask(True for _ in table.sends))
     named = _named_ones(table, names[:MOST_NAMES])
     return [every, *named, *(replace(each, trait=True) for each in traits)]
@@ -255,6 +259,45 @@ def _of_messages(table: SendTable) -> Iterator[CausePart]:
         mask = table.named(name for name, some in roles.items() if role in some)
         lack = f"a message of the role {role}"
         yield CausePart(f"role {role}", f"chats with {lack}", 3.1, mask, lack=lack)
+    last = {name: _last_role(each) for name, each in table.requests.items()}
+    for role in sorted({*last.values()} - {""}):
+        mask = table.named(name for name, each in last.items() if each == role)
+        text = f"chats whose last message is of the role {role}"
+        yield CausePart(f"last role {role}", text, 3.2, mask, lack=LAST_MESSAGE)
+
+
+# What a prompt is that is no text, and what a copy lacks that is one.
+_FORMS = {
+    "chats with a message in parts": IN_PARTS,
+    "prompts of token ids": "",
+    "requests with several prompts": "",
+}
+
+
+def _of_forms(table: SendTable) -> Iterator[CausePart]:
+    form_of = {name: _form_of(each) for name, each in table.requests.items()}
+    for form, lack in _FORMS.items():
+        if form in form_of.values():
+            mask = table.named(name for name, each in form_of.items() if each == form)
+            yield CausePart(f"form {form}", form, 3, mask, lack=lack, is_form=True)
+
+
+def _form_of(request: Request) -> str:
+    """The one of `_FORMS`; empty for a text, or messages of one text each."""
+    in_parts, of_tokens, several = _FORMS
+    messages, prompt = request.body.get("messages"), request.body.get("prompt")
+    if isinstance(messages, list):
+        contents = [each.get("content") for each in messages if isinstance(each, dict)]
+        return in_parts if any(isinstance(each, list) for each in contents) else ""
+    if not isinstance(prompt, list) or not prompt:
+        return ""
+    return of_tokens if type(prompt[0]) is int else several
+
+
+def _last_role(request: Request) -> str:
+    messages = request.body.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return str(last.get("role")) if isinstance(last, dict) else ""
 
 
 def _of_paths(table: SendTable) -> Iterator[CausePart]:

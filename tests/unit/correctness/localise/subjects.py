@@ -10,6 +10,7 @@ from ci_doctor.correctness.localise.trials import (
     LocalisedDifference,
     SentAnswer,
     Trial,
+    TrialSend,
     observed,
 )
 from ci_doctor.load.requests import Request
@@ -152,3 +153,11 @@ def localised(of: LocalisedDifference, fault: Fault, **changes: Any) -> Localisa
         **changes,
     }
     return Localisation(**fields)
+
+
+def sends_of(*spec: tuple[str, bool, str]) -> list[TrialSend]:
+    """One at a time: the name, whether it differs, and what the baseline says up to there."""
+    return [
+        TrialSend(name=name, block=at, at_once=1, wrong=wrong, said=said, length=9)
+        for at, (name, wrong, said) in enumerate(spec)
+    ]

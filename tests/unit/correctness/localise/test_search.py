@@ -3,7 +3,7 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import contexts
 from ci_doctor.correctness.localise.copies import changed_copies
-from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.traits import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
 from ci_doctor.load.requests import Request
@@ -21,7 +20,9 @@ from tests.unit.correctness.localise.subjects import (
     SYSTEM,
     Body,
     Fault,
+    chat,
     searched,
+    sends_of,
     subject,
     text,
 )
@@ -507,71 +508,28 @@ def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_
     assert parts[3].startswith(", and only requests with `logprobs` differed: "), conclusion
 
 
-def test_few_sends_show_no_load_and_few_starts_do_not_either() -> None:
-    alone = TrialSend(block=0, name="r0", at_once=1, wrong=False)
-    at_once = [TrialSend(block=0, name="r0", at_once=4, wrong=place < 4) for place in range(8)]
-    of = subject()
-    requests = {each.id: each for each in of.requests}
-    many = by_rate([[alone] * 40, [alone] * 40, at_once, at_once], of, requests, {})
-    assert many == "requests differed only at once with others (one at a time: equal)"
-    assert not by_rate([[alone] * 4, [alone] * 4, at_once, at_once], of, requests, {})
-    # Of the run some starts do not show it: so may the two have been.
-    some = replace(of, differing_pairs=10)
-    assert not by_rate([[alone] * 40, [alone] * 40, at_once, at_once], some, requests, {})
-
-
-def sends_of(*spec: tuple[str, bool, str]) -> list[TrialSend]:
-    """One at a time: the name, whether it differs, and what the baseline says up to there."""
-    return [
-        TrialSend(name=name, block=at, at_once=1, wrong=wrong, said=said, length=9)
-        for at, (name, wrong, said) in enumerate(spec)
-    ]
-
-
-def test_two_parameters_that_only_those_which_differ_have_are_said_with_counts() -> None:
-    """Of those with both some are equal: their answers never come to the fault."""
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (lambda x: isinstance(x.get("prompt"), list) and isinstance(x["prompt"][0], int), "prompts of token ids differ"),
+        (lambda x: isinstance(x.get("prompt"), list) and isinstance(x["prompt"][0], str), "requests with several prompts differ"),
+        (lambda x: isinstance(x.get("messages", [{}])[-1].get("content"), list), "chats with a message in parts differ"),
+        (lambda x: x.get("messages", [{}])[-1].get("role") == "assistant", "chats whose last message is of the role assistant differ"),
+    ],
+)  # fmt: skip
+def test_the_form_of_a_prompt_is_named(fault: Callable[[Body], bool], cause: str) -> None:
+    shown = {"role": "user", "content": [{"type": "text", "text": "What is it?"}]}
     bodies = [
-        {"prompt": f"Say {at}", **({"stop": "a"} if at % 4 in {0, 1} else {}), **({"stream": True} if at % 4 in {0, 2} else {})}
-        for at in range(32)
-    ]  # fmt: skip
-    of = subject(["r0"], bodies)
-    requests = {each.id: each for each in of.requests}
-    copies = {}
-    for key in ("stop", "stream"):
-        body = {name: value for name, value in bodies[0].items() if name != key}
-        copies[f"r0 without `{key}`"] = replace(of.request, id=f"r0 without `{key}`", body=body)
-    lane = sends_of(
-        *((f"r{at}", at in {0, 4, 8, 12}, "one two") for at in range(32)),
-        ("r0 without `stop`", False, "one two three"),
-        ("r0 without `stream`", False, "one two"),
-    )
-    said = by_rate([lane], of, requests | copies, dict.fromkeys(copies, "r0"))
-    assert said == (
-        "only requests with `stop` that are also requests with `stream` differed: "
-        "4 of 8 such sends, and none of 26 others"
-    )
-    # A copy whose answer is another one may have left the fault behind with the answer.
-    other = [replace(each, said="no") if each.name in copies else each for each in lane]
-    assert not by_rate([other], of, requests | copies, dict.fromkeys(copies, "r0"))
-
-
-def test_what_a_request_must_be_at_once_with_is_said() -> None:
-    """The order of arrival decides whether it differs: now and then it does."""
-    bodies = [{"prompt": f"Say {at}", "model": "ab"[at % 2]} for at in range(32)]
-    of = subject(["r0"], bodies)
-    requests = {each.id: each for each in of.requests}
-    alone = [TrialSend(name="r0", block=at, at_once=1, wrong=False) for at in range(40)]
-    lane = list[TrialSend]()
-    for at in range(1, 32):
-        for turn in range(3):
-            lane += [
-                TrialSend(name=name, block=3 * at + turn, at_once=2, wrong=wrong)
-                for name, wrong in (("r0", at % 2 == 1 and turn > 0), (f"r{at}", False))
-            ]
-    assert by_rate([alone, alone, lane, lane], of, requests, {}) == (
-        "requests differed only with 2 or more at once (one at a time: equal), and requests differed only "
-        "at once with requests with `model` b: 64 of 96 such sends, and none of 276 others"
-    )
+        *MIXED[:6],
+        {"prompt": [7, 3, 9, 4, 1], "max_tokens": 30},
+        {"prompt": [8, 2, 6, 5, 2, 2, 3], "max_tokens": 25},
+        {"prompt": ["A boat", "A rope"], "max_tokens": 31},
+        {"messages": [shown], "max_tokens": 29},
+        chat("Write to the harbour.", "Dear Sir,"),
+    ]
+    differing = [f"r{at}" for at, body in enumerate(bodies) if fault(body)]
+    conclusion = searched(subject(differing, bodies), lambda _b, x, _w: fault(x)).conclusion()
+    assert conclusion.cause == cause, conclusion
 
 
 def test_a_word_that_only_answers_which_differ_hold_is_named() -> None:
