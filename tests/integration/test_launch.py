@@ -100,6 +100,10 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
     yield site
+    # What the kernel kills with its parent needs a moment to end.
+    deadline = time.monotonic() + 20
+    while site.living() and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert site.living() == []
 
 

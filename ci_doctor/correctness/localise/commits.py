@@ -10,6 +10,7 @@ from msgspec import Struct
 from ci_doctor.correctness.localise.bisection import CommitNode
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.git import missing_commit_hint, run_git
+from ci_doctor.system.files.writing import make_directory
 
 # How git-revert(1) names what it reverts.
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{7,40})")
@@ -102,7 +103,7 @@ def make_worktree(repository: Path, commit: str, directory: Path) -> None:
     if head is not None and is_own and head.stdout.strip() == commit:
         return
     remove_worktree(repository, directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(directory.parent)
     words = ("-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach", "--force")
     made = run_git(repository, (*words, str(directory), commit), timeout_s=None)
     if made.returncode:

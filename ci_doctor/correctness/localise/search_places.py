@@ -13,6 +13,7 @@ from ci_doctor.correctness.localise.arm_settings import ArmPair
 from ci_doctor.correctness.localise.bisection import GOOD
 from ci_doctor.correctness.localise.commits import CommitRange, make_worktree, remove_worktree
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
+from ci_doctor.system.files.writing import write_atomically
 
 BUILDS = ".ci-doctor-builds"
 CHECKOUTS = ".ci-doctor-checkouts"
@@ -60,8 +61,7 @@ class SettingPlace:
         if not note.exists():
             # One that was cut off is made anew.
             shutil.rmtree(directory, ignore_errors=True)
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            pins.write_text(self._pair.pins_of(point), encoding="utf-8")
+            write_atomically(pins, self._pair.pins_of(point).encode())
         words = filled(self._build, {"pins": str(pins), "build": str(directory)})
         return words, self._plan.services_directory, self._plan.environment, note
 

@@ -40,6 +40,7 @@ from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.limited_runs import LimitedRuns
 from ci_doctor.system.secrets.redaction import Redactor
@@ -126,14 +127,13 @@ class LocalStarts:
         if ran.exit_code is None:
             # The budget, and not the build: it is tried again if the search goes on.
             return ""
-        log = plan.directory / "logs" / planned.name
-        log.mkdir(parents=True, exist_ok=True)
-        (log / "build-1.log").write_text(ran.stdout, encoding="utf-8")
+        log = plan.directory / "logs" / planned.name / "build-1.log"
+        write_atomically(log, ran.stdout.encode())
         broken = ""
         if ran.exit_code:
             broken = f"the build ends with {ran.exit_code}: {ran.last_words[:_WORDS_OF_BUILD]}"
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(broken, encoding="utf-8")
+        # Whole or not at all: an empty note is a build that ended well.
+        write_atomically(note, broken.encode())
         return broken
 
     async def _start(self, planned: PlannedStart, plan: ExperimentPlan) -> StartResult:
