@@ -128,6 +128,7 @@ def test_after_a_cancelled_job_nothing_is_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fate", ["retried", "twice"])
+@pytest.mark.gate(1)
 def test_a_job_that_runs_again_counts_once(tmp_path: Path, fate: str) -> None:
     build = a_build(
         tmp_path, fate=lambda step, _, retry: fate if "starts-1" in step and retry == 0 else ""
@@ -145,6 +146,7 @@ def test_a_job_that_runs_again_counts_once(tmp_path: Path, fate: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["build", "job", "plan", "content"])
+@pytest.mark.gate(1)
 def test_evidence_of_something_else_is_never_agreement(tmp_path: Path, what: str) -> None:
     build = a_build(tmp_path, "", "flip", fate=lost("starts-", 0, 9))
     agreeing = a_build(tmp_path / "other")

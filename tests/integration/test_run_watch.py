@@ -68,6 +68,7 @@ def findings(cwd: Path) -> list[str]:
     ],
     ids=["job", "subshell", "daemon", "pipe"],
 )
+@pytest.mark.gate(3)
 def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     tmp_path: Path, port: int, shell: str, start: str
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_server_that_crashes_under_load_is_said_and_the_script_goes_on(
 
 
 @pytest.mark.parametrize("timeout", ["", ", timeout=5"], ids=["blocking", "with-a-time-out"])
+@pytest.mark.gate(1)
 def test_a_python_that_polls_a_dead_server_is_told(tmp_path: Path, port: int, timeout: str) -> None:
     text = f"""
 import subprocess, sys, time, urllib.request

@@ -194,6 +194,7 @@ def test_a_difference_of_some_starts_is_named_with_how_many_show_it() -> None:
     assert told
 
 
+@pytest.mark.nightly
 def test_where_no_cause_fits_what_comes_before_is_divided() -> None:
     """Four certain requests must come before it: no cause says that."""
 
