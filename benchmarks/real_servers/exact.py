@@ -69,7 +69,9 @@ def main() -> None:
 
     @functools.cache
     def model_of(name: str) -> torch.nn.Module:
-        plain = hf.AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float64).eval()
+        # The faster ways to compute experts know no float64.
+        options = {"dtype": torch.float64, "experts_implementation": "eager"}
+        plain = hf.AutoModelForCausalLM.from_pretrained(arguments.model, **options).eval()
         return with_adapter(plain, folders[name]) if name in folders else plain
 
     readings = []
