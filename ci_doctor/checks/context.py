@@ -71,6 +71,10 @@ class CheckContext:
 
         So it comes with the change, or the job has made it: another agent has the same.
         """
+        # What Python calls `<frozen runpy>` or `<string>` is no file.
+        if file.name.startswith("<"):
+            return False
+        file = self.cwd / file
         # A virtual environment often lies in the checkout.
         if not {"site-packages", "dist-packages"}.isdisjoint(file.parts):
             return False

@@ -247,12 +247,20 @@ def test_no_gpu_is_no_failure_of_the_imports_but_beside_a_gpu_it_is(
     [
         ("src/mine.py", Fault.REPOSITORY),
         (".venv/lib/python3.12/site-packages/served/cli.py", Fault.ENVIRONMENT),
+        # No file, wherever the job runs.
+        ("<frozen runpy>", Fault.ENVIRONMENT),
     ],
 )
 def test_an_error_in_the_checkout_is_of_the_repository(
-    place: str, fault: Fault, context: CheckContext, tmp_path: Path
+    place: str,
+    fault: Fault,
+    context: CheckContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = traceback("KeyError: 'port'", file=str(tmp_path / place))
+    monkeypatch.chdir(tmp_path)
+    file = place if place.startswith("<") else str(tmp_path / place)
+    text = traceback("KeyError: 'port'", file=file)
 
     shown = judged(context, text)
 
