@@ -41,16 +41,20 @@ _LONGEST = 6
 def lines_of(failure: ServiceFailure, waits: str) -> Iterator[str]:
     """What is said of a death at once: how, by which cause, and what waits for it."""
     yield f"✗ {failure.message}"
-    if failure.cause is not None:
-        yield f"  {failure.cause.place.where}: {failure.cause.place.text.strip()}"
-    elif failure.tail:
-        root = len(failure.tail) - 1 if failure.tail_root is None else failure.tail_root
-        yield f"  {failure.log}: {failure.tail[root].strip()}"
-    elif failure.log is None:
-        yield "  its output went into no file that can be read"
-    else:
-        yield f"  {failure.log} is empty"
+    yield f"  {_telling_line(failure)}"
     yield f"  {waits}"
+
+
+def _telling_line(failure: ServiceFailure) -> str:
+    """The line of its log that says most, with its place."""
+    if failure.cause is not None:
+        return f"{failure.cause.place.where}: {failure.cause.place.text.strip()}"
+    if failure.tail:
+        root = len(failure.tail) - 1 if failure.tail_root is None else failure.tail_root
+        return f"{failure.log}: {failure.tail[root].strip()}"
+    if failure.log is None:
+        return "its output went into no file that can be read"
+    return f"{failure.log} is empty"
 
 
 def stall_lines(stall: WatchedStall) -> Iterator[str]:
@@ -80,6 +84,9 @@ def end_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
         lines += [f"time: {line}" for line in longest(facts, _LONGEST)]
     if facts.problem is not None:
         lines.append(facts.problem)
+    # The end of a log is read first, and the script's own last words are what it noticed at last.
+    for death in facts.deaths[-_SHOWN:] if failed or facts.is_ended else ():
+        lines += [f"waited for: {death.failure.message}", f"  {_telling_line(death.failure)}"]
     return lines
 
 

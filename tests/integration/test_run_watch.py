@@ -80,6 +80,9 @@ def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     assert "before it was ready: exit code 1" in ran.err, ran
     assert f"the script still waits for port {port}" in ran.err, ran
     assert "device-side assert" in ran.err, "its own log says why"
+    _, _, end = ran.err.partition("\nwaited for: ")
+    assert "before it was ready" in end, "the end of a log is read first"
+    assert "device-side assert" in end
     assert findings(tmp_path)[0] == "watch/died"
 
 
