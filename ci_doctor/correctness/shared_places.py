@@ -581,6 +581,10 @@ class _Waiting(NamedTuple):
     file: tuple[int, int] | None
 
 
+# A list of locks that changes while it is read may leave one out (seq_file).
+_READINGS = 3
+
+
 def _most_leases() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -591,12 +595,19 @@ def _most_leases() -> int:
 def _leased_elsewhere() -> set[int]:
     """The inodes of files on which other programs hold leases: to open one takes the lease away."""
     inodes = set()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            # `1: LEASE  ACTIVE    WRITE 4242 fe:00:2146622 0 EOF` (proc_locks(5))
-            _, kind, _, _, pid, place, *_ = line.split()
-            if kind == "LEASE" and pid != str(os.getpid()):
-                inodes.add(int(place.rsplit(":", 1)[-1]))
+    for _ in range(_READINGS):
+        with contextlib.suppress(OSError):
+            inodes |= _leased_now()
+    return inodes
+
+
+def _leased_now() -> set[int]:
+    inodes = set()
+    for line in Path("/proc/locks").read_text().splitlines():
+        # `1: LEASE  ACTIVE    WRITE 4242 fe:00:2146622 0 EOF` (proc_locks(5))
+        _, kind, _, _, pid, place, *_ = line.split()
+        if kind == "LEASE" and pid != str(os.getpid()):
+            inodes.add(int(place.rsplit(":", 1)[-1]))
     return inodes
 
 
