@@ -2,6 +2,7 @@
 """Acts on processes: one start of an arm, with its own directories, from its launch over its answers to its stop."""
 
 import asyncio
+import contextlib
 import functools
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -140,6 +141,12 @@ class StartAttempt:
         finally:
             # Also after a signal or at the deadline: no process may outlive its start.
             self._stopped = await launched.stop(grace_s=self.plan.grace_s)
+
+    async def run_in_time(self) -> None:
+        """As `run`, until the plan's deadline. What that ends is not `whole`, and its result says so."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.plan.deadline - clock.now()):
+                await self.run()
 
     def result(self, *, warm_up: bool = False) -> StartResult:
         """What came of it, with no process left: an orderly stop that was cut off ends here."""

@@ -100,36 +100,9 @@ _SERVER_WORD: Final = re.compile(
 _ENDERS: Final = frozenset({"kill", "pkill", "killall", "fuser"})
 # They end badly, too, and nobody waits for a port of theirs.
 _TOOLS: Final = frozenset(
-    {
-        "make",
-        "ninja",
-        "cmake",
-        "cc",
-        "gcc",
-        "g++",
-        "clang",
-        "ld",
-        "nvcc",
-        "cargo",
-        "go",
-        "git",
-        "tar",
-    }
-    | {
-        "pip",
-        "pip3",
-        "apt-get",
-        "npm",
-        "cp",
-        "mv",
-        "rm",
-        "rsync",
-        "pytest",
-        "ruff",
-        "mypy",
-        "true",
-        "false",
-    }
+    {"make", "ninja", "cmake", "cc", "gcc", "g++", "clang", "ld", "nvcc", "cargo", "go", "git"}
+    | {"pip", "pip3", "apt-get", "npm", "pytest", "ruff", "mypy"}
+    | {"tar", "cp", "mv", "rm", "rsync", "true", "false"}
 )
 # What they start is no process of the script.
 _ELSEWHERE: Final = frozenset(
@@ -249,8 +222,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     """What is known at one moment.
 
     `recent` are the processes that came lately, dead ones too. `refused` has the times of refused
-    connections by port; 0 is a port that nobody knows; tells_refusals: the kernel tells of them. is_elsewhere: a command may have started
-    servers that are no processes of the script.
+    connections by port; 0 is a port that nobody knows. tells_refusals: the kernel tells of them. is_elsewhere: a command may
+    have started servers that are no processes of the script.
     """
 
     now: float

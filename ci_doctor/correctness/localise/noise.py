@@ -13,6 +13,7 @@ hypotheses is true.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -235,7 +236,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     proof: tuple[int, ...] = ()
 
 
-class SearchSpace:
+class SearchSpace(ABC):
     """The points that can be started, by number, and what each hypothesis says of them.
 
     `good` and `bad` are the ends. `built` are points whose build is there already: of two that tell about as
@@ -250,17 +251,17 @@ class SearchSpace:
         self.built: set[int] = set()
         self.broken: set[int] = set()
 
+    @abstractmethod
     def faulty(self, point: int) -> Flags:
         """By which hypotheses the fault is in what is started there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
         """Points worth a start, the likely hypotheses, and by which of these the fault is at each point."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self, posterior: Posterior) -> list[SearchAnswer]:
         """The likeliest answers, the best first."""
-        raise NotImplementedError
 
     def appeal(self, points: Sequence[int]) -> Array:
         """A factor for each point: less than 1 if it may be impossible to build."""

@@ -169,11 +169,7 @@ async def make_start(
     with start_tools(plan, caches / tally.name, keep, evidence.tell, device) as tools:
         attempt = StartAttempt(plan, tally, replace(tools, passes=_passes(trial, evidence)))
         try:
-            async with asyncio.timeout(plan.deadline - clock.now()):
-                await attempt.run()
-        except TimeoutError:
-            # `whole` stays False: the result says that it was cut short.
-            pass
+            await attempt.run_in_time()
         finally:
             result = attempt.result()
             shutil.rmtree(caches, ignore_errors=True)

@@ -149,11 +149,7 @@ class LocalStarts:
         with start_tools(plan, caches, self._keep, self.tell, device) as tools:
             attempt = StartAttempt(plan, tally, tools)
             try:
-                async with asyncio.timeout(plan.deadline - clock.now()):
-                    await attempt.run()
-            except TimeoutError:
-                # `whole` stays False: the result says that it was cut short.
-                pass
+                await attempt.run_in_time()
             finally:
                 if attempt.failure and self.interruption.received:
                     attempt.whole = False

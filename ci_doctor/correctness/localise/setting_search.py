@@ -91,9 +91,14 @@ class SettingSpace(SearchSpace):
 
     def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
         """Subsets that divide the likely hypotheses."""
-        weights = posterior.weights
-        likely = _largest(weights)
-        sets = [self._bits(int(each)) for each in likely]
+        likely = _largest(posterior.weights)
+        broken = {self.build_of(each) for each in self.broken}
+        candidates = self._candidates([self._bits(int(each)) for each in likely])
+        usable = sorted(each for each in candidates if self.build_of(each) not in broken)
+        return usable, likely, self._faulty_at(usable, likely)
+
+    def _candidates(self, sets: Sequence[int]) -> set[int]:
+        """All settings, all but one, the likeliest sets with and without all others, and subsets drawn at random."""
         points = {self.bad, *sets[:_NAMED]}
         points |= {self.bad & ~(1 << bit) for bit in range(self.count)}
         points |= {self.bad & ~each for each in sets[:_NAMED]}
@@ -103,19 +108,21 @@ class SettingSpace(SearchSpace):
             points.add(sum(1 << int(bit) for bit in drawn_bits))
             chosen = self._random.random(len(sets[:24])) < 1 / 2
             points.add(functools.reduce(operator.or_, itertools.compress(sets, chosen), 0))
-        broken = {self.build_of(each) for each in self.broken}
-        usable = sorted(each for each in points if self.build_of(each) not in broken)
-        if not usable:
-            return [], likely, np.zeros((0, len(likely)), dtype=np.bool_)
+        return points
+
+    def _faulty_at(self, points: Sequence[int], likely: Places) -> Flags:
+        """A row for each point, a column for each of the likely hypotheses."""
+        faulty = np.zeros((len(points), len(likely)), dtype=np.bool_)
+        if not points:
+            return faulty
         bits = range(self.count)
-        states = np.array([[bool(each >> bit & 1) for bit in bits] for each in usable])
-        faulty = np.zeros((len(usable), len(likely)), dtype=np.bool_)
+        states = np.array([[bool(each >> bit & 1) for bit in bits] for each in points])
         simple = likely < len(self._sets)
         faulty[:, simple] = (~states).astype(np.float32) @ self._members[likely[simple]].T == 0
         if not simple.all():
             one, other = np.array([self._pair(int(each)) for each in likely[~simple]]).T
             faulty[:, ~simple] = states[:, one] | states[:, other]
-        return usable, likely, faulty
+        return faulty
 
     def _pair(self, hypothesis: int) -> tuple[int, int]:
         at = hypothesis - len(self._sets)

@@ -239,11 +239,13 @@ def _of_said(table: SendTable) -> Iterator[CausePart]:
     equal = {each.said for each in table.sends if each.wrong is False and each.is_text}
     begins = {text[:_BEGINNING] for text in wrong}
     others = {text[:_BEGINNING] for text in equal} - begins
-    shared = _in_all([set(words_and_signs(text)) for text in wrong])
-    tried = max((len(set(words_and_signs(text))) for text in wrong), default=0)
-    if tried > _CHANCE * math.comb(len(begins) + len(others), len(begins)):
+    said = [set(words_and_signs(text)) for text in wrong]
+    # Each word is one more that all may share by chance.
+    tried = max(map(len, said), default=0)
+    partings = math.comb(len(begins) + len(others), len(begins))
+    if tried > _CHANCE * partings:
         return
-    for text in sorted(shared):
+    for text in sorted(_in_all(said)):
         mask = table.mask(text in words_and_signs(each.said) for each in table.sends)
         yield CausePart(f"says {text}", f"requests whose answers hold `{text}`", 4.4, mask)
     for pattern, kind, cost in CHARACTERS:

@@ -6,7 +6,7 @@ import pytest
 from ci_doctor.diagnosis.conclusion import next_command, subject_of
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.model.cause import FailureClass, RetryPolicy
+from ci_doctor.model.cause import Cause, FailureClass, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 
 PYTEST = [
@@ -173,14 +173,19 @@ LIMITS = (
 )
 
 
+def cause_after(text: str, folder: Path) -> Cause:
+    """The cause of a failed server whose log ends with this text."""
+    log = folder / "server.log"
+    log.write_text(f"server is starting\n{text}\n")
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+    assert cause is not None
+    return cause
+
+
 @pytest.mark.parametrize("text", LIMITS)
 def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text: str) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(f"server is starting\n{text}\n")
+    cause = cause_after(text, tmp_path)
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
-
-    assert cause is not None
     assert (cause.class_, cause.retry) == (FailureClass.RESOURCE_LIMIT, RetryPolicy.ASK)
     assert cause.place.message in text.replace("  what():  ", "")
 
@@ -196,12 +201,8 @@ CRASHES = (
 
 @pytest.mark.parametrize("text", CRASHES)
 def test_of_a_crash_of_native_code_a_person_is_asked(tmp_path: Path, text: str) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(f"server is starting\n{text}\n")
+    cause = cause_after(text, tmp_path)
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
-
-    assert cause is not None
     assert (cause.rule, cause.retry, cause.may_be_retried) == ("crash/segfault", "ask", False)
 
 
