@@ -351,10 +351,12 @@ class _Files(Struct, frozen=True):
 
 
 def _point_lines(path: Path) -> list[_PointLine]:
-    """Its lines; a torn one is left out."""
+    """Its lines; a torn one, or one whose point is no number, is left out."""
     lines = []
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
             with contextlib.suppress(ValueError, msgspec.ValidationError):
-                lines.append(msgspec.convert(json.loads(line), decodable(_PointLine)))
+                made = msgspec.convert(json.loads(line), decodable(_PointLine))
+                int(made.point)
+                lines.append(made)
     return lines
