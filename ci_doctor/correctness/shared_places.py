@@ -49,6 +49,8 @@ _LAG_NS = 20_000_000
 # How often a thread is looked for that the kernel just puts to sleep.
 _LOOKS = 40
 _PAUSE_S = 0.002
+# In the first of these looks, processes of others as well.
+_LOOKS_AT_OTHERS = 4
 # A file that others have open is tried again, first so soon, and ever more seldom.
 _AGAIN_S, _SELDOM_S = 0.1, 5.0
 # Of a file that is gone, or that this user may not read.
@@ -479,22 +481,26 @@ class SharedWatch:
         """Threads of the starts that wait, once one may wait for a file of these descriptors.
 
         Others can hold leases too: those of another ci-doctor on this machine, for one.
+        No thread once processes of others wait for all of these files: it is they who opened them.
         """
-        files = {None, *(_identity(os.fstat(each)) for each in broken)}
-        for _ in range(_LOOKS):
-            waiting = self._waiting()
-            if any(each.file in files for each in waiting.values()):
-                return waiting
+        files = {_identity(os.fstat(each)) for each in broken}
+        for look in range(_LOOKS):
+            waiting = self._waiting(of_others=look < _LOOKS_AT_OTHERS)
+            own = {place: each for place, each in waiting.items() if each.starts}
+            if any(each.file is None or each.file in files for each in own.values()):
+                return own
+            if files <= {each.file for each in waiting.values()}:
+                return {}
             await asyncio.sleep(_PAUSE_S)
         return {}
 
-    def _waiting(self) -> "dict[Path, _Waiting]":
-        """Threads of the starts that wait for a leased file."""
+    def _waiting(self, *, of_others: bool = False) -> "dict[Path, _Waiting]":
+        """Threads of the starts that wait for a leased file; on demand those of others, without a start."""
         waiting = {}
         parents = {each.pid: each.parent for each in read_table()}
         for pid in parents:
             starts = self._owners(pid, parents)
-            if not starts:
+            if not starts and not of_others:
                 continue
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.correctness import shared_places
 from ci_doctor.correctness.experiment import StartWave
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
 from ci_doctor.model.facts.correctness import SharedUse
@@ -206,6 +207,16 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
+
+
+def test_others_that_open_a_file_are_let_go_on_once_they_are_seen_to_wait(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a look at others, this test would end by its time-out.
+    monkeypatch.setattr(shared_places, "_LOOKS", 10**9)
+    path = folder / "answers"
+    path.write_text("an answer")
+    assert asyncio.run(_watched(path, "cat", str(path), orphan=True)) == {}
 
 
 def _where(pid: int) -> str:
