@@ -7,7 +7,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.model.cause import Cause
-from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict
 
@@ -102,7 +101,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     `message` is one sentence without a full stop; `at` is monotonic seconds. `exit_code` is set if
     the process ended by itself, `signal` ("SIGKILL") if a signal ended it, neither if it did not
     end. With `descendant` all three are about that process below the service, and the service
-    itself lived on. `exit_unknown` tells that the process ended and nobody knows how. `log` is None
+    itself lived on; `successor` has its name and came after the service was ready. `exit_unknown` tells that the process ended and nobody knows how. `log` is None
     if the process was never started. `tail` are the log's root lines, `tail_root` the index of the
     root line among them, `tail_line` and `tail_end_line` their 1-based place in the log (None if
     nobody counted). `cause` is what the log names as the cause, if anything, `elsewhere`
@@ -124,6 +123,7 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     exit_unknown: bool = False
     descendant: NamedProcess | None = None
+    successor: NamedProcess | None = None
     peak_rss: int | None = None
     oom: str | None = None
     fatal: str | None = None
@@ -160,15 +160,3 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
             hint="correct the command; on another machine it would end in the same way",
             kind=ErrorKind.USAGE,
         )
-
-    def evidence(self) -> tuple[Evidence, ...]:
-        """The log lines that a finding can point at; empty if there is no log."""
-        if self.log is None:
-            return ()
-        lines = Evidence(
-            file=self.log,
-            line=self.tail_line,
-            end_line=self.tail_end_line,
-            excerpt="\n".join(self.tail) or None,
-        )
-        return (lines,)

@@ -223,7 +223,8 @@ class DeathWatch:
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
         death = self._limits.of(instance.process.pid).death(end.returncode)
         # By itself it is no death, but a client that fails then may have failed by it.
-        if end.returncode and process.pid in instance.at_ready and instance.lost is None:
+        is_known = process.pid in instance.at_ready
+        if end.returncode and is_known and not end.root_ended and instance.lost is None:
             instance.lost = end.at, process, death
         dead = is_death(policy, end.returncode, root_ended=end.root_ended)
         by_signal_or_unknown = end.returncode is None or end.returncode < 0

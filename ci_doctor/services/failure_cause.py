@@ -63,18 +63,22 @@ def _when(subject: Subject) -> str:
     return f"{age}, before it was ready"
 
 
-def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> ServiceFailure:
-    """A process below the service was ended, and the service lives on without it."""
+def descendant_died(
+    subject: Subject, process: NamedProcess, death: Death, successor: NamedProcess | None = None
+) -> ServiceFailure:
+    """A process below the service was ended, and the service lives on without it, or with its `successor`."""
     age = duration(subject.duration_s)
+    after = "" if successor is None else f" with a new {successor.name} (pid {successor.pid})"
     # Never outside: nobody knows how much memory it had, and the kernel kills the largest first.
     return ServiceFailure(
         kind=FailureKind.DIED,
         message=(
             f"{subject.name} lost its process {process.name} (pid {process.pid}) {age} after its "
             f"start: {death.words()}{_oom(death) or _refused(death)}; {subject.name} itself (pid {subject.pid}) "
-            "lived on"
+            f"lived on{after}"
         ),
         descendant=process,
+        successor=successor,
         **_end_of(death),
         **_root_of(subject, _log_end(subject)),
     )

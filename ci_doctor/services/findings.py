@@ -235,21 +235,17 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         )
     if failure.processes:
         yield Evidence(excerpt="\n".join(failure.processes))
-    yield from cause_words(failure)
+    # What its log, and another service's, name as the cause, and whether another run can help.
+    if failure.cause is not None:
+        yield Evidence(excerpt=_words_of(failure.cause, failure.kind))
+    if failure.elsewhere is not None:
+        yield _elsewhere(failure.elsewhere, failure.kind)
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
         lines = [f"  {sentence}" for sentence in failure.consequences]
         lines.insert(0, "then")
         yield Evidence(excerpt="\n".join(lines))
-
-
-def cause_words(failure: ServiceFailure) -> Iterator[Evidence]:
-    """What its log, and another service's, name as the cause, and whether another run can help."""
-    if failure.cause is not None:
-        yield Evidence(excerpt=_words_of(failure.cause, failure.kind))
-    if failure.elsewhere is not None:
-        yield _elsewhere(failure.elsewhere, failure.kind)
 
 
 def _words_of(cause: Cause, kind: FailureKind) -> str:

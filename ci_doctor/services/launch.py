@@ -307,19 +307,23 @@ class _Launch:
         well = self.client.has_ended() and self.client.returncode() == 0
         if not well:
             await _death_soon(group)
-        lost = None if well or group.death.done() else group.loss()
-        if lost is not None:
-            # A server that has lost its engine answers with errors until it ends.
-            # Then its own end says less than the loss.
-            await asyncio.wait({group.death}, timeout=_LONGEST_DEATH_S)
-            self.end.failure = lost
-            return
-        if not group.death.done():
-            return
+            if group.has_lost():
+                # A server that has lost its engine answers with errors until it ends.
+                await asyncio.wait({group.death}, timeout=_LONGEST_DEATH_S)
+        death = group.death.result() if group.death.done() else None
         if well:
-            self.end.late = group.death.result()
+            self.end.late = death
+            return
+        lost = group.loss()
+        self.end.failure = death
+        # Then its own end says less than the loss.
+        if lost is None or (death is not None and not _follows(death, lost)):
+            return
+        # One that recycles its workers lives on as it was.
+        if lost.successor is None:
+            self.end.failure = lost
         else:
-            self.end.failure = group.death.result()
+            self.end.replaced = lost
 
     async def _wind_down(self, number: signal.Signals) -> None:
         """After a signal: the client first, then the rest, in less than the agent's grace.
@@ -353,6 +357,11 @@ class _Launch:
         consequences.extend(later)
         failure = structs.replace(failure, consequences=tuple(consequences))
         return with_cause_elsewhere(failure, self.group.instances.values())
+
+
+def _follows(death: ServiceFailure, lost: ServiceFailure) -> bool:
+    """Whether a service ended soon after it had lost a process."""
+    return death.service == lost.service and 0 <= death.at - lost.at <= _LONGEST_DEATH_S
 
 
 async def _death_soon(group: RunningGroup) -> None:

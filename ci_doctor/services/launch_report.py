@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ci_doctor.model.facts.launch import ClientRun, LaunchFacts, ServiceRun
-from ci_doctor.model.finding import Finding
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import (
     Attachment,
     Case,
@@ -75,13 +75,15 @@ class Launched(Struct, kw_only=True):
     """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
 
     `failure` is the root cause. `late` is a service that ended in the moment in which the client
-    ended well. `hurried` tells that what was killed
+    ended well. `replaced` is about a process that a service has lost and started again before the client failed.
+    `hurried` tells that what was killed
     had no time to end by itself.
     """
 
     services: tuple[ServiceRun, ...] = ()
     failure: ServiceFailure | None = None
     late: ServiceFailure | None = None
+    replaced: ServiceFailure | None = None
     received: signal.Signals | None = None
     client: ClientRun | None = None
     stopped: StopResult = StopResult(duration_s=0.0)
@@ -249,8 +251,10 @@ def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
     elif launched.client is not None and launched.received is None:
         client = launched.client
         if client.unable is None and status_of(client) != 0:
+            before = launched.replaced
             yield CLIENT_FAILED.finding(
                 f"{client_end(client)}, while every service lived",
+                evidence=() if before is None else (Evidence(excerpt=before.message),),
                 remedy="see what it printed above: no service failed before it",
             )
     if launched.late is not None:

@@ -209,12 +209,26 @@ class RunningGroup:
             handler = group.handler_before
         self._loop.set_exception_handler(handler)
 
+    def has_lost(self) -> bool:
+        """Whether a process that a service had when it was ready has ended with another code than 0."""
+        return any(instance.lost is not None for instance in self.instances.values())
+
     def loss(self) -> ServiceFailure | None:
-        """The end of a process that a service had when it was ready, with another code than 0."""
+        """The first such end. A server that recycles its workers has a `successor` by now."""
         for instance in self.instances.values():
             if instance.lost is not None:
                 at, process, death = instance.lost
-                return failure_cause.descendant_died(instance.subject(at), process, death)
+                successor = self._successor(instance, process)
+                subject = instance.subject(at)
+                return failure_cause.descendant_died(subject, process, death, successor)
+        return None
+
+    def _successor(self, instance: Instance, lost: NamedProcess) -> NamedProcess | None:
+        with contextlib.suppress(OSError):
+            for kin in self._watch.processes_of(instance.process.pid, alone=False):
+                is_new = kin.pid not in instance.at_ready
+                if is_new and kin.name == lost.name and still_lives(kin):
+                    return _as_process(kin)
         return None
 
     def report(self, event: ServiceEvent) -> None:

@@ -255,6 +255,16 @@ def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause
     assert "exit code 3" in first["summary"]
 
 
+def test_a_worker_that_was_replaced_is_not_blamed_for_a_client_that_fails(site: Site) -> None:
+    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' http://127.0.0.1:{{api.port}}/ask"
+    service = f"api={site.service('loses_its_engine', '{port}', 'replaces')}"
+    ran = site.launch("--service", service, "--", *shlex.split(client))
+    assert ran.code == 1, ran
+    (first, *_) = site.report["findings"]
+    assert first["rule"] == "services/client-failed"
+    assert "exit code 3" in json.dumps(first["evidence"])
+
+
 @pytest.mark.nightly
 def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
     program = "import os, sys, urllib.request\ntry: urllib.request.urlopen(sys.argv[1])\nexcept Exception: pass\nos._exit(0)\n"

@@ -47,7 +47,7 @@ from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, listed, probability
-from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
+from ci_doctor.services.findings import evidence_of, finding_of, leak_findings, with_next_step
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -96,8 +96,8 @@ _MOST_CHARACTERS = 300
 
 
 def with_cause(decision: Decision, experiment: Experiment) -> Decision:
-    """`decision` with a reason that begins with what ended the starts, if they decide it."""
-    failure = deciding_failure(decision, experiment)
+    """`decision` with a reason that begins with what ended the starts, if that is to be mended first."""
+    failure = failure_to_mend(decision, experiment)
     if failure is None:
         return decision
     cause = _named_by(failure)
@@ -291,7 +291,7 @@ def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Fin
             said = replace(failure, kind=FailureKind.DIED)
         yield rules.OF_FAILURE[kind].finding(
             f"{arm} ({starts}): {failure.message}",
-            evidence=(*failure.evidence(), *cause_words(said)),
+            evidence=evidence_of(said),
             remedy=with_next_step(None, failure),
             severity=Severity.ERROR if is_to_blame else Severity.WARNING,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PORT FATE: answers GET /health with 200, and /ask with 500, after its worker has ended with 3; by FATE it `ends` soon, or `stays`."""
+"""PORT FATE: answers GET /health with 200, and /ask with 500, after its worker has ended with 3; by FATE it `ends` soon, `stays`, or `replaces` it."""
 
 import os
 import sys
@@ -7,10 +7,17 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 reading, writing = os.pipe()
-worker = os.fork()
-if worker == 0:
-    os.read(reading, 1)
-    os._exit(3)
+
+
+def fork_worker() -> int:
+    pid = os.fork()
+    if pid == 0:
+        os.read(reading, 1)
+        os._exit(3)
+    return pid
+
+
+worker = fork_worker()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -20,6 +27,8 @@ class Handler(BaseHTTPRequestHandler):
             os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
             if sys.argv[2] == "ends":
                 threading.Timer(0.5, os._exit, [1]).start()
+            if sys.argv[2] == "replaces":
+                fork_worker()
         self.send_response(500 if self.path == "/ask" else 200)
         self.end_headers()
 

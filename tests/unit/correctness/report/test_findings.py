@@ -160,7 +160,25 @@ def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> N
     assert verdict.remedy == "less +7 /reports/logs/B1/vllm-1.log"
     assert (death.rule, death.severity) == ("correctness/service-died", Severity.ERROR)
     assert death.summary == f"candidate (B1, B2, B3, B4, B5): {DEATH.message}"
-    assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
+    assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "  RuntimeError: no")
+
+
+def test_what_ended_a_candidate_that_never_works_stands_before_that_it_fails() -> None:
+    made = never_works(failure=NAMED, errors={})
+
+    decision = with_cause(decided(made), made)
+
+    assert decision.verdict is Verdict.REGRESSION
+    assert decision.reason == (
+        "code bug: ValueError: 40 heads for 3 GPUs; the candidate fails in 5 of 5 starts, and the "
+        "baseline answered in 4 of 4"
+    )
+
+
+def test_the_line_that_names_the_cause_is_marked_in_the_excerpt() -> None:
+    lines = tuple(f"line {number}" for number in range(20))
+    _, death = found(never_works(failure=replace(DEATH, tail=lines, tail_root=15), errors={}))
+    assert "> line 15" in (death.evidence[0].excerpt or "").splitlines()
 
 
 def test_a_regression_without_an_answer_to_show_names_what_can_be_looked_at() -> None:
