@@ -98,7 +98,7 @@ def reading(fault: Fault, folder: Path) -> dict[str, Any]:
     """What the report says, and what float64 says of both arms."""
     report = json.loads((folder / "report" / "report.json").read_text())
     lines = (folder / "report" / "samples.jsonl").read_text().splitlines()
-    given = answers(line for line in lines if json.loads(line)["output"])
+    given = answers(lines)
     divergence = report["facts"]["divergence"]
     return drawn(fault, given) | {
         "verdict": report["verdict"],

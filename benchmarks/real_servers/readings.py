@@ -37,18 +37,17 @@ Answers = dict[str, dict[Start, list[Answer]]]
 
 
 def answers(lines: Iterable[str]) -> Answers:
-    """By request, then by start, in the order of the passes; controls are left out."""
+    """By request, then by start, in the order of the passes; controls and requests that failed are left out."""
     found: Answers = defaultdict(lambda: defaultdict(list))
     for line in lines:
         sample = json.loads(line)
-        if sample["pass"]:
+        if sample["pass"] and sample["output"]:
             start = (sample["arm"], sample["start"])
             found[sample["id"]][start].append(answer(sample))
     return found
 
 
 def answer(sample: dict[str, Any]) -> Answer:
-    """Raises KeyError or TypeError for a request that failed: here none may."""
     output = sample["output"]
     choices = sorted(output["choices"], key=itemgetter("index"))
     words = [f"{text_of(each)} {each['finish_reason']}" for each in choices]

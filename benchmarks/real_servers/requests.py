@@ -65,7 +65,11 @@ def _sampled(place: int, prompt: str) -> Body:
 
 
 def _several(place: int, prompt: str) -> Body:
-    return _completion(place, prompt) | {"temperature": 0.8, "seed": place, "n": 2}
+    return _sampled(place, prompt) | {"n": 2}
+
+
+def _several_seeded(place: int, prompt: str) -> Body:
+    return _several(place, prompt) | {"seed": place}
 
 
 def _priority(place: int, prompt: str) -> Body:
@@ -113,7 +117,7 @@ def _penalised(place: int, prompt: str) -> Body:
 
 KINDS: dict[str, Callable[[int, str], Body]] = {
     "completions": _completion, "chat": _chat, "stream": _stream, "salt": _salt, "lora": _lora, "seeded": _seeded,
-    "sampled": _sampled, "several": _several, "priority": _priority, "repeating": _repeating,
+    "sampled": _sampled, "several": _several, "several-seeded": _several_seeded, "priority": _priority, "repeating": _repeating,
     "stopped": _stopped, "ended": _ended, "namesakes": _namesake, "masked": _masked, "narrow": _narrow,
     "penalised": _penalised,
 }  # fmt: skip

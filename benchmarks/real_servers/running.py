@@ -18,7 +18,7 @@ from typing import Any
 
 from ci_doctor.model.exit_code import ExitCode
 from real_servers import place
-from real_servers.experiments import Experiment
+from real_servers.experiments import NOT_RED, Experiment
 from real_servers.readings import Answers, answers, reading
 from real_servers.requests import as_file
 
@@ -144,7 +144,8 @@ def read(experiment: Experiment, folder: Path) -> dict[str, Any]:
     """What the report says, and what both readings say."""
     report = json.loads((folder / "report" / "report.json").read_text())
     facts = report["facts"]
-    given = answers((folder / "report" / "samples.jsonl").read_text().splitlines())
+    lines = (folder / "report" / "samples.jsonl").read_text().splitlines()
+    given = answers(lines)
     again = reading(given)
     localised = [
         each["summary"] for each in report["findings"] if each["rule"] == "correctness/localised"
@@ -153,6 +154,7 @@ def read(experiment: Experiment, folder: Path) -> dict[str, Any]:
         "verdict": report["verdict"],
         "summary": report["summary"],
         "starts": len(report["attempts"]),
+        "unanswered": sum(json.loads(line)["output"] is None for line in lines),
         "levels": {each["level"]: each["differing"] for each in facts["levels"]},
         "again": {
             "words": again.words,
@@ -219,13 +221,14 @@ def problems(experiment: Experiment, row: dict[str, Any]) -> list[str]:
     wrong = []
     if row["verdict"] not in experiment.right:
         wrong.append(f"{row['verdict']} is not {' or '.join(sorted(experiment.right))}")
-    said, counted = row["levels"], row["again"]
+    # The second reading knows answers alone: for the report a request without one differs.
+    said, counted = {} if row["unanswered"] else row["levels"], row["again"]
     wrong += [
         f"{level}: {said[level]} in the report, {counted[level]} in samples.jsonl"
         for level in ("words", "tokens")
         if said and said[level] != counted[level]
     ]
-    if row["below"] and experiment.right <= {"pass"}:
+    if row["below"] and experiment.right <= NOT_RED:
         limit = ROUNDING[experiment.dtype]
         wrong += [
             f"{arm}: {gap:.2g} nat below the best token"

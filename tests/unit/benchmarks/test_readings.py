@@ -46,3 +46,9 @@ def test_a_control_is_no_answer() -> None:
     control = line("candidate", "other", -1.0, number_of=0)
 
     assert read(line("baseline", "a", -1.0), line("candidate", "a", -1.0), control).words == 0
+
+
+def test_a_request_that_failed_is_no_answer() -> None:
+    failed = json.loads(line("candidate", "", -1.0)) | {"output": None, "error": "HTTP 500"}
+
+    assert read(line("baseline", "a", -1.0), json.dumps(failed)) == (0, 0, 0, 0.0)
