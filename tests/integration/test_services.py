@@ -210,7 +210,7 @@ def test_a_death_before_ready_is_told_at_once_with_the_root_lines(scene: Scene) 
     lines = scene.log("vllm").read_text().splitlines()
     assert failure.tail_line is not None
     assert lines[failure.tail_line - 1 : failure.tail_end_line] == list(failure.tail)
-    assert failure.evidence()[0].file == str(scene.log("vllm"))
+    assert failure.log == str(scene.log("vllm"))
     assert scene.kinds() == ["started vllm", "died vllm"]
 
 
@@ -299,7 +299,7 @@ def test_no_time_left_starts_nothing(scene: Scene) -> None:
     scene.context = msgspec.structs.replace(scene.context, limit_s=0)
     failure = scene.failed(vllm=scene.service("answers"))
     assert failure.message == "vllm was not started: no time is left"
-    assert failure.evidence() == ()
+    assert failure.log is None
     assert scene.events == []
 
 
