@@ -110,7 +110,7 @@ EXPERIMENTS = (
     Experiment("lora", f"{OFF} {LORA}", f"{ON} {LORA}", NOT_RED, requests="lora", proof=HITS),
     Experiment("seeded", OFF, ON, requests="seeded", proof=HITS),
     Experiment("several", OFF, ON, NOT_RED, requests="several", proof=HITS),
-    # A seed and more than one choice end vLLM 0.32.0 on processors, in both arms: "CPU Generator does not use offset".
+    # A step cuts a prompt, since each stands there twice. With a seed that ends vLLM 0.32.0 on processors: "CPU Generator does not use offset".
     Experiment("several-seeded", OFF, ON, FAILED, requests="several-seeded", proof=HITS),
     Experiment("sampled", OFF, ON, NOT_RED, requests="sampled", proof=HITS),
     Experiment("compiled", OFF, OFF, ANY, eager=False),
