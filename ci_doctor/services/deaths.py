@@ -17,6 +17,7 @@ from ci_doctor.services.descendants import (
     LimitWatches,
     is_death,
     session_of,
+    user_of,
 )
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent, Subject
 from ci_doctor.services.logs import LogWatch
@@ -154,8 +155,11 @@ class DeathWatch:
             if bound.check():
                 are_growing = True
         pause_s = _LOG_CHECK_S if are_growing else _QUIET_LOG_CHECK_S
-        for pid in self._roots():
-            self._limits.look(pid)
+        for instance in self._instances.values():
+            if not instance.ended:
+                self._limits.look(instance.process.pid)
+                user = user_of(instance.process.pid)
+                instance.user = instance.user if user is None else user
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:

@@ -63,6 +63,14 @@ def cgroup_of(pid: int | Literal["self"]) -> str | None:
         return None
 
 
+def user_of(pid: int) -> int | None:
+    """The number of the user as whom a process runs; None if it is gone."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
 class LimitWatches:
     """The limits of our own cgroup, and of those into which services are put after their start."""
 

@@ -4,6 +4,8 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from stat import S_IMODE
 from typing import Any
 
 from msgspec import structs
@@ -24,6 +26,7 @@ from ci_doctor.system.processes.tree import living_in_use
 
 # `port: 8000`, `127.0.0.1:8000`, `('127.0.0.1', 8000)`; not the start of a version or an address.
 _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
+_PATH = re.compile(r"(?<![\w:/.])/[\w@+~-][\w./@+~-]*[\w@+~-]")
 _FULL = "; no space is left on the disk of its log"
 
 
@@ -37,7 +40,7 @@ def died(subject: Subject, death: Death, living: Living, *, is_ours: bool = True
     outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     usual = _meaning(death.returncode) if is_ours else ""
-    clause = _oom(death) or reason or _refused(death) or usual
+    clause = _oom(death) or reason or _refused(death) or _closed(end, subject) or usual
     # A command that was ready has run, as it is written.
     misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED
@@ -307,6 +310,26 @@ def _external_owner(cause: Cause, subject: Subject, living: Living) -> PortOwner
         return None
     # A server that binds its own port twice writes the same line.
     return None if owner is None or owner.pid in own else owner
+
+
+def _closed(end: LogEnd, subject: Subject) -> str:
+    """The clause on a path in the line of the cause that the service's user may not open, whatever the line makes of that."""
+    if end.cause is None or not subject.user:
+        return ""
+    for named in _PATH.findall(end.cause.place.text):
+        path = Path(named)
+        for part in (*reversed(path.parents), path):
+            try:
+                status = part.stat()
+            except OSError:
+                break
+            bits = 0o1 if part != path else 0o5 if part.is_dir() else 0o4
+            # Who is in its group nobody knows.
+            shift = (6,) if status.st_uid == subject.user else (3, 0)
+            if all(status.st_mode >> each & bits != bits for each in shift):
+                mode = f"{S_IMODE(status.st_mode):04o}"
+                return f"; {part} is of user {status.st_uid} with mode {mode}, and {subject.name} ran as user {subject.user}"
+    return ""
 
 
 def _meaning(returncode: int | None) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
+    `user` is the number of the user as whom it ran; it and `log` are None if nobody knows them. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     was_ready: bool
     at: float
     duration_s: float
+    user: int | None = None
     when: str | None = None
 
 
@@ -166,6 +167,7 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
+        self.user: int | None = None
         self.at_ready: frozenset[int] = frozenset()
         self.lost: tuple[float, NamedProcess, Death] | None = None
         self.answer = ""
@@ -190,6 +192,7 @@ class Instance:
         return Subject(
             name=self.name,
             pid=self.process.pid,
+            user=self.user,
             port=self.service.port,
             log=self.service.log,
             was_ready=self.was_ready,

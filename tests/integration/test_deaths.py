@@ -89,6 +89,17 @@ def test_a_worker_killed_by_a_signal_under_its_living_server_is_a_death(scene: S
     assert (died.service, died.pid, died.signal) == ("vllm", failure.descendant.pid, "SIGSEGV")
 
 
+def test_the_user_as_whom_a_service_runs_is_known(scene: Scene) -> None:
+    async def run() -> int | None:
+        group = await scene.started(vllm=scene.service("answers"))
+        try:
+            return group.instances["vllm"].user
+        finally:
+            await group.stop()
+
+    assert asyncio.run(run()) == os.geteuid()
+
+
 def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:
     assert after(scene, signal.SIGUSR1, limit_s=1.5) is None
     assert EventKind.DESCENDANT_DIED not in [event.kind for event in scene.events]

@@ -25,6 +25,27 @@ def failure_of(log: Path, text: str, death: Death) -> ServiceFailure:
     return died(subject, death, tuple)
 
 
+@pytest.mark.parametrize(
+    ("user", "clause"),
+    [
+        (54321, " with mode 0700, and vllm ran as user 54321"),
+        (None, "exit code 1"),
+        (os.geteuid(), "exit code 1"),
+    ],
+)
+def test_a_path_in_the_cause_that_the_user_of_the_service_may_not_open_is_named(
+    tmp_path: Path, user: int | None, clause: str
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir(0o700)
+    log = tmp_path / "log"
+    log.write_text(f"{HEADER}    main()\nValueError: Invalid repository or directory: '{model}'.\n")
+    subject = Subject(
+        name="vllm", pid=1, user=user, port=1, log=log, was_ready=False, at=0.0, duration_s=9.0
+    )
+    assert died(subject, Death(returncode=1), tuple).message.endswith(clause)
+
+
 @pytest.mark.parametrize("outside", OUTSIDE)
 def test_a_cause_outside_the_change_at_the_end_of_the_log_lies_outside(
     tmp_path: Path, outside: str
