@@ -15,9 +15,9 @@ from ci_doctor.services.descendants import (
     DescendantEnd,
     DescendantWatch,
     LimitWatches,
+    allowance_of,
     is_death,
     session_of,
-    user_of,
 )
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent, Subject
 from ci_doctor.services.logs import LogWatch
@@ -158,8 +158,7 @@ class DeathWatch:
         for instance in self._instances.values():
             if not instance.ended:
                 self._limits.look(instance.process.pid)
-                user = user_of(instance.process.pid)
-                instance.user = instance.user if user is None else user
+                instance.allowed = allowance_of(instance.process.pid) or instance.allowed
         self._timer = self._loop.call_later(pause_s, self._check_logs)
 
     def _ended(self, instance: Instance) -> None:

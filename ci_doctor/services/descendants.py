@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from ci_doctor.services.instance import Death
+from ci_doctor.services.instance import Allowance, Death
 from ci_doctor.system import clock
 from ci_doctor.system.processes.kernel_words import (
     MemoryEvents,
@@ -63,12 +63,14 @@ def cgroup_of(pid: int | Literal["self"]) -> str | None:
         return None
 
 
-def user_of(pid: int) -> int | None:
-    """The number of the user as whom a process runs; None if it is gone."""
+def allowance_of(pid: int) -> Allowance | None:
+    """What the system allows a process; None if it is gone, or another user's."""
     try:
-        return Path(f"/proc/{pid}").stat().st_uid
+        most, _ = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        user = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
         return None
+    return Allowance(user=user, file_bytes=None if most == resource.RLIM_INFINITY else most)
 
 
 class LimitWatches:

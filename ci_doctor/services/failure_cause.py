@@ -40,7 +40,8 @@ def died(subject: Subject, death: Death, living: Living, *, is_ours: bool = True
     outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     usual = _meaning(death.returncode) if is_ours else ""
-    clause = _oom(death) or reason or _refused(death) or _closed(end, subject) or usual
+    refused = _refused(death) or _cut(subject) or _closed(end, subject)
+    clause = _oom(death) or reason or refused or usual
     # A command that was ready has run, as it is written.
     misuse = None if subject.was_ready else misuse_of(death.exit_code, end.excerpt.lines)
     kind = FailureKind.DIED
@@ -312,9 +313,21 @@ def _external_owner(cause: Cause, subject: Subject, living: Living) -> PortOwner
     return None if owner is None or owner.pid in own else owner
 
 
+def _cut(subject: Subject) -> str:
+    """The clause on a log that is as long as the service may write a file: its last words are missing."""
+    most = subject.allowed.file_bytes
+    if most is None or subject.log is None:
+        return ""
+    with contextlib.suppress(OSError):
+        if subject.log.stat().st_size >= most:
+            return f"; it may write no file beyond {most} bytes (ulimit -f), and so long is its log"
+    return ""
+
+
 def _closed(end: LogEnd, subject: Subject) -> str:
     """The clause on a path in the line of the cause that the service's user may not open, whatever the line makes of that."""
-    if end.cause is None or not subject.user:
+    user = subject.allowed.user
+    if end.cause is None or not user:
         return ""
     for named in _PATH.findall(end.cause.place.text):
         path = Path(named)
@@ -325,10 +338,10 @@ def _closed(end: LogEnd, subject: Subject) -> str:
                 break
             bits = 0o1 if part != path else 0o5 if part.is_dir() else 0o4
             # Who is in its group nobody knows.
-            shift = (6,) if status.st_uid == subject.user else (3, 0)
+            shift = (6,) if status.st_uid == user else (3, 0)
             if all(status.st_mode >> each & bits != bits for each in shift):
                 mode = f"{S_IMODE(status.st_mode):04o}"
-                return f"; {part} is of user {status.st_uid} with mode {mode}, and {subject.name} ran as user {subject.user}"
+                return f"; {part} is of user {status.st_uid} with mode {mode}, and {subject.name} ran as user {user}"
     return ""
 
 

@@ -20,10 +20,23 @@ if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
 
+class Allowance(Struct, frozen=True, kw_only=True):
+    """What the system allows a process: the number of its user, and the most bytes of a file that it writes.
+
+    None is unknown, or unlimited.
+    """
+
+    user: int | None = None
+    file_bytes: int | None = None
+
+
+NOBODY_KNOWS = Allowance()
+
+
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `user` is the number of the user as whom it ran; it and `log` are None if nobody knows them. `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
@@ -33,7 +46,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     was_ready: bool
     at: float
     duration_s: float
-    user: int | None = None
+    allowed: Allowance = NOBODY_KNOWS
     when: str | None = None
 
 
@@ -167,7 +180,7 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
-        self.user: int | None = None
+        self.allowed = NOBODY_KNOWS
         self.at_ready: frozenset[int] = frozenset()
         self.lost: tuple[float, NamedProcess, Death] | None = None
         self.answer = ""
@@ -192,7 +205,7 @@ class Instance:
         return Subject(
             name=self.name,
             pid=self.process.pid,
-            user=self.user,
+            allowed=self.allowed,
             port=self.service.port,
             log=self.service.log,
             was_ready=self.was_ready,

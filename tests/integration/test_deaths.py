@@ -16,7 +16,7 @@ import pytest
 
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import EventKind, ServiceEvent
+from ci_doctor.services.instance import Allowance, EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.scene import TCP, Scene
@@ -89,15 +89,15 @@ def test_a_worker_killed_by_a_signal_under_its_living_server_is_a_death(scene: S
     assert (died.service, died.pid, died.signal) == ("vllm", failure.descendant.pid, "SIGSEGV")
 
 
-def test_the_user_as_whom_a_service_runs_is_known(scene: Scene) -> None:
-    async def run() -> int | None:
+def test_what_the_system_allows_a_service_is_known(scene: Scene) -> None:
+    async def run() -> Allowance:
         group = await scene.started(vllm=scene.service("answers"))
         try:
-            return group.instances["vllm"].user
+            return group.instances["vllm"].allowed
         finally:
             await group.stop()
 
-    assert asyncio.run(run()) == os.geteuid()
+    assert asyncio.run(run()).user == os.geteuid()
 
 
 def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:

@@ -3,10 +3,11 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.failure_cause import descendant_died, died
-from ci_doctor.services.instance import Death, Subject
+from ci_doctor.services.instance import Allowance, Death, Subject
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
 ASSERTION = f"{HEADER}    main()\nAssertionError: the shapes differ\n"
@@ -19,10 +20,13 @@ OUTSIDE = [DISK_FULL, RATE_LIMIT]
 SERVED = "".join(f"answered request {number}\n" for number in range(40))
 
 
+def of_log(log: Path) -> Subject:
+    return Subject(name="vllm", pid=1, port=1, log=log, was_ready=True, at=0.0, duration_s=9.0)
+
+
 def failure_of(log: Path, text: str, death: Death) -> ServiceFailure:
     log.write_text(text)
-    subject = Subject(name="vllm", pid=1, port=1, log=log, was_ready=True, at=0.0, duration_s=9.0)
-    return died(subject, death, tuple)
+    return died(of_log(log), death, tuple)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +44,24 @@ def test_a_path_in_the_cause_that_the_user_of_the_service_may_not_open_is_named(
     model.mkdir(0o700)
     log = tmp_path / "log"
     log.write_text(f"{HEADER}    main()\nValueError: Invalid repository or directory: '{model}'.\n")
-    subject = Subject(
-        name="vllm", pid=1, user=user, port=1, log=log, was_ready=False, at=0.0, duration_s=9.0
-    )
+    subject = structs.replace(of_log(log), allowed=Allowance(user=user))
+    assert died(subject, Death(returncode=1), tuple).message.endswith(clause)
+
+
+@pytest.mark.parametrize(
+    ("most", "clause"),
+    [
+        (8, "; it may write no file beyond 8 bytes (ulimit -f), and so long is its log"),
+        (9, "exit code 1"),
+        (None, "exit code 1"),
+    ],
+)
+def test_a_log_as_long_as_the_service_may_write_a_file_lacks_its_last_words(
+    tmp_path: Path, most: int | None, clause: str
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("starting")
+    subject = structs.replace(of_log(log), allowed=Allowance(file_bytes=most))
     assert died(subject, Death(returncode=1), tuple).message.endswith(clause)
 
 
