@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether `run --watch` is silent about jobs that are well, and says at once what is not.
 
-`python benchmarks/watching.py healthy|faults [--seeds A-B] [--jobs N]`
+`python benchmarks/watching.py healthy|faults [--seeds A-B] [--jobs N]`: scripts made by seed
+`python benchmarks/watching.py odd [--only NAME]`: odd scripts, each healthy and with each fault
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import shlex
@@ -20,10 +22,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.results import record
-from benchmarks.watching import public, scripts
+from benchmarks.watching import odd, public, scripts
 
 SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'tests/support/programs/toy_server.py'}"
 OURS = ("ci-doctor", "run", "--watch", "--determinism", "off", "--report-dir", "report")
+NOTE = "server.pid"
+_PORTS = iter(range(20_000 + os.getpid() % 5000, 32_000))
 FAULTS = {
     "dies before ready": "--before",
     "dies before ready, code 0": "--before --code 0",
@@ -32,6 +36,8 @@ FAULTS = {
     "crashes under load": "--end 2 --signal 11",
     "killed under load": "--end 2 --signal 9",
 }
+
+ODD_FAULTS = ("dies before ready", "dies under load", "killed under load")
 
 
 class Row(NamedTuple):
@@ -47,24 +53,28 @@ class Row(NamedTuple):
     said_s: float | None
     cpu_share: float
     stderr: str
+    server: int | None
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port that no earlier call gave, below those that the kernel gives to clients (ip(7))."""
+    for port in _PORTS:
+        with contextlib.suppress(OSError), socket.socket() as found:
+            found.bind(("127.0.0.1", port))
+            return port
+    raise SystemExit("no port is free")
 
 
 def run(
-    seed: int, name: str, fault: str, seconds: float, *, plain: bool, extra: tuple[str, ...] = ()
+    seed: int, name: str, job: scripts.Script, *, plain: bool, extra: tuple[str, ...] = ()
 ) -> Row:
     """One job in a folder of its own, and the same without a watch if `plain`."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        job = scripts.script(seed, free_port(), SERVER, sys.executable, fault, seconds)
         for file, text in job.files.items():
             (place / file).parent.mkdir(exist_ok=True)
             (place / file).write_text(text)
+            (place / file).chmod(0o755)
         status = None
         if plain:
             with subprocess.Popen(
@@ -96,6 +106,7 @@ def run(
         if watch.get("problem"):
             deaths.append(f"PROBLEM {watch['problem']}")
         stderr = (place / "err").read_text(errors="replace")
+        note = place / NOTE
         return Row(
             seed,
             name,
@@ -107,6 +118,7 @@ def run(
             said,
             watch["cpu_s"] / length,
             stderr,
+            int(note.read_text()) if note.exists() else None,
         )
 
 
@@ -147,7 +159,7 @@ def public_row(script: public.Public, fault: str, mirrors: Path | None, limit_s:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["healthy", "faults", "public"])
+    parser.add_argument("what", choices=["healthy", "faults", "odd", "public"])
     parser.add_argument("--seeds", default="0-199")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--on-death", default="say")
@@ -158,6 +170,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "public":
         compare_public(options)
+    elif options.what == "odd":
+        run_odd(options)
     else:
         run_seeds(options)
 
@@ -190,20 +204,13 @@ def run_seeds(options: argparse.Namespace) -> None:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for seed in seeds:
             if options.what == "healthy":
-                calls.append(pool.submit(run, seed, "healthy", "", 20, plain=seed % 4 == 0))
+                job = scripts.script(seed, free_port(), SERVER, sys.executable)
+                calls.append(pool.submit(run, seed, "healthy", job, plain=seed % 4 == 0))
             else:
                 name = names[seed % len(names)]
-                calls.append(
-                    pool.submit(
-                        run,
-                        seed,
-                        name,
-                        FAULTS[name],
-                        30,
-                        plain=False,
-                        extra=("--on-death", options.on_death),
-                    )
-                )
+                job = scripts.script(seed, free_port(), SERVER, sys.executable, FAULTS[name], 30)
+                extra = ("--on-death", options.on_death)
+                calls.append(pool.submit(run, seed, name, job, plain=False, extra=extra))
         rows = [call.result() for call in concurrent.futures.as_completed(calls)]
     rows.sort()
     said = [row for row in rows if row.deaths]
@@ -228,6 +235,50 @@ def run_seeds(options: argparse.Namespace) -> None:
     print(summary)
     if options.record:
         record(f"`run --watch`, {options.what} jobs by seed", [f"- {summary}"], _load())
+
+
+def run_odd(options: argparse.Namespace) -> None:
+    """Each odd script, well and with each fault: what was said, and whether of its server."""
+    server = f"{SERVER} --note {NOTE}"
+    faults = {"healthy": "", **{name: FAULTS[name] for name in ODD_FAULTS}}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        calls = []
+        for number, name in enumerate(odd.NAMES):
+            for fault, words in faults.items():
+                job = odd.script(name, free_port(), server, sys.executable, words)
+                if options.only in name:
+                    calls.append(
+                        pool.submit(
+                            run, number, fault, job, plain=not words, extra=("--on-death", "end")
+                        )
+                    )
+        rows = sorted(call.result() for call in calls)
+    wrong = [row for row in rows if not _is_right(row)]
+    for row in wrong:
+        print(
+            row.parts[0], "|", row.name, "| status", row.status, row.plain, f"{row.seconds:.1f} s",
+            "server", row.server, row.deaths,
+        )  # fmt: skip
+        print("".join(f"    {line}\n" for line in row.stderr.splitlines()[-6:]))
+    healthy = [row for row in rows if row.name == "healthy"]
+    late = [row.said_s for row in rows if row.said_s is not None]
+    summary = (
+        f"{len(healthy)} odd scripts: {sum(bool(row.deaths) for row in healthy)} false alarms, "
+        f"{sum(row.plain != row.status for row in healthy)} with another exit code; "
+        f"{len(rows) - len(healthy)} with a fault: {sum(map(_is_right, rows)) - sum(map(_is_right, healthy))} "
+        f"said of the right process, at the latest {max(late, default=0):.0f} s after the start"
+    )
+    print(summary)
+    if options.record:
+        names = ", ".join(odd.NAMES)
+        record("`run --watch`, odd scripts", [f"- {summary}", f"- {names}"], _load())
+
+
+def _is_right(row: Row) -> bool:
+    if row.name == "healthy":
+        return not row.deaths and row.plain == row.status
+    when = "before it was ready" if "before" in row.name else "while it was in use"
+    return len(row.deaths) == 1 and f"(pid {row.server}) died" in row.deaths[0] and when in row.deaths[0]
 
 
 def _load() -> str:

@@ -290,9 +290,22 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     return None
 
 
+def served_unseen(process: Process, lost: Iterable[Listener]) -> frozenset[int]:
+    """The ports that it listened on, although no look saw that.
+
+    `lost` are listeners that went when it ended, and whose owner was not known until then.
+    """
+    wanted = ports_of(process)
+    return frozenset(
+        each.port
+        for each in lost
+        if each.since > process.born and (not wanted or each.port in wanted)
+    )
+
+
 def is_settled(death: Process, scene: Scene) -> bool:
     """Whether its port, or one that was asked for in vain, was served after its end."""
-    wanted = _ports_of(death) or scene.refused.keys()
+    wanted = ports_of(death) or scene.refused.keys()
     return any(
         each.port in wanted and each.since > (death.ended or scene.now) for each in scene.listeners
     )
@@ -332,14 +345,14 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
     # A daemon's parents end well, and are copies of each other.
     if not is_background(death) or (death.is_copy and death.returncode == 0):
         return False
-    if not _ports_of(death) and (scene.is_elsewhere or death.program in _TOOLS):
+    if not ports_of(death) and (scene.is_elsewhere or death.program in _TOOLS):
         return False
     # A check that is made again and again.
     same = [each for each in scene.recent if each.words == death.words and each is not death]
     if any(each.parent is death.parent and not each.is_copy for each in same):
         return False
     # A client of what another one served; a predecessor may need a moment to end.
-    wanted = _ports_of(death)
+    wanted = ports_of(death)
     begun = death.born + SETTLED_S
     if any(each.ports & wanted and (each.ended or scene.now) > begun for each in scene.recent):
         return False
@@ -360,7 +373,7 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
 def _is_replaced(death: Process, scene: Scene) -> bool:
     """Whether another process may be about to serve in its place."""
     chain = foreground(scene.root, scene.living)
-    wanted = _ports_of(death)
+    wanted = ports_of(death)
     for each in scene.recent:
         if death in each.above() or each is scene.root or each is death:
             continue
@@ -387,11 +400,11 @@ def _is_like(one: Process, other: Process) -> bool:
     count = 3 if "-m" in one.words[1:2] else 2
     if len(one.words) < count or one.words[:count] != other.words[:count]:
         return False
-    first, second = _ports_of(one), _ports_of(other)
+    first, second = ports_of(one), ports_of(other)
     return not first or not second or bool(first & second)
 
 
-def _ports_of(death: Process) -> frozenset[int]:
+def ports_of(death: Process) -> frozenset[int]:
     """Where it listened, or by its command line or environment was to listen."""
     return frozenset(death.ports) or named_ports(death.words) or death.environ_ports
 
@@ -407,7 +420,7 @@ def _is_served(port: int, death: Process, scene: Scene) -> bool:
 def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
     chain = foreground(scene.root, scene.living)
     askers = _askers(death, scene, chain)
-    wanted = _ports_of(death)
+    wanted = ports_of(death)
     ports = [
         port
         for port in sorted(wanted or _never_served(askers, scene))
@@ -468,14 +481,15 @@ def _unclear_signs(death: Process, scene: Scene, ports: Sequence[int]) -> Iterat
     if ports and len(unknown) >= _MANY and is_clear:
         yield Waiting(port=ports[0], since=unknown[0], last=unknown[-1], refusals=len(unknown))
     starter = death.parent
-    if _ports_of(death) or not is_bad(death) or starter is None or starter.is_shell:
+    if ports_of(death) or not is_bad(death) or starter is None or starter.is_shell:
         return
     if _candidates(death, scene):
         return
-    # The program that started it asks again and again.
+    # The program that started it asks again and again. What a worker of it served is the worker's.
+    served = {port for each in scene.recent for port in each.ports}
     for port, times in scene.refused.items():
         later = _later(times, death)
-        if port and times[0] >= death.born and len(later) >= _MANY:
+        if port and port not in served and times[0] >= death.born and len(later) >= _MANY:
             yield Waiting(port=port, since=times[0], last=later[-1], refusals=len(later))
 
 

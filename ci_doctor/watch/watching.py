@@ -17,6 +17,7 @@ from ci_doctor.model.facts.watch import WatchedDeath, WatchFacts
 from ci_doctor.model.service import LeftBehind
 from ci_doctor.system import clock
 from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
+from ci_doctor.system.processes.listeners import was_reached
 from ci_doctor.system.processes.process_table import children_of
 from ci_doctor.system.processes.refusals import Refusals
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
@@ -33,6 +34,8 @@ from ci_doctor.watch.judging import (
     is_shell_or_wrapper,
     may_have_served,
     named_ports,
+    ports_of,
+    served_unseen,
     starts_elsewhere,
     waiting_for,
 )
@@ -224,11 +227,12 @@ class ScriptWatch:
             tree.reap()
         tree.look()
         self._leftovers.note(tree.take_settled())
-        for process in tree.take_ended():
-            self._note_end(process, tree)
         come, gone = self._listening.look(tree, now)
         self._listeners += come
         self._gone |= {id(listener): now for listener in gone}
+        lost = [each for each in gone if each.owner is None]
+        for process in tree.take_ended():
+            self._note_end(process, tree, lost)
         for port in self._refusals.read():
             self._refused.setdefault(port, deque(maxlen=_REFUSALS)).append(now)
         tree.recent(now - _RECENT_S)
@@ -257,19 +261,29 @@ class ScriptWatch:
     def _unwatch(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
 
-    def _note_end(self, process: Process, tree: ScriptTree) -> None:
+    def _note_end(self, process: Process, tree: ScriptTree, lost: Iterable[Listener]) -> None:
         if process.returncode == -signal.SIGKILL:
             # The counters are of the whole cgroup: only what they grew by is about this end.
             before, self._memory = self._memory, MemoryEvents.read()
             cause = oom_cause(before, self._memory)
             process.oom = None if cause is None else cause.describe()
+        is_candidate = bool(process.ports) or is_background(process)
+        if is_candidate and may_have_served(process) and process is not tree.root:
+            process.ports |= served_unseen(process, lost) or self._reached(process)
+            self._pending.append(process)
         self._timeline.add(process, clock.now())
         self._is_elsewhere = self._is_elsewhere or starts_elsewhere(process)
         if is_client(process):
             self._named |= named_ports(process.words)
-        is_candidate = bool(process.ports) or is_background(process)
-        if is_candidate and may_have_served(process) and process is not tree.root:
-            self._pending.append(process)
+
+    def _reached(self, process: Process) -> set[int]:
+        """Its ports to which a connection came about although no look saw anybody listen there."""
+        if process.ports:
+            return set()
+        seen = {each.port for each in (*self._listeners, *self._listening.by_inode.values())}
+        with contextlib.suppress(OSError):
+            return {port for port in ports_of(process) - seen if was_reached(port)}
+        return set()
 
     def _judge(self, tree: ScriptTree, now: float) -> None:
         scene = Scene(

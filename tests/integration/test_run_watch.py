@@ -116,6 +116,20 @@ def test_a_server_that_crashes_under_load_is_said_and_the_script_goes_on(
     assert server["end_s"] is not None
 
 
+def test_a_server_that_ends_with_its_first_answer_was_ready(tmp_path: Path, port: int) -> None:
+    text = (
+        "SERVER --answers 1 > server.log 2>&1 &\n"
+        "until curl -sf http://localhost:$PORT/health > /dev/null; do sleep 0.05; done\n"
+        "while sleep 0.3; do curl -s http://localhost:$PORT/x > /dev/null; done\n"
+    )
+    ran = watched(
+        tmp_path, "bash", script(tmp_path, text, port), options=("--on-death", "end")
+    )
+
+    assert ran.code == 1, ran
+    assert "while it was in use: exit code 1" in ran.err, ran
+
+
 @pytest.mark.parametrize("timeout", ["", ", timeout=5"], ids=["blocking", "with-a-time-out"])
 @pytest.mark.gate(1)
 def test_a_python_that_polls_a_dead_server_is_told(tmp_path: Path, port: int, timeout: str) -> None:

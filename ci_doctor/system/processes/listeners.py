@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ci_doctor.system.processes.refusals import is_inside
+
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
@@ -114,6 +116,21 @@ def served_bytes(port: int) -> dict[object, int]:
         elif ports[0] == port:
             served[ends] = _acknowledged(message)
     return served
+
+
+def was_reached(port: int) -> bool:
+    """Whether a connection inside this machine to TCP `port` came about: it is up, or ended in the last minute.
+
+    Raises OSError if the kernel has no socket diagnosis.
+    """
+    states = 1 << _ESTABLISHED | 1 << _TIME_WAIT | 1 << _CLOSE_WAIT
+    for message in _dump(states, 0):
+        # The family's addresses begin at byte 8 and 24 (struct inet_diag_sockid).
+        size = 4 if message[0] == socket.AF_INET else 16
+        source, target = message[8 : 8 + size], message[24 : 24 + size]
+        if port in _PORTS.unpack_from(message, 4) and is_inside(source, target):
+            return True
+    return False
 
 
 def moved_bytes() -> dict[object, int]:

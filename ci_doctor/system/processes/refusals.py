@@ -82,7 +82,7 @@ class Refusals:
             size = 4 if family == socket.AF_INET else 16
             source, target = message[_FROM : _FROM + size], message[_TO : _TO + size]
             # Without an address it was a listener that ended.
-            if any(target) and (source == target or _is_loopback(target)):
+            if any(target) and is_inside(source, target):
                 yield port
 
     def close(self) -> None:
@@ -90,6 +90,11 @@ class Refusals:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def is_inside(source: bytes, target: bytes) -> bool:
+    """Whether a connection between these addresses stays inside the machine."""
+    return source == target or _is_loopback(target)
 
 
 def _is_loopback(address: bytes) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that answers any HTTP request, and ends as it is told; run as a program.
 
-PORT [--load S] [--end S] [--code N | --signal N | --hang] [--on-term N] [--daemon] [--words TEXT]
+PORT [--load S] [--end S | --answers N] [--code N | --signal N | --hang] [--on-term N] [--daemon] [--words TEXT] [--note FILE]
 """
 
 import argparse
@@ -24,6 +24,9 @@ def main() -> None:
             os.setsid()
     if options.on_term is not None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(options.on_term))
+    if options.note is not None:
+        with open(options.note, "w") as file:  # noqa: PTH123 - other imports would take longer
+            file.write(str(os.getpid()))
     print("INFO loading the model", flush=True)
     time.sleep(options.load)
     if not options.before:
@@ -37,12 +40,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", dest="named", type=int)
     parser.add_argument("--load", type=float, default=0.3)
     parser.add_argument("--end", type=float, default=1e6)
+    parser.add_argument("--answers", type=int, default=-1, help="end after so many")
     parser.add_argument("--before", action="store_true", help="end before it listens")
     parser.add_argument("--code", type=int, default=1)
     parser.add_argument("--signal", type=int)
     parser.add_argument("--hang", action="store_true")
     parser.add_argument("--daemon", action="store_true")
     parser.add_argument("--on-term", type=int)
+    parser.add_argument("--note", help="a file for its pid")
     parser.add_argument("--words", default="RuntimeError: CUDA error: device-side assert triggered")
     return parser.parse_known_args()[0]
 
@@ -55,7 +60,7 @@ def _serve(options: argparse.Namespace) -> None:
     listener.settimeout(0.1)
     print("INFO Application startup complete.", flush=True)
     begin = time.monotonic()
-    while time.monotonic() - begin < options.end:
+    while time.monotonic() - begin < options.end and options.answers:
         try:
             connection, _ = listener.accept()
         except TimeoutError:
@@ -63,6 +68,7 @@ def _serve(options: argparse.Namespace) -> None:
         with connection:
             request = connection.recv(4096)
             connection.sendall(ANSWER)
+            options.answers -= 1
             if b"/shutdown" in request:
                 sys.exit(0)
 

@@ -16,6 +16,7 @@ from ci_doctor.watch.judging import (
     is_bad,
     is_settled,
     named_ports,
+    served_unseen,
     waiting_for,
 )
 
@@ -326,3 +327,35 @@ def test_a_launcher_that_ended_well_is_no_loss_if_a_daemon_lives() -> None:
     death = server(0, words="setsid setsid sh -c server")
     daemon = process("sh -c server", 1.1, is_orphan=True)
     assert waiting_for(death, scene(death, 16.0, daemon, *curls(11, 12, 13, 16))) is None
+
+
+# --- a server that listened, although no look saw it ---
+
+
+def test_a_launcher_is_not_said_for_the_worker_that_served() -> None:
+    job = process("python job.py", 0.5, SCRIPT)
+    launcher = process("python launcher.py", 1, job, ended=10.1, alive=10.05, returncode=1)
+    worker = process(
+        f"python worker.py {PORT}", 1.2, launcher, ended=10.0, returncode=-9, ports={PORT}
+    )
+    asked = {PORT: [2.0, 3.0, *(10.2 + 0.4 * n for n in range(40))]}
+    at_once = scene(launcher, 12.5, job, worker, refused={PORT: asked[PORT][:8]})
+    assert waiting_for(launcher, at_once) is None
+    assert waiting_for(worker, scene(launcher, 26.5, job, worker, refused=asked)) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "since", "is_its"),
+    [
+        (f"python server.py --port {PORT}", 9.8, True),
+        ("python server.py", 9.8, True),
+        ("python server.py --port 9000", 9.8, False),
+        (f"python server.py --port {PORT}", float("-inf"), False),
+    ],
+    ids=["named", "no port is named", "another port", "there before"],
+)
+def test_a_listener_that_went_with_a_process_was_its_own(
+    words: str, since: float, is_its: bool
+) -> None:
+    lost = Listener(port=PORT, since=since)
+    assert served_unseen(server(words=words), [lost]) == ({PORT} if is_its else set())
