@@ -121,7 +121,8 @@ _HOST_PORT: Final = re.compile(
     r"[:/ ](\d{2,5})(?!\d|\.\d)",
     re.IGNORECASE,
 )
-_OPTION: Final = re.compile(r"-{1,2}[\w.-]*port[\w-]*=(\d{2,5})", re.IGNORECASE)
+# With a space in the text of `sh -c`.
+_OPTION: Final = re.compile(r"-{1,2}[\w.-]*port[\w-]*[= ](\d{2,5})(?!\d)", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(r"\w*PORT\w*=(\d{2,5})", re.IGNORECASE)
 _PORT_OPTIONS: Final = re.compile(
     r"-{1,2}[\w.-]*port|-p|-P|-l|-b|--bind|--listen|--http", re.IGNORECASE
@@ -296,11 +297,26 @@ def served_unseen(process: Process, lost: Iterable[Listener]) -> frozenset[int]:
     `lost` are listeners that went when it ended, and whose owner was not known until then.
     """
     wanted = ports_of(process)
-    return frozenset(
-        each.port
-        for each in lost
-        if each.since > process.born and (not wanted or each.port in wanted)
-    )
+    return frozenset(each.port for each in lost if each.since > process.born) & wanted
+
+
+def failed_first(death: Process, scene: Scene) -> Process:
+    """Of what a launcher, `timeout` or `script` only waited for: the process below it that failed before it.
+
+    It ran for most of its time, and ended last. Itself if there is none.
+    """
+    end = death.ended or scene.now
+    below = [
+        each
+        for each in scene.recent
+        if death in each.above()
+        and each.ended is not None
+        and each.returncode not in {None, 0}
+        and may_have_served(each)
+        and end - each.ended <= SETTLED_S
+        and each.ended - each.born >= (end - death.born) / 2
+    ]
+    return max(below, key=lambda each: len(tuple(each.above())), default=death)
 
 
 def is_settled(death: Process, scene: Scene) -> bool:
@@ -563,7 +579,13 @@ def _never_served(askers: Iterable[int | None], scene: Scene) -> frozenset[int]:
 
 
 def _candidates(death: Process, scene: Scene) -> list[Process]:
-    """Who lives, never listened, and may be the server that is waited for."""
+    """Who lives, never listened, and may be the server that is waited for: nobody who asks for it."""
+    wanted = ports_of(death)
+    askers = {
+        id(each.parent)
+        for each in scene.recent
+        if is_client(each) and named_ports(each.words) & wanted
+    }
     return [
         each
         for each in scene.living
@@ -572,6 +594,7 @@ def _candidates(death: Process, scene: Scene) -> list[Process]:
         and may_have_served(each)
         and is_background(each)
         and each not in set(death.above())
+        and id(each) not in askers
     ]
 
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import resource
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -26,6 +27,7 @@ from ci_doctor.system.processes.process_table import (
 from ci_doctor.watch.judging import SETTLED_S, Process
 
 _MOST_AT_ONCE = 8192  # pids; a look at all processes costs less than more of them
+_SHELLS_AT_ONCE = 8
 _ALL_S = 10.0
 _BLIND_S = 1.0
 _DETAIL_BYTES = 16384
@@ -62,6 +64,7 @@ class ScriptTree:
         self._on_watch = on_watch
         self._on_unwatch = on_unwatch
         self._young: list[Process] = []
+        self._shells: deque[Process] = deque()
         self._files_of_pipes: dict[str, str] = {}
         # Others need descriptors of the same limit.
         self._free = min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3)
@@ -82,12 +85,8 @@ class ScriptTree:
     def look(self) -> list[Process]:
         """The processes that have come since the last look, parents first."""
         now = clock.now()
-        for process in tuple(self._young):
-            self._read(process)
-            if now - process.born >= SETTLED_S:
-                self._young.remove(process)
-                self._settle(process)
-                self._settled.append(process)
+        self._look_at_young(now)
+        self._look_at_shells()
         born: list[Process] = []
         newest = self._newest.read() if self._is_told else None
         pids = range(0)
@@ -105,6 +104,24 @@ class ScriptTree:
                 if pid not in self.living:
                     self._look_at(pid, born)
         return born
+
+    def _look_at_young(self, now: float) -> None:
+        for process in tuple(self._young):
+            self._read(process)
+            if now - process.born >= SETTLED_S:
+                self._young.remove(process)
+                self._settle(process)
+                self._settled.append(process)
+                if process.is_shell and process.is_copy:
+                    self._shells.append(process)
+
+    def _look_at_shells(self) -> None:
+        """A few of the subshells each time: `( sleep 2; exec server ) &` becomes another program."""
+        for _ in range(min(_SHELLS_AT_ONCE, len(self._shells))):
+            process = self._shells.popleft()
+            self.renew([process])
+            if process.ended is None and process.is_copy:
+                self._shells.append(process)
 
     def end(self, process: Process) -> None:
         """It has ended: note how, and give its pidfd back."""
@@ -171,7 +188,8 @@ class ScriptTree:
             else:
                 self._renew(process, kin)
         for kin in table.values():
-            if kin.pid not in self.living and self._is_ours(kin, table):
+            # One that has ended was there before, or nobody can tell what it was.
+            if kin.pid not in self.living and not kin.ended and self._is_ours(kin, table):
                 self._take_in(kin, born)
 
     def renew(self, processes: Iterable[Process]) -> None:

@@ -26,6 +26,7 @@ from ci_doctor.watch.judging import (
     Process,
     Scene,
     Waiting,
+    failed_first,
     foreground,
     is_background,
     is_client,
@@ -302,7 +303,7 @@ class ScriptWatch:
             waiting = waiting_for(process, scene)
             if waiting is not None and not any(_is_family(process, other) for other in said):
                 said.append(process)
-                self._note_death(process, waiting, scene)
+                self._note_death(failed_first(process, scene), waiting, scene)
         self._pending = [
             each
             for each in self._pending

@@ -122,9 +122,7 @@ def test_a_server_that_ends_with_its_first_answer_was_ready(tmp_path: Path, port
         "until curl -sf http://localhost:$PORT/health > /dev/null; do sleep 0.05; done\n"
         "while sleep 0.3; do curl -s http://localhost:$PORT/x > /dev/null; done\n"
     )
-    ran = watched(
-        tmp_path, "bash", script(tmp_path, text, port), options=("--on-death", "end")
-    )
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port), options=("--on-death", "end"))
 
     assert ran.code == 1, ran
     assert "while it was in use: exit code 1" in ran.err, ran

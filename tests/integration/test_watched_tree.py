@@ -60,6 +60,47 @@ def test_a_process_that_is_there_is_seen_with_its_words_and_its_end(tmp_path: Pa
         process.kill()
 
 
+def test_one_that_has_ended_and_is_not_waited_for_is_no_new_process(tmp_path: Path) -> None:
+    program = "import subprocess, sys; p = subprocess.Popen(['true']); print(p.pid, flush=True); sys.stdin.read()"
+    words = [sys.executable, "-S", "-c", program]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        until(lambda: "(true) Z" in Path(f"/proc/{pid}/stat").read_text())
+        tree = tree_of(process)
+        assert set(tree.living) == {process.pid}
+        tree.close()
+
+
+def test_a_subshell_that_becomes_another_program_later_is_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.watch.tree._ALL_S", 1e9)  # no look at all of them in between
+    text = "( read -r _ <&3; exec sleep 60 ) & read -r _"
+    reader, writer = os.pipe()
+    with subprocess.Popen(
+        ["bash", "-c", f"exec 3<&{reader}; {text}"], stdin=subprocess.PIPE, pass_fds=[reader]
+    ) as process:
+        tree = tree_of(process)
+        until(lambda: bool(tree.look()) or len(tree.living) > 1)
+        subshell = next(each for each in tree.living.values() if each is not tree.root)
+        settled: list[object] = []
+
+        def is_settled() -> bool:
+            tree.look()
+            settled.extend(tree.take_settled())
+            return subshell in settled
+
+        until(is_settled)
+        assert subshell.is_copy
+        os.write(writer, b"\n")
+        until(lambda: not tree.look() and subshell.program == "sleep")
+        os.kill(subshell.pid, signal.SIGKILL)
+        tree.close()
+    os.close(reader)
+    os.close(writer)
+
+
 def test_a_look_is_cheap_if_nothing_has_changed() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         tree = tree_of(process)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that answers any HTTP request, and ends as it is told; run as a program.
 
-PORT [--load S] [--end S | --answers N] [--code N | --signal N | --hang] [--on-term N] [--daemon] [--words TEXT] [--note FILE]
+PORT [--host HOST] [--load S] [--end S | --answers N] [--code N | --signal N | --hang] [--on-term N] [--daemon] [--words TEXT] [--note FILE]
 """
 
 import argparse
@@ -38,6 +38,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int, nargs="?", default=int(os.environ.get("PORT", "0")))
     parser.add_argument("--port", dest="named", type=int)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--load", type=float, default=0.3)
     parser.add_argument("--end", type=float, default=1e6)
     parser.add_argument("--answers", type=int, default=-1, help="end after so many")
@@ -55,7 +56,7 @@ def _options() -> argparse.Namespace:
 def _serve(options: argparse.Namespace) -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", options.named or options.port))
+    listener.bind((options.host, options.named or options.port))
     listener.listen(64)
     listener.settimeout(0.1)
     print("INFO Application startup complete.", flush=True)

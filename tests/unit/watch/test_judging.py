@@ -5,12 +5,14 @@ import signal
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.watch.judging import (
     Listener,
     Process,
     Scene,
+    failed_first,
     foreground,
     is_background,
     is_bad,
@@ -70,6 +72,10 @@ def scene(death: Process, now: float, *others: Process, **more: Any) -> Scene:
 )  # fmt: skip
 def test_a_command_line_names_ports(words: str, ports: set[int]) -> None:
     assert named_ports(tuple(words.split())) == ports
+
+
+def test_the_text_of_a_shell_names_ports() -> None:
+    assert named_ports(("sh", "-c", "exec vllm serve m --port 8000 > log; sleep 9000")) == {8000}
 
 
 @pytest.mark.parametrize(
@@ -348,14 +354,43 @@ def test_a_launcher_is_not_said_for_the_worker_that_served() -> None:
     ("words", "since", "is_its"),
     [
         (f"python server.py --port {PORT}", 9.8, True),
-        ("python server.py", 9.8, True),
         ("python server.py --port 9000", 9.8, False),
         (f"python server.py --port {PORT}", float("-inf"), False),
     ],
-    ids=["named", "no port is named", "another port", "there before"],
+    ids=["named", "another port", "there before"],
 )
 def test_a_listener_that_went_with_a_process_was_its_own(
     words: str, since: float, is_its: bool
 ) -> None:
     lost = Listener(port=PORT, since=since)
     assert served_unseen(server(words=words), [lost]) == ({PORT} if is_its else set())
+
+
+@pytest.mark.parametrize(
+    ("born", "ended", "returncode", "is_first"),
+    [
+        (1.2, 9.9, 1, True),
+        (1.2, 9.9, -signal.SIGKILL, True),
+        (1.2, 9.9, 0, False),
+        (1.2, 5.0, 1, False),
+        (9.0, 9.9, 128, False),
+    ],
+    ids=["failed", "killed", "ended well", "long before", "ran for a moment"],
+)
+def test_what_a_launcher_waited_for_is_said_in_its_place(
+    born: float, ended: float, returncode: int, is_first: bool
+) -> None:
+    launcher = server(words="script -c server")
+    below = process("python s.py", born, launcher, ended=ended, returncode=returncode)
+    first = failed_first(launcher, scene(launcher, 12.0, below))
+    assert first is (below if is_first else launcher)
+
+
+def test_a_target_of_make_that_asks_is_not_about_to_serve() -> None:
+    make = process("make -j2", 0.5)
+    death = process(f"python server.py --port {PORT}", 1, make, ended=10.0, alive=9.9, returncode=1)
+    check = process(f"sh -c until_curl localhost:{PORT}", 1.1, make)
+    asked = [process(f"curl localhost:{PORT}", at, check, ended=at + 0.1) for at in (10.5, 11.0)]
+    waits = process("sleep 0.5", 11.2, check)
+    seen = scene(death, 11.5, make, check, *asked, waits, refused={PORT: [10.5, 11.0]})
+    assert waiting_for(death, structs.replace(seen, root=make)) is not None
