@@ -96,7 +96,8 @@ ENDED_STATUS = 1
 def with_watch(outcome: Outcome, facts: WatchFacts, retry_status: int | None = None) -> Outcome:
     """`outcome` with what was seen; no verdict changes.
 
-    If the watch has ended the script, its status is 1, or `retry_status` if another run helps.
+    If the watch has ended the script, its status is 1, or `retry_status` if another run helps. Of a script that
+    failed itself, the summary begins with the first server whose death it had waited through.
     """
     run = outcome.facts
     if isinstance(run, SupervisedRunFacts):
@@ -112,6 +113,8 @@ def with_watch(outcome: Outcome, facts: WatchFacts, retry_status: int | None = N
         failure = facts.deaths[-1].failure
         helps = failure.kind is FailureKind.OUTSIDE
         status = retry_status if retry_status is not None and helps else ENDED_STATUS
+    elif status and facts.unanswered:
+        summary = f"{facts.unanswered[0].failure.message}; then {summary}"
     return structs.replace(
         outcome,
         summary=summary,

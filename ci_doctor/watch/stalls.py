@@ -18,6 +18,8 @@ from ci_doctor.system.processes.listeners import moved_bytes
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.processes.tree_stop import read_masks
 from ci_doctor.watch.judging import Process
+from ci_doctor.watch.script_place import place_of
+from ci_doctor.watch.timeline import command_line
 
 # A loop of `curl` and `sleep 1` takes one or two percent of a core, and a heart beats over a socket.
 _BUSY: Final = 0.03
@@ -166,7 +168,9 @@ def evidence(
     locks = dict(_locks())
     for process in telling[:_MOST]:
         described = list(describe_processes([process.pid], environment))
-        lines += described[:1]
+        lines += [f"{line}; {command_line(process)}" for line in described[:1]]
+        place = place_of(process)
+        lines += [] if place is None else [f"  is at {place}"]
         lines += [f"  {line}" for line in _peers(process.pid, processes)]
         if process.pid in locks:
             lines.append(f"  waits for a lock that {locks[process.pid]} has")

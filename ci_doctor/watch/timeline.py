@@ -123,14 +123,14 @@ def timeline_table(facts: WatchFacts) -> Table:
 
 def _row_of(command: WatchedCommand) -> Row:
     times = f"{command.command} (×{command.count})" if command.count > 1 else command.command
-    end = "runs on" if command.runs_on else "exit code unknown"
-    if command.exit_code is not None:
-        end = f"exit code {command.exit_code}"
-    elif command.signal is not None:
-        end = command.signal
+    end = "runs on" if command.runs_on else _end(command) or "exit code unknown"
     if command.log is not None:
         end += f", log {command.log}"
     return row(_at(command.start_s), times, seconds(command.seconds), end)
+
+
+def _end(command: WatchedCommand) -> str | None:
+    return command.signal if command.exit_code is None else f"exit code {command.exit_code}"
 
 
 def _server_row(server: WatchedServer) -> Row:
@@ -153,11 +153,12 @@ def _at(start_s: float) -> str:
 
 
 def longest(facts: WatchFacts, most: int) -> list[str]:
-    """`2.5 s  sleep 5 (×3)`: the commands that took the most time, for a terminal."""
+    """`2.5 s  sleep 5 (×3)`: the commands that took the most time, for a terminal, and how they failed."""
     ranked = sorted(facts.commands, key=lambda each: -each.seconds)[:most]
     ranked.sort(key=lambda each: each.start_s)
     return [
         f"{_at(each.start_s)} {each.seconds:g} s {each.command}"
         + (f" (×{each.count})" if each.count > 1 else "")
+        + (f": {_end(each)}" if each.exit_code != 0 and _end(each) else "")
         for each in ranked
     ]

@@ -327,6 +327,7 @@ class ScriptWatch:
             failure=failure,
             waits=words_of(waiting, place),
             said_s=round(clock.now() - self._began, 2),
+            port=waiting.port,
         )
         self._deaths.append(death)
         self._say(lines_of(failure, death.waits))

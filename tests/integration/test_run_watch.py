@@ -111,6 +111,9 @@ def test_a_server_that_crashes_under_load_is_said_and_the_script_goes_on(
     assert f"port {port}".encode() in waits
     assert f"{name}:3: while [ ! -e said ]".encode() in waits, "the place in the script"
     assert process.returncode == 4
+    summary = json.loads((tmp_path / "r" / "report.json").read_text())["summary"]
+    assert "while it was in use: killed by SIGSEGV" in summary
+    assert summary.endswith("; then bash: exit code 4")
     server = next(each for each in seen(tmp_path)["servers"] if each["port"] == port)
     assert server["refused"] > 0, "how often it was asked before it was up"
     assert server["end_s"] is not None
@@ -244,6 +247,7 @@ def test_a_stall_has_evidence(tmp_path: Path) -> None:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, b"")
         assert any(b"nothing has been done for" in line for line in lines)
+        assert any(b"hangs.py" in line for line in lines), "which Python it is"
         assert any(b"in wait_for_peer" in line for line in lines), "the stack of a Python"
         (tmp_path / "go").write_text("\n")
         process.communicate(timeout=PATIENCE_S)

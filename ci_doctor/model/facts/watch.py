@@ -42,11 +42,15 @@ class WatchedServer(Struct, frozen=True, kw_only=True):
 
 
 class WatchedDeath(Struct, frozen=True, kw_only=True):
-    """A server that ended while the script waited for it: how, and `waits`, a sentence on what waits."""
+    """A server that ended while the script waited for it: how, and `waits`, a sentence on what waits.
+
+    port: the one that was asked for, None if it was a line in its log.
+    """
 
     failure: ServiceFailure
     waits: str
     said_s: float
+    port: int | None = None
 
 
 class WatchedStall(Struct, frozen=True, kw_only=True):
@@ -78,3 +82,12 @@ class WatchFacts(Struct, frozen=True, kw_only=True):
     cpu_s: float = 0.0
     is_ended: bool = False
     problem: str | None = None
+
+    @property
+    def unanswered(self) -> tuple[WatchedDeath, ...]:
+        """The deaths after which nobody served that port again."""
+        return tuple(
+            each
+            for each in self.deaths
+            if not any(it.port == each.port and it.start_s > each.said_s for it in self.servers)
+        )
