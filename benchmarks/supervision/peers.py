@@ -38,15 +38,15 @@ class Peers(NamedTuple):
         return str(self.folder / "python" / "bin" / name)
 
 
-def install(folder: Path) -> Peers:
+def install(folder: Path, pypi: Mapping[str, str] = PYPI, npm: Mapping[str, str] = NPM) -> Peers:
     """Install what is not there yet; a peer that cannot be had is `missing` and no error."""
     missing = {}
     if not shutil.which("curl"):
         missing["curl loop"] = "there is no curl"
-    for name, version in PYPI.items():
+    for name, version in pypi.items():
         if why := _install_python(folder / "python", name, version):
             missing[name] = why
-    for name, version in NPM.items():
+    for name, version in npm.items():
         if why := _install_node(folder / "node", name, version):
             missing[name] = why
     return Peers(folder, missing)

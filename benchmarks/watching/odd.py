@@ -66,7 +66,7 @@ _BASH = {
     "xargs -P": Odd("echo {port} | xargs -P 2 -I% {server} --port % > s.log 2>&1 &\n"),
     "session of its own, exec": Odd(f"setsid bash -c 'exec {_PORT} > s.log 2>&1' &\n"),
     "exec in a subshell that works first": Odd(
-        f"( sleep 1.3; cd .; export PORT={{port}}; exec {{server}} ) > s.log 2>&1 &\nPID=$!\n",
+        "( sleep 1.3; cd .; export PORT={port}; exec {server} ) > s.log 2>&1 &\nPID=$!\n",
         _END,
     ),
     "a starter of units": Odd(f"sh ./systemd-run --unit=s {_PORT}\n"),
@@ -74,7 +74,7 @@ _BASH = {
         f"( {_PORT} > s.log 2>&1; echo $? > code ) &\n", command=_DASH
     ),
     "a pipe with a name": Odd(
-        f"set -e\nmkfifo pipe\ncat pipe > s.log &\n{_PORT} > pipe 2>&1 &\nPID=$!\n",
+        f"set -e\nrm -f pipe; mkfifo pipe\ncat pipe > s.log &\n{_PORT} > pipe 2>&1 &\nPID=$!\n",
         _END,
         command=_DASH,
     ),
@@ -98,7 +98,7 @@ _BASH = {
         'i=0; until ss -ltn | grep -q ":{port} "; do i=$((i+1)); [ $i -gt 80 ] && exit 7; sleep 0.5; done\n',
     ),
     "a function, wait -n": Odd(
-        f"serve() {{{{ local p=$1; {{server}} --port $p; }}}}\nserve {{port}} >> s.log 2>&1 &\nPID=$!\n",
+        "serve() {{ local p=$1; {server} --port $p; }}\nserve {port} >> s.log 2>&1 &\nPID=$!\n",
         "kill $PID; wait -n || true\n" + _LEAVE,
     ),
     "a wrapper that cleans up": Odd("./serve.sh {port} > s.log 2>&1 &\nPID=$!\n"),
@@ -165,7 +165,9 @@ def script(name: str, port: int, server: str, python: str, fault: str = "") -> S
     files |= {"wait.py": WAIT_PY, "client.py": CLIENT_PY}
     if name in _STARTS:
         start = textwrap.indent(_STARTS[name], "    ")
-        files["job.py"] = _PYTHON.format(start=start, stop="server.terminate()\nserver.wait()", **values)
+        files["job.py"] = _PYTHON.format(
+            start=start, stop="server.terminate()\nserver.wait()", **values
+        )
         return Script(files, (python, "job.py"), (name,))
     odd = {**_BASH, **_MADE}[name]
     files["Makefile" if name in _MADE else "job.sh"] = odd.text.format(**values)
