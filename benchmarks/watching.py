@@ -22,9 +22,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from supervision.peers import NPM, install
+
 from benchmarks.results import record, table
-from benchmarks.supervision.peers import NPM, install
 from benchmarks.watching import odd, public, scripts, short, tools
 
 SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'tests/support/programs/toy_server.py'}"
@@ -198,7 +199,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the public scripts with this in their name")
     parser.add_argument("--fault", default="", help="the faults with this in their name")
     parser.add_argument(
-        "--peers", type=Path, default=Path("build/peers"), help="where peers are installed"
+        "--peers",
+        type=Path,
+        default=Path.home() / ".cache" / "ci-doctor-benchmark",
+        help="where peers are installed",
     )
     parser.add_argument("--limit", type=float, default=700.0)
     parser.add_argument("--record", action="store_true")
@@ -257,12 +261,7 @@ def compare_tools(options: argparse.Namespace) -> None:
             " | ".join(["fault", *jobs]),
             [(fault, *(call.result() for call in row)) for fault, row in calls.items()],
         )
-    lines += [
-        "",
-        f"Seconds to the end (exit code, servers left); the servers' wait is limited to {tools.JOB.split('timeout ')[1].split()[0]} s. "
-        "'named': what was printed, or the report, names how the server ended, or what hangs.",
-        "process-compose (Go) is on none of PyPI, npm and Debian 12, and was not measured.",
-    ]
+    lines += ["", tools.NOTE]
     print(*lines, sep="\n")
     if options.record:
         record("one job below several tools", lines, _load())
