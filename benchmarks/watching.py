@@ -159,7 +159,9 @@ def public_row(script: public.Public, name: str, mirrors: Path | None, limit_s: 
         f"{script.name} ({repository})", name, _ended(plain, limit_s), _yes(was_named, fault),
         _ended(ours, limit_s), _yes(is_named, fault) + (f", at {at:.0f} s" if at else ""), said,
     ]  # fmt: skip
-    return f"| {' | '.join(cells)} |"
+    row = f"| {' | '.join(cells)} |"
+    print(row, file=sys.stderr, flush=True)
+    return row
 
 
 def _ended(ran: public.Ran, limit_s: float) -> str:
