@@ -90,10 +90,21 @@ class Listener(Struct, kw_only=True, eq=False):
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})
 # They wait, ask or pass on, and are no servers unless they listen.
 _PAUSES: Final = frozenset({"sleep", "wait", "inotifywait"})
-_CLIENTS: Final = frozenset(
+_CONNECTING: Final = frozenset(
     {"curl", "wget", "nc", "ncat", "netcat", "http", "grpcurl", "redis-cli", "pg_isready", "psql"}
-    | {"tail", "grep", "tee", "cat", "kill", "pgrep", "lsof", "ss", "ps", "jq"}
 )
+_CLIENTS: Final = _CONNECTING | {
+    "tail",
+    "grep",
+    "tee",
+    "cat",
+    "kill",
+    "pgrep",
+    "lsof",
+    "ss",
+    "ps",
+    "jq",
+}
 _SERVER_WORD: Final = re.compile(
     r"serv|launch|daemon|corn|http|listen|vllm|sglang|redis|postgres|ray|llama", re.IGNORECASE
 )
@@ -449,6 +460,8 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
     for port in ports:
         refused = _later(scene.refused.get(port, ()), death)
         asking = askers.get(port, [])
+        if not refused and _is_answered(asking, death, scene):
+            continue
         if asking or (refused and wanted and is_waiting and not is_polled):
             times = [*refused, *(_last_seen(each, scene) for each in asking)]
             yield Waiting(
@@ -475,6 +488,20 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             by=readers[-1],
             log=death.log,
         )
+
+
+def _is_answered(asking: Sequence[Process], death: Process, scene: Scene) -> bool:
+    """Whether somebody answers there whom nobody sees: in a container, on another machine.
+
+    A connection to a port of this machine at which nobody listens is refused, and the kernel tells of that.
+    """
+    ports = {port for each in asking for port in named_ports(each.words)}
+    return (
+        scene.tells_refusals
+        and all(each.program in _CONNECTING for each in asking)
+        and not _later(scene.refused.get(0, ()), death)
+        and not any(each.port in ports for each in scene.listeners)
+    )
 
 
 def _follows(process: Process) -> bool:

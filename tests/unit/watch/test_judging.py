@@ -394,3 +394,19 @@ def test_a_target_of_make_that_asks_is_not_about_to_serve() -> None:
     waits = process("sleep 0.5", 11.2, check)
     seen = scene(death, 11.5, make, check, *asked, waits, refused={PORT: [10.5, 11.0]})
     assert waiting_for(death, structs.replace(seen, root=make)) is not None
+
+
+def test_a_port_that_is_asked_and_refuses_nobody_is_served_elsewhere() -> None:
+    client = server(1, words=f"python client.py --port {PORT}")
+    asked = curls(11, 12, 13, 14)
+    others = Listener(port=PORT, since=float("-inf"))
+    for refused, listeners, is_said in (
+        ({}, (), False),
+        ({PORT: [11.0, 12.0, 13.0]}, (), True),
+        ({0: [11.0, 12.0, 13.0]}, (), True),
+        ({}, (others,), True),
+    ):
+        seen = scene(
+            client, 14.0, *asked, refused=refused, listeners=listeners, tells_refusals=True
+        )
+        assert (waiting_for(client, seen) is not None) is is_said
