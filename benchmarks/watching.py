@@ -29,7 +29,7 @@ from benchmarks.results import record, table
 from benchmarks.watching import odd, public, scripts, short, tools
 
 SERVER = f"{sys.executable} {Path(__file__).parents[1] / 'tests/support/programs/toy_server.py'}"
-OURS = ("ci-doctor", "run", "--watch", "--determinism", "off", "--report-dir", "report")
+OURS = ("ci-doctor", "run", "--watch", "--no-setup-env", "--report-dir", "report")
 NOTE = "server.pid"
 _PORTS = iter(range(20_000 + os.getpid() % 5000, 32_000))
 FAULTS = {
@@ -277,7 +277,9 @@ def _with_tool(job: public.Public, name: str, limit_s: float) -> str:
         report = folder / "report" / "report.json"
         text = ran.output + (report.read_text() if report.exists() else "")
     is_named = any(each in text for each in fault.shows)
-    return _ended(ran, limit_s) + (", named" if is_named else "")
+    cell = _ended(ran, limit_s) + (", named" if is_named else "")
+    print(f"{name}: {job.name}: {cell}", file=sys.stderr, flush=True)
+    return cell
 
 
 def run_short(options: argparse.Namespace) -> None:

@@ -31,8 +31,8 @@ def jobs(start_server_and_test: str | None) -> dict[str, Public]:
     commands = {
         "bash": JOB,
         f"timeout {_STEP_S} (coreutils)": f"timeout {_STEP_S} {JOB}",
-        "ci-doctor run --watch": f"{_DOCTOR} run --watch --determinism off --report-dir report --stall 30s -- {JOB}",
-        "ci-doctor run --watch --on-death end": f"{_DOCTOR} run --watch --determinism off --report-dir report "
+        "ci-doctor run --watch": f"{_DOCTOR} run --watch --no-setup-env --report-dir report --stall 30s -- {JOB}",
+        "ci-doctor run --watch --on-death end": f"{_DOCTOR} run --watch --no-setup-env --report-dir report "
         f"--stall 30s --on-death end -- {JOB}",
         "ci-doctor launch": f"{_DOCTOR} launch --report-dir report --timeout {_WAIT_S}s --service 's={_SERVER}' "
         f"--ready s={_READY} --liveness s={_READY} -- {_CLIENT}",
