@@ -121,7 +121,7 @@ class CommitSpace(SearchSpace):
             if names not in made:
                 made[names] = SearchAnswer(
                     names=names,
-                    probability=posterior.least(names),
+                    probability=posterior.probability(names),
                     weight=float(weights[list(names)].sum()),
                     proof=self._proof(names),
                 )

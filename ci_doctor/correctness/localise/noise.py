@@ -5,16 +5,15 @@ Each start shows a fault or does not. A hypothesis says of each start whether th
 with the fault shows it at some rate r, one without it at some rate q, at most r. If both are the same,
 nothing makes a difference.
 
-Where to start next is chosen by a joint posterior over hypotheses and rates, with a prior of what is usual.
-What is stated is not: it is the least probability over all pairs of rates that the starts do not rule out.
-At the true rates a posterior is right as often as it says, whenever a search ends. So the stated probability
-is true or too low, as long as the true rates are among those pairs, starts are independent, and one of the
-hypotheses is true.
+Hypotheses and rates have a joint posterior, with one of two priors of the rates. Where to start next is chosen by
+what is usual. What is stated rests on a cautious prior: near rates are likelier than distant ones, so a few lucky
+starts are not taken for distant rates. Both pairs of rates and hypotheses are on grids, so all sums are exact.
+A probability with a prior of rates is not true at each pair of rates by itself: `benchmarks/searching.py` measures
+that it is true or too low. It assumes that starts are independent, and that one of the hypotheses is true.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -24,45 +23,64 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
-_RATES = np.array((0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1))
-_LOWER, _UPPER = np.triu_indices(len(_RATES))
-_Q, _R = _RATES[_LOWER], _RATES[_UPPER]
-_IS_NOTHING = _LOWER == _UPPER
+_RATES = np.array(
+    (0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1)
+)  # fmt: skip
+# Of pairs, a row for each rate of starts without the fault, a column for each rate of those with it.
+_GAP = _RATES - _RATES[:, None]
+_APART = np.greater(_GAP, 0)
 # In place of the logarithm of 0: a number that 0 can be multiplied with.
 _LEAST = 1e-300
-_LOG_Q, _LOG_NOT_Q, _LOG_R, _LOG_NOT_R = (
-    np.log(np.maximum(each, _LEAST)) for each in (_Q, 1 - _Q, _R, 1 - _R)
-)
-# Rates by which the starts are so much less likely than by the best ones are ruled out; that nothing makes a
-# difference, only by more.
+_LOG, _LOG_NOT = (np.log(np.maximum(each, _LEAST)) for each in (_RATES, 1 - _RATES))
+_WIDTH: Array = np.gradient(_RATES)
+# Pairs of rates by which the starts are so much less likely than by the best ones are ruled out; that nothing
+# makes a difference, only by more.
 _RULED_OUT, _NOTHING_RULED_OUT = 20.0, 200.0
-_KEPT_WITHIN = np.log(np.where(_IS_NOTHING, _NOTHING_RULED_OUT, _RULED_OUT))
+# The prior that nothing makes a difference, where the ends were started already.
+_NOTHING = 0.02
+# Rates so far apart are as likely as those that are further apart.
+_FAR = 0.5
 
 
 def _usual() -> Array:
-    """The logarithm of the prior of each pair: flakes are rare, mostly, and faults show.
+    """The prior of each pair by which starts are chosen: flakes are rare, mostly, and faults show.
 
-    It chooses starts only. The masses at 0 and at 1 are for what is deterministic.
+    The masses at 0 and at 1 are for what is deterministic.
     """
-    width = np.gradient(_RATES)
-    below, above = width * (1 - _RATES) ** 8, width * _RATES
-    below *= 0.8 / below.sum()
-    above *= 0.8 / above.sum()
-    below[0] += 0.2
-    above[-1] += 0.2
-    pairs = below[_LOWER] * above[_UPPER] * np.where(_IS_NOTHING, 0.3, 1)
-    made: Array = np.log(np.maximum(pairs / pairs.sum(), _LEAST))
+    below, above = _WIDTH * (1 - _RATES) ** 8, _WIDTH * _RATES**3 * np.sqrt(1 - _RATES)
+    below, above = 0.95 * below / below.sum(), 0.95 * above / above.sum()
+    below[0] += 0.05
+    above[-1] += 0.05
+    return np.where(_APART, below[:, None] * above, 0)
+
+
+def _cautious() -> Array:
+    """The prior of each pair for what is stated: it falls with the square of the gap, up to `_FAR`."""
+    pairs = _WIDTH[:, None] * _WIDTH / np.clip(_GAP, 0.05, _FAR) ** 2
+    apart = np.where(_APART, pairs, 0)
+    made: Array = (1 - _NOTHING) * apart / apart.sum()
     return made
 
 
-_USUAL = _usual()
+_USUAL, _CAUTIOUS = _usual(), _cautious()
+_OF_NOTHING = _NOTHING * _WIDTH / _WIDTH.sum()
 
 
-def _summed(values: Array) -> Array:
-    """The logarithm of the sum over the rows of what these are logarithms of."""
-    most = values.max(axis=0)
-    made: Array = most + np.log(np.exp(values - most).sum(axis=0))
-    return made
+def _likelihoods(starts: Array | Places, shown: Array | Places) -> tuple[Array, Array]:
+    """A row for each pair of counts, a column for each rate: how likely, beside the likeliest rate; and its logarithm."""
+    logs = np.multiply.outer(shown, _LOG) + np.multiply.outer(starts - shown, _LOG_NOT)
+    most = logs.max(axis=-1, keepdims=True)
+    return np.exp(logs - most), most[..., 0]
+
+
+def odds_of_difference(good: tuple[int, int], bad: tuple[int, int], gap: float = 0.0) -> float:
+    """How much likelier the best rates so far apart make some starts than one rate of all does.
+
+    `good` and `bad` are how many starts there are without and with the fault, and how many of them show it.
+    """
+    pairs = np.multiply.outer(*(_likelihoods(*map(np.asarray, each))[0] for each in (good, bad)))
+    apart = pairs[np.greater_equal(_GAP, gap - 1e-9)].max()
+    return float(apart / max(pairs.diagonal().max(), _LEAST))
 
 
 def _entropy(share: Array) -> Array:
@@ -82,17 +100,15 @@ class _Made(Struct, frozen=True):
     """What the starts come to. A kind are the hypotheses by which the starts are alike likely.
 
     `weights` of the hypotheses are by the usual rates, as are `good` and `bad`: of each kind the expected rates.
-    `likelihoods` have a row for each kind and a column for each pair of rates, `marginal` is their sum. `kept`
-    are the pairs that are not ruled out.
+    `stated` are the probabilities by the cautious ones. `marginal` says how likely each pair of rates makes the starts.
     """
 
     kind: Places
     weights: Array
     good: Array
     bad: Array
-    likelihoods: Array
+    stated: Array
     marginal: Array
-    kept: Flags
 
 
 class Posterior:
@@ -127,31 +143,28 @@ class Posterior:
     def _computed(self) -> _Made:
         if self._made is not None:
             return self._made
-        codes, kind = np.unique(
-            self._bad * (self.starts + 1) + self._bad_shown, return_inverse=True
-        )
-        bad, bad_shown = (each[:, None] for each in np.divmod(codes, self.starts + 1))
-        good, good_shown = self.starts - bad, self.shown - bad_shown
-        likelihoods = (
-            bad_shown * _LOG_R
-            + (bad - bad_shown) * _LOG_NOT_R
-            + good_shown * _LOG_Q
-            + (good - good_shown) * _LOG_NOT_Q
-        )
-        mass = np.maximum(np.bincount(kind, weights=self._prior), _LEAST)
-        marginal = _summed(likelihoods + np.log(mass)[:, None])
-        usual = likelihoods + _USUAL
-        usual = np.exp(usual - usual.max())
+        every = self._bad * (self.starts + 1) + self._bad_shown
+        codes = np.flatnonzero(np.bincount(every))
+        kind = np.searchsorted(codes, every)
+        bad, bad_shown = np.divmod(codes, self.starts + 1)
+        with_fault, scale = _likelihoods(bad, bad_shown)
+        without, other_scale = _likelihoods(self.starts - bad, self.shown - bad_shown)
+        scale = np.exp(scale + other_scale - (scale + other_scale).max())
+        usual = (without @ _USUAL) * with_fault
         per_kind = np.maximum(usual.sum(axis=1), _LEAST)
-        weights = self._prior * per_kind[kind]
+        weights = self._prior * (scale * per_kind)[kind]
+        mass = scale * np.bincount(kind, weights=self._prior)
+        marginal = np.where(_GAP >= 0, (without * mass[:, None]).T @ with_fault, 0)
+        cautious = scale * ((without @ _CAUTIOUS) * with_fault).sum(axis=1)
+        stated = self._prior * cautious[kind]
+        of_nothing = float(marginal.diagonal() @ _OF_NOTHING)
         self._made = _Made(
             kind=kind,
             weights=weights / weights.sum(),
-            good=usual @ _Q / per_kind,
-            bad=usual @ _R / per_kind,
-            likelihoods=likelihoods,
+            good=((without * _RATES @ _USUAL) * with_fault).sum(axis=1) / per_kind,
+            bad=usual @ _RATES / per_kind,
+            stated=stated / (stated.sum() + of_nothing),
             marginal=marginal,
-            kept=marginal >= marginal.max() - _KEPT_WITHIN,
         )
         return self._made
 
@@ -160,33 +173,25 @@ class Posterior:
         """The probability of each hypothesis by the usual rates: to choose by, and not to state."""
         return self._computed().weights
 
-    def least(self, hypotheses: Sequence[int]) -> float:
-        """The probability that one of these is true, by the worst rates for it of those not ruled out.
+    def probability(self, hypotheses: Sequence[int]) -> float:
+        """The probability that one of these is true, by the cautious rates.
 
         It is 0 as long as it is not ruled out that nothing makes a difference.
         """
-        made, places = self._computed(), list(hypotheses)
-        if made.kept[_IS_NOTHING].any():
+        made = self._computed()
+        if made.marginal.diagonal().max() * _NOTHING_RULED_OUT >= made.marginal.max():
             return 0.0
-        mass = np.bincount(made.kind[places], weights=self._prior[places], minlength=len(made.good))
-        mass = np.log(np.maximum(mass, _LEAST))[:, None]
-        by_rates = _summed(made.likelihoods + mass) - made.marginal
-        return min(1.0, math.exp(float(by_rates[made.kept].min())))
+        return min(1.0, float(made.stated[list(hypotheses)].sum()))
 
     @property
     def rates(self) -> Rates:
         """The rates that are not ruled out."""
-        kept = self._computed().kept
-        good, bad = _Q[kept], _R[kept]
+        marginal = self._computed().marginal
+        kept = marginal * _RULED_OUT >= marginal.max()
+        good, bad = (_RATES[kept.any(axis=axis)] for axis in (1, 0))
         return Rates(
             good=(float(good.min()), float(good.max())), bad=(float(bad.min()), float(bad.max()))
         )
-
-    def odds_of_difference(self, gap: float = 0.0) -> float:
-        """How much likelier the best rates so far apart make these starts than one rate of all starts does."""
-        marginal = self._computed().marginal
-        apart = marginal[np.greater_equal(_R - _Q, gap - 1e-9)].max()
-        return math.exp(min(float(apart - marginal[_IS_NOTHING].max()), 700.0))
 
     def information(self, likely: Places, faulty: Flags) -> Array:
         """The bits that a start at each point is expected to tell of the hypotheses.
@@ -224,10 +229,10 @@ class SearchEnd(StrEnum):
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
-    """What the hypotheses come to: `names` of the answer, its least `probability`, and the points to start for it.
+    """What the hypotheses come to: `names` of the answer, its `probability`, and the points to start for it.
 
-    `weight` is its probability by the usual rates. `proof` are points that must have been started: one with the
-    fault by this answer, others without.
+    `weight` is its probability by the usual rates. `proof` are points that must have been started: the first with the
+    fault by this answer, the others without.
     """
 
     names: tuple[int, ...]
@@ -270,15 +275,15 @@ class SearchSpace(ABC):
 
 # Starts of each end, before anything else: they show what the baseline repeats, too.
 ENDS = 3
-# An answer needs ends that differ: by their starts alone, the best rates are so much likelier than one rate.
+# More of them are made first, until by their starts alone the best rates are so much likelier than one rate, or less
+# than that in this share of all starts, ...
 _ODDS_OF_ENDS = 20.0
-# More of them are made first, until that is reached, or less than that in this share of all starts, ...
 _ODDS_AT_FIRST, _SHARE_AT_FIRST = 3.0, 0.25
 # ... or rates so far apart are so much less likely than one rate, or this share of all starts is used up.
 LEAST_GAP, _ODDS_OF_NOTHING = 0.3, 20.0
 _SHARE_OF_ENDS = 0.5
-# So often each point that proves the answer is started.
-_PROOF = 2
+# So often each point that proves the answer is started, and by their starts alone the best rates are so much likelier.
+_PROOF, _ODDS_OF_PROOF = 2, 20.0
 # An answer with such a weight is tried by its proof alone.
 _LIKELY = 0.9
 # What a build is worth: of two points that tell so much alike, the one that is built.
@@ -303,8 +308,6 @@ class NoisySearch:
         space.built, space.broken = set(), set()
         self.space = space
         self.posterior = Posterior(space.prior)
-        # The starts of both ends alone: what they show depends on no choice of points.
-        self._ends = Posterior([1.0])
         self.confidence = confidence
         self.most = most
         self.results: list[tuple[int, bool]] = []
@@ -318,17 +321,19 @@ class NoisySearch:
         """As `add`, of a start that is only imagined: nothing is built there."""
         self.results.append((point, shown))
         self.posterior.add(self.space.faulty(point), shown=shown)
-        if point in {self.space.good, self.space.bad}:
-            self._ends.add(np.array([point == self.space.bad]), shown=shown)
 
     def skip(self, point: int) -> None:
         """Nothing can be started at this point."""
         self.space.broken.add(point)
 
-    def counts(self, point: int) -> tuple[int, int]:
-        """How many starts were made there, and how many of them show the fault."""
-        shown = [is_shown for at, is_shown in self.results if at == point]
+    def counts(self, *points: int) -> tuple[int, int]:
+        """How many starts were made at these points, and how many of them show the fault."""
+        shown = [is_shown for at, is_shown in self.results if at in points]
         return len(shown), sum(shown)
+
+    def _odds(self, bad: int, good: Iterable[int], gap: float = 0.0) -> float:
+        """How much likelier it is that starts at these points alone have two rates than that they have one."""
+        return odds_of_difference(self.counts(*good), self.counts(bad), gap)
 
     @property
     def best(self) -> SearchAnswer:
@@ -360,7 +365,7 @@ class NoisySearch:
     def _copy(self) -> "NoisySearch":
         other = object.__new__(NoisySearch)
         other.__dict__.update(self.__dict__)
-        other.posterior, other._ends = self.posterior.copy(), self._ends.copy()
+        other.posterior = self.posterior.copy()
         other.results = list(self.results)
         return other
 
@@ -374,12 +379,13 @@ class NoisySearch:
 
     def _of_ends(self) -> SearchStep | None:
         """Both ends come first, until it is likely that they differ."""
-        if min(self.counts(end)[0] for end in (self.space.good, self.space.bad)) >= ENDS:
-            made, odds = self._ends.starts, self._ends.odds_of_difference()
+        good, bad = self.space.good, self.space.bad
+        if min(self.counts(end)[0] for end in (good, bad)) >= ENDS:
+            made, odds = self.counts(good, bad)[0], self._odds(bad, [good])
             is_likely = odds >= _ODDS_AT_FIRST and made >= _SHARE_AT_FIRST * self.most
             if made < len(self.results) or odds >= _ODDS_OF_ENDS or is_likely:
                 return None
-            if self._ends.odds_of_difference(LEAST_GAP) <= 1 / _ODDS_OF_NOTHING:
+            if self._odds(bad, [good], LEAST_GAP) <= 1 / _ODDS_OF_NOTHING:
                 return SearchStep(end=SearchEnd.EQUAL)
             if made >= _SHARE_OF_ENDS * self.most:
                 return SearchStep(end=SearchEnd.UNSURE)
@@ -391,19 +397,25 @@ class NoisySearch:
         )
 
     def _of_answer(self) -> SearchStep | None:
-        best = self.best
-        usable = [each for each in best.proof if each not in self.space.broken]
+        best, broken = self.best, self.space.broken
+        bad, *good = best.proof
+        usable = [each for each in best.proof if each not in broken]
         least = min(usable, key=lambda point: self.counts(point)[0], default=None)
+        is_pair = bad not in broken and any(each not in broken for each in good)
+        is_proven = least is None or (
+            self.counts(least)[0] >= _PROOF
+            and (not is_pair or self._odds(bad, good) >= _ODDS_OF_PROOF)
+        )
         is_enough = best.probability >= self.confidence
-        is_proven = least is None or self.counts(least)[0] >= _PROOF
-        ends_differ = self._ends.odds_of_difference() >= _ODDS_OF_ENDS
+        ends_differ = self._odds(self.space.bad, [self.space.good]) >= _ODDS_AT_FIRST
         if is_enough and is_proven and ends_differ:
             return SearchStep(end=SearchEnd.FOUND)
         if self._is_over:
             return SearchStep(end=SearchEnd.STARTS)
         if is_enough and is_proven:
             return self._at_end()
-        return SearchStep(point=least) if best.weight >= _LIKELY and least is not None else None
+        is_likely = is_enough or best.weight >= _LIKELY
+        return SearchStep(point=least) if is_likely and least is not None else None
 
     def _most_telling(self) -> SearchStep:
         points, likely, faulty = self.space.points(self.posterior)

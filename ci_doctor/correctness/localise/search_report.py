@@ -142,7 +142,7 @@ def _starts(facts: SearchFacts, state: ReplayedSearch, results: Sequence[StartRe
 def _answers(facts: SearchFacts, *, is_found: bool) -> list[Table]:
     if not facts.answers or facts.ending in {SearchEnd.EQUAL, SearchEnd.UNSURE}:
         return []
-    rows = [row(" and ".join(each.names), _at_least(each.probability)) for each in facts.answers]
+    rows = [row(" and ".join(each.names), percent(each.probability)) for each in facts.answers]
     rates = (
         row("starts without it that differ", _span(facts.rates_good)),
         row("starts with it that differ", _span(facts.rates_bad)),
@@ -153,12 +153,8 @@ def _answers(facts: SearchFacts, *, is_found: bool) -> list[Table]:
 
 
 def _floor(probability: float) -> float:
-    """What is at least so much is not rounded up."""
+    """A probability is not rounded up."""
     return math.floor(probability * 1000) / 1000
-
-
-def _at_least(probability: float) -> str:
-    return f"at least {percent(probability)}"
 
 
 def _span(rates: tuple[float, float]) -> str:
@@ -177,7 +173,7 @@ def _summary(facts: SearchFacts, end: SearchEnd, words: SearchWords) -> str:
     if end is SearchEnd.UNSURE:
         return f"it is not sure that both ends differ; {starts} are half of --max-starts"
     best = facts.answers[0]
-    probability = _at_least(best.probability)
+    probability = percent(best.probability)
     if end is SearchEnd.FOUND:
         return f"{words.conclusion(best.names)} (probability {probability}, {starts})"
     reason = facts.stopped or {

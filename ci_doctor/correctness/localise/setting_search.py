@@ -6,10 +6,9 @@ Or it is two settings, each of which is enough. Small sets come first. This is g
 error rates; delta debugging (Zeller & Hildebrandt, 2002) asks the same, of tests that never lie.
 """
 
-import functools
 import itertools
 import math
-import operator
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,9 +28,12 @@ _MOST = 12_000
 _ONE_MORE = 0.2
 # Two settings that are enough alone.
 _EITHER = 0.05
-_DRAWN = 100
-_LIKELY = 300
-_NAMED = 6
+# Subsets are drawn with such shares of the settings, so many with each.
+_SHARES, _DRAWN = (0.35, 0.5, 0.7, 0.85), 25
+# Of the likeliest hypotheses, so many are told apart, joined at random, and named.
+_LIKELY, _JOINED, _NAMED = 300, 24, 6
+# So often the best subset is changed by one setting.
+_CHANGED = 2
 
 
 def _largest(weights: Array) -> Places:
@@ -62,21 +64,20 @@ class SettingSpace(SearchSpace):
         self.good, self.bad = 0, (1 << count) - 1
         self._building = sum(1 << each for each in building)
         self._random = np.random.default_rng(count)
-        needed: list[tuple[int, ...]] = []
+        # The settings of each hypothesis, and how many of them a start with the fault has at least.
+        sets: list[tuple[int, ...]] = []
         prior: list[float] = []
         for size in range(1, largest_set(count) + 1):
             share = _ONE_MORE ** (size - 1) / math.comb(count, size)
-            for each in itertools.combinations(range(count), size):
-                needed.append(each)
-                prior.append(share)
-        self._sets = needed
-        pairs = list(itertools.combinations(range(count), 2))
-        # A second set, for the hypotheses of two that are enough; no start has all of nothing else.
-        self._other = [needed.index((other,)) for _, other in pairs]
-        self._one = [needed.index((one,)) for one, _ in pairs]
-        self.prior = np.array([*prior, *([_EITHER / max(1, len(pairs))] * len(pairs))])
-        self._members = np.zeros((len(needed), count), dtype=np.float32)
-        for row, each in enumerate(needed):
+            some = list(itertools.combinations(range(count), size))
+            sets += some
+            prior += [share] * len(some)
+        either = list(itertools.combinations(range(count), 2))
+        self.prior = np.array([*prior, *([_EITHER / max(1, len(either))] * len(either))])
+        self._sets = [*sets, *either]
+        self._least = np.array([*map(len, sets), *([1] * len(either))], dtype=np.float32)
+        self._members = np.zeros((len(self._sets), count), dtype=np.float32)
+        for row, each in enumerate(self._sets):
             self._members[row, list(each)] = 1
 
     def build_of(self, point: int) -> int:
@@ -85,67 +86,75 @@ class SettingSpace(SearchSpace):
 
     def faulty(self, point: int) -> Flags:
         """By which hypotheses a start with these settings has the fault."""
-        missing = np.array([not point >> bit & 1 for bit in range(self.count)], dtype=np.float32)
-        has = self._members @ missing == 0
-        return np.concatenate((has, has[self._one] | has[self._other]))
+        row: Flags = self._members @ self._states([point])[0] >= self._least
+        return row
 
     def points(self, posterior: Posterior) -> tuple[Sequence[int], Places, Flags]:
-        """Subsets that divide the likely hypotheses."""
+        """Subsets that divide the likely hypotheses: the most telling of many, and its neighbours."""
         likely = _largest(posterior.weights)
         broken = {self.build_of(each) for each in self.broken}
-        candidates = self._candidates([self._bits(int(each)) for each in likely])
-        usable = sorted(each for each in candidates if self.build_of(each) not in broken)
-        return usable, likely, self._faulty_at(usable, likely)
+        usable: list[int] = []
+        states = self._candidates(likely)
+        faulty = np.zeros((0, len(likely)), dtype=np.bool_)
+        for _ in range(1 + _CHANGED):
+            more = {each for each in self._numbers(states) if self.build_of(each) not in broken}
+            usable += sorted(more.difference(usable))
+            rows = self._states(usable[len(faulty) :])
+            has = rows @ self._members[likely].T >= self._least[likely]
+            faulty = np.concatenate((faulty, has))
+            if usable:
+                best = usable[int(posterior.information(likely, faulty).argmax())]
+                states = np.abs(self._states([best]) - np.eye(self.count, dtype=np.float32))
+        return usable, likely, faulty
 
-    def _candidates(self, sets: Sequence[int]) -> set[int]:
-        """All settings, all but one, the likeliest sets with and without all others, and subsets drawn at random."""
-        points = {self.bad, *sets[:_NAMED]}
-        points |= {self.bad & ~(1 << bit) for bit in range(self.count)}
-        points |= {self.bad & ~each for each in sets[:_NAMED]}
-        for drawn in range(_DRAWN):
-            share = (0.35, 0.5, 0.7, 0.85)[drawn % 4]
-            drawn_bits = np.flatnonzero(self._random.random(self.count) < share)
-            points.add(sum(1 << int(bit) for bit in drawn_bits))
-            chosen = self._random.random(len(sets[:24])) < 1 / 2
-            points.add(functools.reduce(operator.or_, itertools.compress(sets, chosen), 0))
-        return points
+    def _candidates(self, likely: Places) -> Array:
+        """All settings, all but one, the likeliest sets with and without all others, and subsets drawn at random.
 
-    def _faulty_at(self, points: Sequence[int], likely: Places) -> Flags:
-        """A row for each point, a column for each of the likely hypotheses."""
-        faulty = np.zeros((len(points), len(likely)), dtype=np.bool_)
-        if not points:
-            return faulty
-        bits = range(self.count)
-        states = np.array([[bool(each >> bit & 1) for bit in bits] for each in points])
-        simple = likely < len(self._sets)
-        faulty[:, simple] = (~states).astype(np.float32) @ self._members[likely[simple]].T == 0
-        if not simple.all():
-            one, other = np.array([self._pair(int(each)) for each in likely[~simple]]).T
-            faulty[:, ~simple] = states[:, one] | states[:, other]
-        return faulty
+        A row for each, a column for each setting.
+        """
+        named, joined = self._members[likely[:_NAMED]], self._members[likely[:_JOINED]]
+        drawn = self._random.random((_DRAWN, len(_SHARES), self.count)) < np.array(_SHARES)[:, None]
+        joins = self._random.random((len(_SHARES) * _DRAWN, len(joined))) < 1 / 2
+        states: Array = np.concatenate(
+            (
+                np.ones((1, self.count)),
+                1 - np.eye(self.count),
+                named,
+                1 - named,
+                drawn.reshape(-1, self.count),
+                joins @ joined > 0,
+            )
+        )
+        return states
 
-    def _pair(self, hypothesis: int) -> tuple[int, int]:
-        at = hypothesis - len(self._sets)
-        return self._sets[self._one[at]][0], self._sets[self._other[at]][0]
+    def _numbers(self, states: Array) -> list[int]:
+        packed = np.packbits(states > 0, axis=1, bitorder="little")
+        return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
-    def _bits(self, hypothesis: int) -> int:
-        names = self._sets[hypothesis] if hypothesis < len(self._sets) else self._pair(hypothesis)
-        return sum(1 << each for each in names)
+    def _states(self, points: Sequence[int]) -> Array:
+        """A row for each point, a column for each setting: 1 if it has it."""
+        size = (self.count + 7) // 8
+        packed = np.frombuffer(b"".join(each.to_bytes(size, "little") for each in points), np.uint8)
+        bits = np.unpackbits(packed.reshape(-1, size), axis=1, bitorder="little")
+        states: Array = bits[:, : self.count].astype(np.float32)
+        return states
 
     def answers(self, posterior: Posterior) -> list[SearchAnswer]:
         """Smallest sets that have the fault, each with its probability."""
-        weights = posterior.weights
+        likely = _largest(posterior.weights)
         by_names: dict[tuple[int, ...], list[int]] = {}
-        for each in map(int, _largest(weights)):
-            is_one = each < len(self._sets)
-            for names in [self._sets[each]] if is_one else [(bit,) for bit in self._pair(each)]:
-                by_names.setdefault(names, []).append(each)
-        shares = {names: float(weights[places].sum()) for names, places in by_names.items()}
+        shares: dict[tuple[int, ...], float] = defaultdict(float)
+        for each, weight in zip(likely.tolist(), posterior.weights[likely].tolist(), strict=True):
+            names = self._sets[each]
+            is_whole = self._least[each] == len(names)
+            for part in [names] if is_whole else [(one,) for one in names]:
+                by_names.setdefault(part, []).append(each)
+                shares[part] += weight
         ranked = sorted(shares, key=lambda names: -shares[names])[:_NAMED]
         return [
             SearchAnswer(
                 names=names,
-                probability=posterior.least(by_names[names]),
+                probability=posterior.probability(by_names[names]),
                 weight=shares[names],
                 proof=self._proof(names),
             )

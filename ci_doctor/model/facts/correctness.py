@@ -628,7 +628,7 @@ class SearchPoint(Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswerFacts(Struct, frozen=True, kw_only=True):
-    """A possible answer, by its names, and its least probability by all rates that are not ruled out."""
+    """A possible answer, by its names, and its probability: 0 as long as it is not ruled out that nothing makes a difference."""
 
     names: tuple[str, ...]
     probability: float

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches under noise: over subsets of settings, over commits, and what one start shows."""
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -9,7 +8,13 @@ import numpy as np
 import pytest
 
 from ci_doctor.correctness.localise.bisection import CommitNode, CommitSpace
-from ci_doctor.correctness.localise.noise import NoisySearch, Posterior, SearchEnd, SearchSpace
+from ci_doctor.correctness.localise.noise import (
+    NoisySearch,
+    Posterior,
+    SearchEnd,
+    SearchSpace,
+    odds_of_difference,
+)
 from ci_doctor.correctness.localise.setting_search import SettingSpace, largest_set
 from ci_doctor.correctness.localise.watched import (
     PlannedStart,
@@ -191,35 +196,53 @@ def test_points_for_several_machines_are_a_beginning_of_the_same_search() -> Non
     assert len(several) == 3
 
 
-def test_what_is_stated_is_the_least_probability_over_rates_that_are_not_ruled_out() -> None:
+def seen(rates: tuple[float, float], times: int, truth: int = 4) -> Posterior:
+    """What so many starts of each of ten commits, and of the bad end, come to."""
     posterior = Posterior([1.0] * 10)
     random = np.random.default_rng(3)
-    likelihoods = {}
-    for point in [9, *range(10)] * 6:
-        posterior.add(
-            np.arange(10) <= point, shown=bool(random.random() < (0.8 if point >= 4 else 0.05))
-        )
-    random = np.random.default_rng(3)
-    results = [
-        (point, bool(random.random() < (0.8 if point >= 4 else 0.05)))
-        for point in [9, *range(10)] * 6
-    ]
-    for good, bad in itertools.combinations((0.05, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9), 2):
-        rates = [[bad if point >= first else good for point, _ in results] for first in range(10)]
-        likelihoods[good, bad] = [
-            math.prod(
-                rate if shown else 1 - rate for rate, (_, shown) in zip(row, results, strict=True)
-            )
-            for row in rates
-        ]
-    best = max(map(sum, likelihoods.values()))
-    kept = [row[4] / sum(row) for row in likelihoods.values() if sum(row) >= best / 8]
+    for point in [9, *range(10)] * times:
+        posterior.add(np.arange(10) <= point, shown=bool(random.random() < rates[point >= truth]))
+    return posterior
 
-    assert 0 < posterior.least([4]) <= min(kept) < 1
-    assert posterior.least([4]) < posterior.weights[4]
+
+def test_what_is_stated_is_less_than_what_is_likely_by_usual_rates() -> None:
+    posterior = seen((0.05, 0.8), 6)
+
+    assert 0.9 < posterior.probability([4]) < posterior.weights[4]
+    assert 0.99 < posterior.probability(range(10)) < 1
     low, high = posterior.rates.good
     assert low <= 0.05 <= high < posterior.rates.bad[1]
     assert posterior.rates.bad[0] <= 0.8 <= posterior.rates.bad[1]
+
+
+def test_nothing_is_stated_until_it_is_ruled_out_that_nothing_makes_a_difference() -> None:
+    assert seen((0.3, 0.3), 6).probability(range(10)) == 0
+    assert seen((0.05, 0.8), 1).probability(range(10)) == 0
+
+
+def test_what_is_stated_is_true_at_near_rates() -> None:
+    right: list[bool] = []
+    stated: list[float] = []
+    for seed in range(30):
+        search = searched(
+            CommitSpace(line(8)), lambda point: point >= 5, rates=(0.2, 0.6), most=60, seed=seed
+        )
+        if search.end is SearchEnd.FOUND:
+            right.append(search.best.names == (5,))
+            stated.append(search.best.probability)
+
+    assert len(right) > 5
+    assert sum(right) >= sum(stated) - 2 * math.sqrt(sum(each * (1 - each) for each in stated))
+
+
+def test_an_answer_needs_two_sides_that_differ_by_their_own_starts() -> None:
+    for seed in range(10):
+        search = searched(
+            CommitSpace(line(40)), lambda point: point >= 17, rates=(0.05, 0.8), seed=seed
+        )
+        if search.end is SearchEnd.FOUND:
+            bad, good = search.best.proof
+            assert odds_of_difference(search.counts(good), search.counts(bad)) >= 20
 
 
 @pytest.mark.parametrize("count", [1, 40])
