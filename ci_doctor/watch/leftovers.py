@@ -122,7 +122,7 @@ class Leftovers:
         return structs.replace(left, things=(*processes, *things), unknown={}, unseen=())
 
     def _is_allowed(self, process: Process, ports: Iterable[int]) -> bool:
-        names = (process.kin.name, process.program, command_line(process), *map(str, ports))
+        names = (process.kin.name, process.program, " ".join(process.words), *map(str, ports))
         return any(map(self._matches, names)) or any(
             self._is_allowed(each, ()) for each in process.above() if each.ended is None
         )

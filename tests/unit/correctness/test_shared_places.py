@@ -124,6 +124,13 @@ def _no_subreaper() -> None:
     assert ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
+@pytest.fixture(autouse=True)
+def _small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its /tmp and /var/tmp: what others keep there would be looked at, too."""
+    everywhere = shared_places._common_places
+    monkeypatch.setattr(shared_places, "_common_places", lambda environ: everywhere(environ)[2:])
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder at which no other test's experiment looks: it would hold leases on files of ours."""

@@ -2,6 +2,7 @@
 """Which ends of a script's processes are worth a word, by made scenes."""
 
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from ci_doctor.watch.judging import (
     served_unseen,
     waiting_for,
 )
+from ci_doctor.watch.leftovers import Leftovers
 
 PORT = 8000
 
@@ -410,3 +412,16 @@ def test_a_port_that_is_asked_and_refuses_nobody_is_served_elsewhere() -> None:
             client, 14.0, *asked, refused=refused, listeners=listeners, tells_refusals=True
         )
         assert (waiting_for(client, seen) is not None) is is_said
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [("*toy_server.py*", 0), ("*--last", 0), ("python", 0), ("*…*", 1), ("*other.py*", 1)],
+)
+def test_a_pattern_of_what_may_be_left_is_compared_with_the_whole_command_line(
+    pattern: str, count: int
+) -> None:
+    words = f"/{'a-long-folder/' * 20}python {'/deep' * 40}/toy_server.py --last"
+    root, left = SCRIPT, process(words, 2)
+    tree: Any = SimpleNamespace(root=root, living={left.pid: left})
+    assert len(Leftovers([pattern]).processes(tree, (), 3.0)) == count
