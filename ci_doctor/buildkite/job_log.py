@@ -59,7 +59,9 @@ def command_output(log: bytes, *, is_whole: bool = True) -> CommandOutput | None
     if begin is None and is_whole:
         return None
     start = begin.end() if begin is not None and is_whole else 0
-    end = _last_end(log, start)
+    end = None
+    for match in _END.finditer(log, start):
+        end = match.end()
     if not is_whole:
         problem = "only the end of the job's log was read"
     elif end is None:
@@ -67,13 +69,6 @@ def command_output(log: bytes, *, is_whole: bool = True) -> CommandOutput | None
     else:
         problem = None
     return CommandOutput(content=log[start:end], problem=problem)
-
-
-def _last_end(log: bytes, start: int) -> int | None:
-    end = None
-    for match in _END.finditer(log, start):
-        end = match.end()
-    return end
 
 
 # --- reads the job's log that the agent keeps beside the job, while the job runs ---

@@ -49,15 +49,6 @@ expect_option = option(
 )
 
 
-def require_one_source(command: str, paths: tuple[Path, ...], *, current: bool) -> None:
-    """Raises UsageError if `command` has PATHs and --current, or neither."""
-    if bool(paths) is current:
-        raise UsageError(
-            f"`{command}` needs PATHs, or --current in a Buildkite job",
-            hint="give one of the two: a folder with the artifacts of a build, or --current",
-        )
-
-
 def merged_build(
     paths: tuple[Path, ...],
     expect: tuple[str, ...] = (),
@@ -114,7 +105,11 @@ def merge(
     A PATH is a folder, searched for `job.json` and `report.json`, or such a file. The worst verdict
     among the last attempts decides; a missing report counts as `void`.
     """
-    require_one_source("build merge", paths, current=current)
+    if bool(paths) is current:
+        raise UsageError(
+            "`build merge` needs PATHs, or --current in a Buildkite job",
+            hint="give one of the two: a folder with the artifacts of a build, or --current",
+        )
     session.claim()
 
     load_configuration(session, config_path)

@@ -317,17 +317,6 @@ def replay(session: Session, run_directory: str, request: str, starts: str | Non
     from ci_doctor.model.facts.correctness import ReplayFacts
 
     run = Path(run_directory)
-    _refuse_overwriting(session, run)
-    outcome = shown(ReplayRequest(run=run, request=request, starts=_names(starts)))
-
-    session.claim()
-    if isinstance(outcome.facts, ReplayFacts) and outcome.facts.unreadable_lines:
-        lines = f"{outcome.facts.unreadable_lines} lines of the samples"
-        click.echo(f"warning: {lines} cannot be read, and are left out", err=True)
-    return session.finish(outcome, on_stdout=True)
-
-
-def _refuse_overwriting(session: Session, run: Path) -> None:
     named = session.named_directory
     if named is not None and named.resolve() == run.resolve():
         # First of all: the report of this very error would overwrite the run's.
@@ -335,6 +324,13 @@ def _refuse_overwriting(session: Session, run: Path) -> None:
         raise UsageError(
             "the run's own report would be overwritten", hint="name another --report-dir"
         )
+    outcome = shown(ReplayRequest(run=run, request=request, starts=_names(starts)))
+
+    session.claim()
+    if isinstance(outcome.facts, ReplayFacts) and outcome.facts.unreadable_lines:
+        lines = f"{outcome.facts.unreadable_lines} lines of the samples"
+        click.echo(f"warning: {lines} cannot be read, and are left out", err=True)
+    return session.finish(outcome, on_stdout=True)
 
 
 def _names(starts: str | None) -> tuple[str, ...]:

@@ -66,7 +66,11 @@ def print_failing_statement(argv: Sequence[str], code: int) -> None:
             if not options.json:
                 write_exports(statement, is_evaluated=False)
         elif not options.dry_run:
-            _replace_exports(Path(options.output), statement)
+            output = Path(options.output)
+            if statement:
+                write_atomically(output, statement.encode())
+            elif output.is_file():
+                output.unlink()
 
 
 def _options(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -97,11 +101,3 @@ def _means_setup_env(words: Sequence[str]) -> bool:
     except Exception:  # noqa: BLE001 - a broken installation: what cannot be excluded must fail
         return True
     return get_close_matches(words[0], COMMANDS, n=1) == ["setup-env"]
-
-
-def _replace_exports(output: Path, statement: str) -> None:
-    """Replace the file's exports by `statement`; without one, delete the file."""
-    if statement:
-        write_atomically(output, statement.encode())
-    elif output.is_file():
-        output.unlink()

@@ -131,7 +131,14 @@ def lint(
     PATH is a file or a directory; without one it is the whole repository. Run actionlint for the
     syntax of GitHub workflows, and ShellCheck for that of scripts.
     """
-    _check(fixes=fixes, dry_run=dry_run, since=since, write_baseline=write_baseline)
+    if dry_run and not fixes:
+        raise UsageError("--dry-run goes with --fix", hint="ci-doctor lint --fix --dry-run")
+    for name, is_given in {"--fix": fixes, "--since": since is not None}.items():
+        if write_baseline is not None and is_given:
+            raise UsageError(
+                f"--write-baseline and {name} exclude each other",
+                hint="a baseline lists all that is wrong at present",
+            )
     _choose_form(session, sarif=sarif, form=form)
     session.claim()
 
@@ -144,18 +151,6 @@ def lint(
     from ci_doctor.lint.outcome import outcome_of
 
     return session.finish(outcome_of(ran, request), on_stdout=True)
-
-
-def _check(*, fixes: bool, dry_run: bool, since: str | None, write_baseline: str | None) -> None:
-    """Raises UsageError for options that do not go together."""
-    if dry_run and not fixes:
-        raise UsageError("--dry-run goes with --fix", hint="ci-doctor lint --fix --dry-run")
-    for name, is_given in {"--fix": fixes, "--since": since is not None}.items():
-        if write_baseline is not None and is_given:
-            raise UsageError(
-                f"--write-baseline and {name} exclude each other",
-                hint="a baseline lists all that is wrong at present",
-            )
 
 
 def _choose_form(session: Session, *, sarif: bool, form: str) -> None:

@@ -115,7 +115,11 @@ def status_of(session: Session, end: JobEnd) -> int | None:
     options, _ = options_and_problem(os.environ)
     root = report_root(options, os.environ)
     keep_command_status(root, end.command_status or 0)
-    _go_to_checkout()
+    # What the option `diagnose` names is relative to it; a hook or the command may have left it.
+    checkout = os.environ.get("BUILDKITE_BUILD_CHECKOUT_PATH")
+    if checkout:
+        with contextlib.suppress(OSError):
+            os.chdir(checkout)
     reports = tuple(read_reports((root,), []))
     named = named_logs(options, os.environ)
     job = _PluginJob(options=options, named=named, root=root, end=end, reports=reports)
@@ -140,14 +144,6 @@ def status_of(session: Session, end: JobEnd) -> int | None:
         codes=configured.codes,
     )
     return _decided(failed)
-
-
-def _go_to_checkout() -> None:
-    """What the option `diagnose` names is relative to it; a hook or the command may have left it."""
-    checkout = os.environ.get("BUILDKITE_BUILD_CHECKOUT_PATH")
-    if checkout:
-        with contextlib.suppress(OSError):
-            os.chdir(checkout)
 
 
 def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> Cause | None:

@@ -119,7 +119,16 @@ def record_environment(
     from ci_doctor.system.processes.limited_calls import ForkedCall
 
     def prepare() -> "RunRecord":
-        return _run_record(session, config_path, interpreter)
+        from ci_doctor.drift.reading import take_snapshot
+        from ci_doctor.drift.recording import RunRecord
+
+        further = () if interpreter is None else (str(interpreter()),)
+        request, since_green = _configured(session, config_path, {}, further)
+        request = replace(request, gpu_limit_s=_GPU_LIMIT_S)
+        return RunRecord(
+            take=lambda: take_snapshot(request),
+            green_path=since_green,
+        )
 
     def read() -> bytes:
         # Here, in the other process: the first start must not wait for imports.
@@ -188,21 +197,6 @@ def snapshot_request(
     """What a snapshot is to hold, by `[doctor]` and `flags`. Raises UsageError."""
     request, _ = _configured(session, config_path, flags)
     return request
-
-
-def _run_record(
-    session: "Session", config_path: Path | None, interpreter: "Callable[[], Path] | None"
-) -> "RunRecord":
-    from ci_doctor.drift.reading import take_snapshot
-    from ci_doctor.drift.recording import RunRecord
-
-    further = () if interpreter is None else (str(interpreter()),)
-    request, since_green = _configured(session, config_path, {}, further)
-    request = replace(request, gpu_limit_s=_GPU_LIMIT_S)
-    return RunRecord(
-        take=lambda: take_snapshot(request),
-        green_path=since_green,
-    )
 
 
 def _configured(

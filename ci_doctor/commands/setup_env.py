@@ -127,7 +127,11 @@ def setup_env(
     text = render(preparation.exports, ExportFormat(style), preparation.comments)
     click.get_current_context().meta[EXPORTED] = tuple(preparation.exports)
     if output is not None:
-        preparation = _with_output(preparation, output, text, dry_run=dry_run)
+        differs = exports_output.differs(text, output)
+        # A file that is right already stays untouched, with its time of change.
+        if differs and not dry_run:
+            write_atomically(output, os.fsencode(text))
+        preparation = preparation.with_output(output, differs=differs)
     # After the file: an error there leaves the agent's environment as it was.
     if not dry_run:
         findings = set_on_agent(preparation.exports, os.environ)
@@ -139,16 +143,6 @@ def setup_env(
     elif output is None and not (dry_run or session.as_json):
         exports_output.write_exports(text, is_evaluated=style in ("shell", "fish"))
     return code
-
-
-def _with_output(
-    preparation: Preparation, output: Path, text: str, *, dry_run: bool
-) -> Preparation:
-    differs = exports_output.differs(text, output)
-    # A file that is right already stays untouched, with its time of change.
-    if differs and not dry_run:
-        write_atomically(output, os.fsencode(text))
-    return preparation.with_output(output, differs=differs)
 
 
 def _prepare(settings: SetupEnvSettings, *, dry_run: bool) -> Preparation:

@@ -288,7 +288,12 @@ class World:
 
     def _exported(self, module: str) -> frozenset[str] | None:
         file = self.file(module)
-        return _exported_words(self._source(self.side(module), None if file is None else file.path))
+        # The words that a star import of a module of this text may bring; None if that may be any.
+        text = self._source(self.side(module), None if file is None else file.path)
+        if text is None or b"import *" in text:
+            return None
+        pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
+        return frozenset(pattern.findall(text.decode("utf-8", "replace")))
 
     def may_be_built(self, name: str) -> bool:
         """Whether a build might make a module of that name, which the tree does not have."""
@@ -364,14 +369,6 @@ def _named_by_build(side: Side) -> frozenset[str]:
     """The words in the files that say what a build makes."""
     texts = [side.tree.read(name) for name in _BUILD_FILES if name in side.tree.names]
     return frozenset(_WORD.findall(b" ".join(texts).decode("utf-8", "replace")))
-
-
-def _exported_words(text: bytes | None) -> frozenset[str] | None:
-    """The words that a star import of a module of this text may bring; None if that may be any."""
-    if text is None or b"import *" in text:
-        return None
-    pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
-    return frozenset(pattern.findall(text.decode("utf-8", "replace")))
 
 
 # The values of names that no statement binds: of a parameter, of a comprehension.

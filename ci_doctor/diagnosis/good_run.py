@@ -59,7 +59,11 @@ class GoodRun(Struct, frozen=True, kw_only=True):
     def has_line(self, line: TextLine) -> bool:
         """Whether the good run has this line of the failed one, or the line has no words."""
         text = self.normal(clean_line(line.content).message)
-        return self.lines is None or text in self.lines or not _has_words(text)
+        return (
+            self.lines is None
+            or text in self.lines
+            or sum(character.isalpha() for character in text) < _LEAST_LETTERS
+        )
 
 
 def read_good_run(
@@ -167,7 +171,3 @@ def last_new_lines(log: LogText, good: GoodRun) -> TextLine | None:
         known = 0
         first = line
     return first
-
-
-def _has_words(text: str) -> bool:
-    return sum(character.isalpha() for character in text) >= _LEAST_LETTERS

@@ -115,11 +115,6 @@ def _is_binary(head: bytes) -> bool:
     return controls > len(written) / 50 and invalid > len(written) / 5
 
 
-def is_archive(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a tar or a zip, which may hold several logs."""
-    return head.startswith(ZIP) or head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR
-
-
 # A piece of packed data may become a thousand times as large: this bounds the memory.
 _PACKED_BYTES = 4 * 1024
 
@@ -230,7 +225,8 @@ def open_logs(name: str) -> Iterator[tuple[list[LogText], dict[str, str]]]:
         title = "standard input" if name == STANDARD_INPUT else name
         file, problem = _unpacked_file(_file(name, opened), opened)
         head = os.pread(file.fileno(), HEAD_BYTES, 0)
-        if not is_archive(head):
+        # A tar or a zip may hold several logs.
+        if not (head.startswith(ZIP) or head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR):
             yield [_log(title, file, problem, opened)], {}
             return
         members, skipped = members_of(file, head, opened)
@@ -263,7 +259,12 @@ def _unpacked_file(file: BinaryIO, opened: ExitStack) -> tuple[BinaryIO, str]:
 
 def _log(title: str, file: BinaryIO, problem: str, opened: ExitStack) -> LogText:
     form = _form(file)
-    _check(form, file, problem)
+    if os.fstat(file.fileno()).st_size <= form.mark:
+        raise UnreadableLogError(problem or "empty")
+    if form.packing:
+        raise UnreadableLogError(f"packed twice: unpack the {form.packing} data first")
+    if form.is_binary:
+        raise UnreadableLogError("binary data, not a log")
     if form.encoding != "utf-8":
         file = spooled(_transcoded(file, form), opened)
         form = LogForm()
@@ -310,15 +311,6 @@ def _data_start(file: BinaryIO) -> int:
         return os.lseek(file.fileno(), 0, os.SEEK_DATA)
     except OSError:  # ENXIO: there is none (lseek(2))
         return 0
-
-
-def _check(form: LogForm, file: BinaryIO, problem: str) -> None:
-    if os.fstat(file.fileno()).st_size <= form.mark:
-        raise UnreadableLogError(problem or "empty")
-    if form.packing:
-        raise UnreadableLogError(f"packed twice: unpack the {form.packing} data first")
-    if form.is_binary:
-        raise UnreadableLogError("binary data, not a log")
 
 
 def _pieces(file: IO[bytes], most: float = math.inf) -> Iterator[bytes]:

@@ -528,18 +528,14 @@ def _described(change: EnvironmentChange) -> str:
         case ChangeKind.REMOVED:
             return f"{change.subject} {_cut(change.before)} removed".replace("  ", " ")
         case ChangeKind.BYTES:
-            return _bytes_sentence(change)
+            paths = [file.path for file in change.files]
+            names = ", ".join(paths[:_FILES_IN_A_SENTENCE])
+            more = len(paths) - _FILES_IN_A_SENTENCE
+            if more > 0:
+                names += f" and {more} more"
+            return f"{change.subject} {change.after or ''}: the same version, other bytes: {names}"
         case _ as never:
             assert_never(never)
-
-
-def _bytes_sentence(change: EnvironmentChange) -> str:
-    paths = [file.path for file in change.files]
-    names = ", ".join(paths[:_FILES_IN_A_SENTENCE])
-    more = len(paths) - _FILES_IN_A_SENTENCE
-    if more > 0:
-        names += f" and {more} more"
-    return f"{change.subject} {change.after or ''}: the same version, other bytes: {names}"
 
 
 def _cut(value: str | None) -> str:

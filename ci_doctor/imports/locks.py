@@ -200,18 +200,19 @@ def _lock_order(events: list[ImportEvent]) -> list[ImportEvent]:
     package: Ask | None = None  # the request before, if it may be the first of two
     for event in events:
         ask = event if isinstance(event, Ask) else None
-        if ask is not None and package is not None and _is_below(ask, package):
+        # The second of the two requests of one `import a.b`.
+        if (
+            ask is not None
+            and package is not None
+            and ask.site == package.site
+            and ask.name.startswith(f"{package.name}.")
+        ):
             ordered.insert(-1, ask)
             package = None
             continue
         ordered.append(event)
         package = ask if ask is not None and ask.how == "statement" and not ask.names else None
     return ordered
-
-
-def _is_below(ask: Ask, package: Ask) -> bool:
-    """Whether it is the second of the two requests of one `import a.b`."""
-    return ask.site == package.site and ask.name.startswith(f"{package.name}.")
 
 
 Need = tuple[str, Ask | None]  # None for a submodule's need of its package

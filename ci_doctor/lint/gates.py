@@ -79,7 +79,15 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
     for node in program.nodes:
         if not isinstance(node, ast.ExceptHandler) or not is_broad(program, node):
             continue
-        leave = _only_exit(program, node)
+        # The one exit of a handler, if it is a statement of its own and under no condition.
+        exits = [
+            each
+            for each in inside(node.body)
+            if isinstance(each, ast.Call)
+            and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
+        ]
+        statements = [each.value for each in node.body if isinstance(each, ast.Expr)]
+        leave = exits[0] if len(exits) == 1 and exits[0] in statements else None
         if leave is not None and _is_success(leave):
             yield program.violation(
                 EXIT_ZERO,
@@ -110,17 +118,6 @@ def _compares(function: ast.AST) -> bool:
         return False
     words = re.split("_+", function.name.lower())
     return words[0] in {"compare", "verify", "validate", "check", "assert"}
-
-
-def _only_exit(program: PythonProgram, handler: ast.ExceptHandler) -> ast.Call | None:
-    """The one exit of a handler, if it is a statement of its own and under no condition."""
-    exits = [
-        each
-        for each in inside(handler.body)
-        if isinstance(each, ast.Call) and program.dotted(each.func) in {"sys.exit", "exit", "quit"}
-    ]
-    statements = [each.value for each in handler.body if isinstance(each, ast.Expr)]
-    return exits[0] if len(exits) == 1 and exits[0] in statements else None
 
 
 def _is_success(call: ast.Call) -> bool:

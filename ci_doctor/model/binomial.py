@@ -49,14 +49,10 @@ def upper_tail(hits: int, trials: int, rate: float) -> float:
         return 1.0
     total = 0.0
     for count in range(hits, trials + 1):
-        term = _probability(count, trials, rate)
+        ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+        term = math.exp(ways + count * math.log(rate) + (trials - count) * math.log1p(-rate))
         total += term
         # Beyond the mean the terms fall ever faster: what is left is less than this one.
         if count > trials * rate and term < total * 1e-12:
             break
     return min(1.0, total)
-
-
-def _probability(count: int, trials: int, rate: float) -> float:
-    ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
-    return math.exp(ways + count * math.log(rate) + (trials - count) * math.log1p(-rate))

@@ -91,16 +91,12 @@ def figure(cell: Cell) -> str:
         case str():
             return cell.value
         case value:
-            return _with_unit(value, cell.unit)
-
-
-def _with_unit(value: float, unit: Unit | None) -> str:
-    forms = {
-        Unit.SECONDS: duration,
-        Unit.BYTES: lambda count: size(int(count)),
-        Unit.SHARE: percent,
-    }
-    return number(value) if unit is None else forms[unit](value)
+            forms = {
+                Unit.SECONDS: duration,
+                Unit.BYTES: lambda count: size(int(count)),
+                Unit.SHARE: percent,
+            }
+            return number(value) if cell.unit is None else forms[cell.unit](value)
 
 
 def amount(count: int, noun: str) -> str:

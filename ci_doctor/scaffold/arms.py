@@ -76,7 +76,14 @@ def choose_arms(servers: Sequence[ServerCandidate]) -> ProposedArms | None:
         # A pair says more than a simple server, unless only a page of documentation has it.
         if connected.connector is None or _tier(connected) > max(_tier(first), _SCRIPT):
             continue
-        plain = _plain_kin(connected, whole)
+        # The server of the same model without a connector that differs least.
+        kin = [
+            each
+            for each in whole
+            if each.connector is None
+            and (each.kind, each.model) == (connected.kind, connected.model)
+        ]
+        plain = min(kin, key=lambda each: len(_differing(each, connected)), default=None)
         if plain is not None:
             return chosen_arms(servers, plain, connected)
     if first.connector is None:
@@ -86,18 +93,6 @@ def choose_arms(servers: Sequence[ServerCandidate]) -> ProposedArms | None:
         return ProposedArms(baseline=first, candidate=first, kind=ArmsKind.SAME)
     bare = without_connector(first)
     return replace(chosen_arms(servers, bare, first), kind=ArmsKind.CONNECTOR_OFF, also=())
-
-
-def _plain_kin(
-    connected: ServerCandidate, whole: Sequence[ServerCandidate]
-) -> ServerCandidate | None:
-    """The server of the same model without a connector that differs least."""
-    kin = [
-        each
-        for each in whole
-        if each.connector is None and (each.kind, each.model) == (connected.kind, connected.model)
-    ]
-    return min(kin, key=lambda each: len(_differing(each, connected)), default=None)
 
 
 # Where a server listens and writes, and which device it takes: what two copies of one server differ by.

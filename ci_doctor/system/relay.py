@@ -405,7 +405,14 @@ class _Relay:
         if state is None:
             return
         if state.si_code == os.CLD_STOPPED:
-            _stop_by(state.si_status)
+            # Stop as the command has, until somebody continues us.
+            number = state.si_status
+            earlier = None
+            if number != signal.SIGSTOP:
+                earlier = signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            if earlier is not None:
+                signal.signal(number, earlier)
         elif state.si_code == os.CLD_EXITED:
             self._returncode = state.si_status
         else:
@@ -448,13 +455,3 @@ class _Relay:
         if self._log.problem is not None:
             problems.append(f"the log is not whole: {self._log.problem}")
         return tuple(problems)
-
-
-def _stop_by(number: int) -> None:
-    """Stop ourselves by the signal that has stopped the command; returns when we are continued."""
-    earlier = None
-    if number != signal.SIGSTOP:
-        earlier = signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    if earlier is not None:
-        signal.signal(number, earlier)

@@ -66,7 +66,7 @@ def open_channels() -> tuple[Channel, ...]:
     With two of them nobody could tell later in which order their lines were written. Raises OSError
     if no descriptor or terminal is left.
     """
-    if _are_same(STDOUT, STDERR):
+    if os.path.samestat(os.fstat(STDOUT), os.fstat(STDERR)):
         return (_open_channel((STDOUT, STDERR)),)
     return (_open_channel((STDOUT,)), _open_channel((STDERR,)))
 
@@ -75,10 +75,6 @@ def open_channel_to(target: int) -> Channel:
     """One channel for both streams, to our descriptor `target`. Raises OSError as `open_channels`."""
     channel = _open_channel((target,))
     return replace(channel, numbers=(STDOUT, STDERR))
-
-
-def _are_same(first: int, second: int) -> bool:
-    return os.path.samestat(os.fstat(first), os.fstat(second))
 
 
 def _open_channel(numbers: tuple[int, ...]) -> Channel:

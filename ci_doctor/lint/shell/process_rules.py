@@ -174,7 +174,9 @@ def count_defaults_to_zero(program: ShellProgram) -> Iterator[Violation]:
         inner = substitution.children[-1]
         if not _reads_a_text(program, inner) or not _decides(program, named[1]):
             continue
-        if _falls_back(program, inner) or _defaults_later(program, node, named[1]):
+        if _falls_back(program, inner) or re.search(
+            rf"\$\{{{named[1]}:-0\}}", program.text[node.end : node.end + 2000]
+        ):
             yield violation(
                 program,
                 COUNT_DEFAULTS_TO_ZERO,
@@ -199,10 +201,6 @@ def _falls_back(program: ShellProgram, node: ShellNode) -> bool:
         and node.operators[-1:] == ["||"]
         and bool(_PRINTS_ZERO.fullmatch(program.of_node(node.children[-1])))
     )
-
-
-def _defaults_later(program: ShellProgram, node: ShellNode, name: str) -> bool:
-    return bool(re.search(rf"\$\{{{name}:-0\}}", program.text[node.end : node.end + 2000]))
 
 
 def _decides(program: ShellProgram, name: str) -> bool:

@@ -139,7 +139,10 @@ class LogBound:
             # The tail must hold no freed part, no line of the head, and no more than the rest of
             # the limit.
             earliest = max(self._freed_end, head_end, size - (self._limit - self._head))
-            tail_start = _line_start(source, earliest, size)
+            # Where the first whole line from that offset on begins, or the offset itself.
+            border = os.pread(source, min(_BORDER_BYTES, size - earliest), earliest)
+            newline = border.find(b"\n")
+            tail_start = earliest if newline < 0 else earliest + newline + 1
             count = tail_start - head_end
             limit = self._limit_words()
             note = f"{mark}[ci-doctor: {count:,} bytes were cut here; {limit}]\n"
@@ -182,13 +185,6 @@ def _line_end(descriptor: int, before: int) -> tuple[int, str]:
     if not before:  # nothing stands before the new line
         return before, ""
     return before, "\n"
-
-
-def _line_start(descriptor: int, after: int, size: int) -> int:
-    """Where the first whole line from that offset on begins, or the offset itself."""
-    border = os.pread(descriptor, min(_BORDER_BYTES, size - after), after)
-    newline = border.find(b"\n")
-    return after if newline < 0 else after + newline + 1
 
 
 def _copy(source: int, target: int, start: int, end: int) -> None:

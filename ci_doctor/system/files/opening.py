@@ -45,22 +45,16 @@ def open_at_once(path: Path | str, *, follow: bool = True, dir_fd: int | None = 
     try:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
     except BlockingIOError:
-        return _open_leased(path, kind, dir_fd)
-
-
-def _open_leased(path: Path | str, kind: int, dir_fd: int | None) -> int:
-    """A descriptor that reads a file on which a program holds a lease (F_SETLEASE of fcntl(2)).
-
-    The kernel asks for the lease, and takes it away after `/proc/sys/fs/lease-break-time`.
-    """
-    # This opens no content: neither a lease nor a pipe holds it up.
-    place = os.open(path, os.O_PATH | kind, dir_fd=dir_fd)
-    try:
-        if not stat.S_ISREG(os.fstat(place).st_mode):
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
-        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.close(place)
+        # A program may hold a lease on the file (F_SETLEASE of fcntl(2)). The kernel asks for it, and
+        # takes it away after `/proc/sys/fs/lease-break-time`.
+        # This opens no content: neither a lease nor a pipe holds it up.
+        place = os.open(path, os.O_PATH | kind, dir_fd=dir_fd)
+        try:
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(place)
 
 
 def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = True) -> bytes:

@@ -83,7 +83,8 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
 def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     earlier = {}
     for number in _NUMBERS:
-        if not _is_ignored_hangup(number):
+        # nohup(1) has SIGHUP ignored: the user wants the job to outlive the terminal.
+        if not (number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN):
             earlier[number] = signal.signal(number, handler)
     try:
         yield
@@ -91,11 +92,6 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
         for number, before in earlier.items():
             # None stands for a handler that was not installed from Python (signal.getsignal).
             signal.signal(number, signal.SIG_DFL if before is None else before)
-
-
-def _is_ignored_hangup(number: signal.Signals) -> bool:
-    """Whether nohup(1) has SIGHUP ignored: the user wants the job to outlive the terminal."""
-    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextlib.contextmanager

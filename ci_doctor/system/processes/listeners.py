@@ -114,7 +114,7 @@ def served_bytes(port: int) -> dict[object, int]:
         if state == _TIME_WAIT and port in ports:
             served[ends] = 1
         elif ports[0] == port:
-            served[ends] = _acknowledged(message)
+            served[ends] = _counters(message)[0]
     return served
 
 
@@ -141,10 +141,6 @@ def moved_bytes() -> dict[object, int]:
     return {
         message[4:40]: sum(_counters(message)) for message in _dump(1 << _ESTABLISHED, _WITH_INFO)
     }
-
-
-def _acknowledged(message: bytes) -> int:
-    return _counters(message)[0]
 
 
 def _counters(message: bytes) -> tuple[int, int]:

@@ -177,20 +177,15 @@ def _texts(value: str) -> Iterator[bytes]:
 def _base64_forms(value: str) -> Iterator[bytes]:
     raw = to_bytes(value)
     for offset in range(3):
-        core = _base64_core(raw, offset)
+        # The characters of base64 that `raw` alone decides, if it begins at byte `offset` of three.
+        #
+        # Those at either end also hold bits of the neighbours, as of `user:` before a password.
+        first = -(-offset * 4 // 3)
+        last = (offset + len(raw)) * 8 // 6
+        core = base64.b64encode(bytes(offset) + raw)[first:last]
         if len(core) >= _SHORTEST_BASE64:
             yield core
             yield core.translate(_URL_SAFE)
-
-
-def _base64_core(raw: bytes, offset: int) -> bytes:
-    """The characters of base64 that `raw` alone decides, if it begins at byte `offset` of three.
-
-    Those at either end also hold bits of the neighbours, as of `user:` before a password.
-    """
-    first = -(-offset * 4 // 3)
-    last = (offset + len(raw)) * 8 // 6
-    return base64.b64encode(bytes(offset) + raw)[first:last]
 
 
 _GRAM = 8
