@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.model.about import About
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.verdict import rank
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.json import parse

@@ -32,10 +32,9 @@ from ci_doctor.buildkite.rest import (
 )
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
-from ci_doctor.model.outcome import Outcome, Report
+from ci_doctor.model.outcome import About, Outcome, Report
 from ci_doctor.model.verdict import NO_VERDICT
 from ci_doctor.render import REPORT_FILE, build_annotation, renderer
 from ci_doctor.render.headline import tone

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from ci_doctor.build.api_jobs import ApiJob, in_utc
 from ci_doctor.build.collect import JobFiles, ReportFile
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
 from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import CaseOutcome, Report
+from ci_doctor.model.outcome import About, CaseOutcome, Report
 from ci_doctor.model.quantities import known_moment_text, parse_moment
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, rank, worst
 

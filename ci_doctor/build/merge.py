@@ -32,12 +32,12 @@ from ci_doctor.build.steps import (
     short_name,
     steps_of,
 )
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, for_record, judged_by
 from ci_doctor.model.facts.build import CauseFacts
+from ci_doctor.model.outcome import About
 from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.safe_text import one_line, printable
+from ci_doctor.render.formatting import one_line, printable
 
 # --- reports that should be there and are not: of expected steps, parallel jobs, and known jobs ---
 

@@ -10,12 +10,11 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.build.job_attempt import JobAttempt
-from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import CauseFacts, RetryWorth
+from ci_doctor.model.outcome import About
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, Verdict, is_green, worst
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount, duration, listed, short_line
-from ci_doctor.render.safe_text import printable
+from ci_doctor.render.formatting import amount, duration, listed, printable, short_line
 
 # --- what a reader calls a step ---
 

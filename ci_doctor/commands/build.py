@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import Group, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    Group,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )

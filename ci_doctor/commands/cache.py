@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ci_doctor.commands.documented import TIME, VERDICT, Group, option
-from ci_doctor.commands.options import config_option, dry_run_option, output_options, pass_session
+from ci_doctor.commands.documented import (
+    TIME,
+    VERDICT,
+    Group,
+    config_option,
+    dry_run_option,
+    option,
+    output_options,
+    pass_session,
+)
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.commands.cache_setting import CacheSetting
-    from ci_doctor.model.about import About
     from ci_doctor.model.facts.cache import (
         CacheEffectFacts,
         RestoreCacheFacts,
         SaveCacheFacts,
         VerifyCacheFacts,
     )
+    from ci_doctor.model.outcome import About
 
 
 @click.group(

@@ -19,8 +19,8 @@ from ci_doctor.commands.teller import late_teller
 from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.about import About
 from ci_doctor.model.distribution import install_extra
+from ci_doctor.model.outcome import About
 from ci_doctor.store.directory_store import open_store
 from ci_doctor.store.manifest import Origin
 from ci_doctor.store.objects import StoreError, StoreFailure

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.commands.documented import command, option, output_options, pass_session
 from ci_doctor.session.session import Session
 
 

@@ -9,8 +9,7 @@ import click
 from msgspec import to_builtins
 
 from ci_doctor.buildkite.retry_rules import rules_for
-from ci_doctor.commands.documented import Group
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.documented import Group, config_option, output_options, pass_session
 from ci_doctor.config.decoding import DEFAULT, decode_section, read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.configuration import SETTINGS, configuration_schema

@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
-from ci_doctor.commands.documented import TIME, VERDICT, Group, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     PATH,
+    TIME,
+    VERDICT,
     F,
+    Group,
     config_option,
     dry_run_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
     run_output_options,

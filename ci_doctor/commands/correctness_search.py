@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.commands.correctness_experiment import DEFAULT_DIRECTORY
-from ci_doctor.commands.options import load_configuration
+from ci_doctor.commands.documented import load_configuration
 from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.teller import Teller
 from ci_doctor.correctness.evidence.resume import check_resumable

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ci_doctor.commands.documented import VERDICT, DocumentedCommand, command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     PATH,
+    VERDICT,
+    DocumentedCommand,
+    command,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )

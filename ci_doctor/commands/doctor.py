@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from ci_doctor.commands.documented import GENERAL, REPORT, VERDICT, command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    GENERAL,
     PATH,
     PYTHON_OPTION,
+    REPORT,
     VENV_OPTION,
+    VERDICT,
+    command,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )

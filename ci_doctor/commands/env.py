@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands.documented import REPORT, Group, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     PYTHON_OPTION,
+    REPORT,
     VENV_OPTION,
+    Group,
     config_option,
+    option,
     output_options,
     pass_session,
 )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands.documented import command
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.documented import command, config_option, output_options, pass_session
 from ci_doctor.explanation import explain as explanation
 from ci_doctor.session.session import Session
 

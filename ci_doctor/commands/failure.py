@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import read_output_options
 from ci_doctor.commands.exports_output import print_failing_statement
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
 from ci_doctor.model.words import near_names, nearest
 from ci_doctor.session.failure import outcome_of

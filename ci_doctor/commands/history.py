@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from ci_doctor.commands.documented import Group, option
-from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
+from ci_doctor.commands.documented import (
+    PATH,
+    Group,
+    config_option,
+    option,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
-from ci_doctor.model.about import About
+from ci_doctor.model.outcome import About
 from ci_doctor.pytest_runs.quarantine import MOST_DAYS
 from ci_doctor.session.session import Session
 

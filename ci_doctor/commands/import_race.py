@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     PATH,
     check_separator,
+    command,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
     stands_behind,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import GENERAL, command, option
-from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.commands.documented import GENERAL, command, option, output_options, pass_session
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
@@ -132,7 +131,7 @@ def _asked(question: str, most: int, default: int) -> int:
 
 def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
     """Print the diff; nothing is written."""
-    from ci_doctor.render.safe_text import printable
+    from ci_doctor.render.formatting import printable
     from ci_doctor.scaffold.propose import outcome_of, short_diff, whole_diff
 
     why = "this is a dry run" if is_dry_run else "there is no terminal to ask on; --yes writes them"
@@ -148,7 +147,7 @@ def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
 
 def _written(session: Session, proposal: "Proposal", *, asks: bool) -> int:
 
-    from ci_doctor.render.safe_text import printable
+    from ci_doctor.render.formatting import printable
     from ci_doctor.scaffold.propose import outcome_of, short_diff
     from ci_doctor.scaffold.write import write_files
 

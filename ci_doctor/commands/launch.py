@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ci_doctor.commands.documented import REPORT, TIME, command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    REPORT,
+    TIME,
     check_separator,
+    command,
     config_option,
     dry_run_option,
     load_configuration,
+    option,
     pass_session,
     run_output_options,
 )

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import GENERAL, REPORT, command, option
-from ci_doctor.commands.options import PATH, config_option, output_options, pass_session
+from ci_doctor.commands.documented import (
+    GENERAL,
+    PATH,
+    REPORT,
+    command,
+    config_option,
+    option,
+    output_options,
+    pass_session,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -194,7 +202,7 @@ def _fixed(session: Session, request: "LintRequest", ran: "LintRun", *, dry_run:
     """The report after the changes of `--fix`, which are printed before they are made."""
     from ci_doctor.lint.mend import fix_facts, mended, planned
     from ci_doctor.lint.outcome import dry_run_outcome, outcome_of
-    from ci_doctor.render.safe_text import printable
+    from ci_doctor.render.formatting import printable
 
     plan = planned(ran, request)
     if dry_run:

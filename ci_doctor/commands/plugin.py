@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import click
 
-from ci_doctor.commands.documented import Group
-from ci_doctor.commands.options import pass_session
+from ci_doctor.commands.documented import Group, pass_session
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line

@@ -37,10 +37,9 @@ from ci_doctor.finished_job.after_command import (
     keep_output,
 )
 from ci_doctor.finished_job.exit_decision import FailedCommand, decide
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, diagnosed_causes
 from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.session.about import read_about, working_directory
 from ci_doctor.session.delivery import read_reports
 from ci_doctor.session.invocation import Invocation

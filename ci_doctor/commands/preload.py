@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from ci_doctor.commands.documented import INTERPRETERS, Group, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    INTERPRETERS,
     PYTHON_OPTION,
     VENV_OPTION,
+    Group,
     config_option,
     dry_run_option,
+    option,
     output_options,
     pass_session,
 )

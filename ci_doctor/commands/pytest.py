@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ci_doctor.commands.documented import INTERPRETERS, TIME, VERDICT, command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    INTERPRETERS,
     PATH,
+    TIME,
+    VERDICT,
     check_separator,
+    command,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )

@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
-from ci_doctor.commands.documented import TIME, command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     PATH,
+    TIME,
+    command,
     config_option,
     dry_run_option,
     load_configuration,
+    option,
     pass_session,
     run_output_options,
 )

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
     check_separator,
+    command,
     config_option,
     dry_run_option,
     environment_options,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )
@@ -28,9 +29,8 @@ from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.quantities import parse_size, step_seconds
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import ExitCode, Verdict
 from ci_doctor.model.words import PREPARED
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -102,7 +102,7 @@ def _companion(
     session: Session, settings: "WatchSettings", watches: "list[ScriptWatch]"
 ) -> "Callable[[Path], ScriptWatch]":
     """What makes a watch of the path of the command's log; it is put into `watches`."""
-    from ci_doctor.render.safe_text import printable
+    from ci_doctor.render.formatting import printable
     from ci_doctor.watch.watching import ScriptWatch
 
     redactor = session.redactor

@@ -10,16 +10,17 @@ import click
 from msgspec.structs import replace
 
 from ci_doctor.commands import exports_output
-from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.exports_output import print_failing_statement
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    command,
     config_option,
     dry_run_option,
     environment_options,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )
+from ci_doctor.commands.exports_output import print_failing_statement
 from ci_doctor.config.decoding import DEFAULT, decode_section, path_in
 from ci_doctor.environment.detection import has_project
 from ci_doctor.environment.exports import ExportFormat, render

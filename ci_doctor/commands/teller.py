@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Self
 
-from ci_doctor.render.safe_text import printable
+from ci_doctor.render.formatting import printable
 from ci_doctor.session.printing import LogGroup, begin_output, say
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from ci_doctor.commands.documented import command, option
-from ci_doctor.commands.options import (
+from ci_doctor.commands.documented import (
+    command,
     config_option,
     load_configuration,
+    option,
     output_options,
     pass_session,
 )

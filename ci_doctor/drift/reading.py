@@ -15,7 +15,7 @@ from ci_doctor.drift.packages import content_hash, databases, read_packages, rea
 from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot, by_folder, stamps_of
 from ci_doctor.drift.variables import kept_variables, placed
 from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
-from ci_doctor.model.about import About
+from ci_doctor.model.outcome import About
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_calls import BegunCall
 from ci_doctor.system.secrets.redaction import Redactor

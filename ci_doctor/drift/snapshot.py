@@ -16,7 +16,7 @@ from msgspec import Struct
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.model.about import About
+from ci_doctor.model.outcome import About
 from ci_doctor.system.files.opening import near_path, read_regular
 from ci_doctor.system.files.writing import write_atomically
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.cause import Cause, fingerprint
 from ci_doctor.model.quantities import moment_text
-from ci_doctor.render.safe_text import printable
+from ci_doctor.render.formatting import printable
 from ci_doctor.system.secrets.private_keys import first_words
 
 # --- what an evidence file holds: a job, and the attempts of its tests ---

@@ -16,7 +16,7 @@ from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.run import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
-from ci_doctor.render.safe_text import diff_name
+from ci_doctor.render.formatting import diff_name
 from ci_doctor.system.files.writing import write_atomically
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause
+from ci_doctor.model.outcome import About
 
 
 class EarlierAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,9 +18,9 @@ from ci_doctor.render.ci_log import (
     end_of,
     start_of,
 )
+from ci_doctor.render.formatting import cleaned, one_line, printable
 from ci_doctor.render.headline import Tone, errors, headline, tone, worst_first
 from ci_doctor.render.lint_screen import is_lint
-from ci_doctor.render.safe_text import cleaned, one_line, printable
 
 # GitHub shows ten errors of a step:
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations

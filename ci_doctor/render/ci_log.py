@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
-from ci_doctor.render.safe_text import one_line, printable
+from ci_doctor.render.formatting import one_line, printable
 
 _TITLE_CELLS = 120
 _ZERO_WIDTH = "\u200b"

@@ -11,9 +11,8 @@ from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.formatting import numbered, percent
+from ci_doctor.render.formatting import numbered, one_line, percent, printable
 from ci_doctor.render.layout import StyledTerminal, clip, table_lines, widest, wrap
-from ci_doctor.render.safe_text import one_line, printable
 
 _WIDTH = 80
 _MESSAGE_CELLS = 240

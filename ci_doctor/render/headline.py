@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from ci_doctor.model.about import About
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.verdict import CANCELLED, MISSING, NO_VERDICT, SOFT_FAILED, Verdict
-from ci_doctor.render.safe_text import printable
+from ci_doctor.render.formatting import printable
 
 
 class Tone(StrEnum):

@@ -9,7 +9,7 @@ import msgspec
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import SCHEMA, Report
-from ci_doctor.render.safe_text import encodable
+from ci_doctor.render.formatting import encodable
 
 _HINT = "give the report.json that a ci-doctor command wrote"
 

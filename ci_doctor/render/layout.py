@@ -9,8 +9,7 @@ from rich.cells import cell_len
 
 from ci_doctor.model.table import Cell, Row, Table
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import figure
-from ci_doctor.render.safe_text import one_line
+from ci_doctor.render.formatting import figure, one_line
 
 # A command in backticks is one word: a line break inside it would be pasted with it.
 _SENTENCE = 2_000

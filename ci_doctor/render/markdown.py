@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Report
-from ci_doctor.render.formatting import duration, place
+from ci_doctor.render.formatting import cleaned, duration, place
 from ci_doctor.render.headline import headline, links, symbol, worst_first
 from ci_doctor.render.markup import (
     BLOCK_CHARACTERS,
@@ -34,7 +34,6 @@ from ci_doctor.render.markup import (
     table_line,
     table_texts,
 )
-from ci_doctor.render.safe_text import cleaned
 
 SMALLEST = 512
 _HEAD_BYTES = 4000

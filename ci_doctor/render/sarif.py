@@ -13,8 +13,8 @@ import msgspec
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Report
+from ci_doctor.render.formatting import cleaned, encodable, one_line
 from ci_doctor.render.lint_screen import is_lint
-from ci_doctor.render.safe_text import cleaned, encodable, one_line
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT: Final = "ciDoctorLint/v1"

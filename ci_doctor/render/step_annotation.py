@@ -17,17 +17,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, LogLine, cause_of_finding, diagnosed_cause
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.job_record import EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import CANCELLED, NO_VERDICT, VERDICTS, WORST_FIRST, Verdict, rank
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount, duration, numbered
+from ci_doctor.render.formatting import amount, cleaned, duration, numbered, one_line
 from ci_doctor.render.headline import (
     TIMED_OUT,
     Headline,
@@ -46,7 +45,6 @@ from ci_doctor.render.markup import (
     is_plain_path,
     table_texts,
 )
-from ci_doctor.render.safe_text import cleaned, one_line
 
 # Of the logs that the plugin was given, which a reader of the verdict's own meaning does not know.
 _NEXT_OF_FAILED = (

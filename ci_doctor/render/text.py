@@ -9,11 +9,10 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Attempt, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
-from ci_doctor.render.formatting import duration, place
+from ci_doctor.render.formatting import cleaned, duration, one_line, place
 from ci_doctor.render.headline import Tone, errors, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 from ci_doctor.render.lint_screen import is_lint, lint_blocks
-from ci_doctor.render.safe_text import cleaned, one_line
 
 # Style names of rich, all of them from the terminal's own palette.
 _TONES = {Tone.SUCCESS: "bold green", Tone.WARNING: "bold yellow", Tone.ERROR: "bold red"}

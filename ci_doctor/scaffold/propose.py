@@ -12,8 +12,7 @@ from ci_doctor.model.facts.config import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount
-from ci_doctor.render.safe_text import diff_name, one_line, printable
+from ci_doctor.render.formatting import amount, diff_name, one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, ScaffoldFacts, ToolOrigin
 from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.servers import Api

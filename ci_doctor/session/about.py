@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ci_doctor.git import head, origin
 from ci_doctor.machine.gpus import proc_gpus
-from ci_doctor.model.about import About
+from ci_doctor.model.outcome import About
 
 # git@host:path, the short form of ssh (git-fetch(1), "Git URLs").
 _SHORT_SSH = re.compile(

@@ -14,9 +14,16 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.model.about import About
 from ci_doctor.model.finding import Finding, Rule, Severity
-from ci_doctor.model.outcome import Attachment, ErrorKind, Failure, Outcome, Report, concluded
+from ci_doctor.model.outcome import (
+    About,
+    Attachment,
+    ErrorKind,
+    Failure,
+    Outcome,
+    Report,
+    concluded,
+)
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer

@@ -210,7 +210,7 @@ def say(text: str) -> None:
 
 def say_line(sentence: str) -> None:
     """Print one line of ours on stderr; what it quotes cannot end it."""
-    from ci_doctor.render.safe_text import printable
+    from ci_doctor.render.formatting import printable
 
     line = printable(sentence).replace("\n", " ")
     say(f"ci-doctor: {line}\n")

@@ -12,10 +12,9 @@ from ci_doctor.buildkite.attempt_history import one_line_cause
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, worst_verdict
 from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, artifact_folder
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_record
 from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.verdict import CANCELLED, Verdict, is_green, rank
 from ci_doctor.render.headline import TIMED_OUT
 from ci_doctor.render.step_annotation import (

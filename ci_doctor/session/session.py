@@ -14,9 +14,8 @@ from ci_doctor.session.printing import PrintedForm, print_report, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_doctor.model.about import About
     from ci_doctor.model.finding import Finding
-    from ci_doctor.model.outcome import Outcome, Report
+    from ci_doctor.model.outcome import About, Outcome, Report
     from ci_doctor.session.delivery import Addition
     from ci_doctor.session.exit_policy import ExitPolicy
     from ci_doctor.session.report_directory import ReportDirectory
@@ -280,7 +279,7 @@ class Session:
 
     def _page(self) -> str | None:
         """Where a reader finds this run's report, as it may be shown; None if it is not written."""
-        from ci_doctor.render.safe_text import printable
+        from ci_doctor.render.formatting import printable
         from ci_doctor.session.delivery import page_in
 
         page = None if self.directory is None or self._is_protected else page_in(self.directory)

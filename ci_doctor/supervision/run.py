@@ -11,8 +11,7 @@ from msgspec import Struct, structs
 from ci_doctor.errors import CiDoctorError, Terminated, UsageError
 from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
-from ci_doctor.render.formatting import percent
-from ci_doctor.render.safe_text import printable
+from ci_doctor.render.formatting import percent, printable
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import MemoryEvents, counted

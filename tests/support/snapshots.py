@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot
 from ci_doctor.identity.identity import Identity
-from ci_doctor.model.about import About
+from ci_doctor.model.outcome import About
 
 
 def a_snapshot(

@@ -11,10 +11,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.verdict import Verdict, ordered
 from ci_doctor.render.build_annotation import (
@@ -25,10 +24,9 @@ from ci_doctor.render.build_annotation import (
     is_fine,
     remedies,
 )
-from ci_doctor.render.formatting import amount, duration
+from ci_doctor.render.formatting import amount, cleaned, duration
 from ci_doctor.render.headline import job_headline, links, safe_address, worst_first
 from ci_doctor.render.html.templating import Shown, page, part, sheet
-from ci_doctor.render.safe_text import cleaned
 
 _UNKNOWN = "unknown"
 _MOST_SECONDS = 1e11

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from ci_doctor.model.facts.history import ColumnFacts, StripRow
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.formatting import percent
+from ci_doctor.render.formatting import cleaned, percent
 from ci_doctor.render.headline import worst_first
 from ci_doctor.render.html.templating import Shown, page, part, sheet
-from ci_doctor.render.safe_text import cleaned
 
 # The kind of each character of StripRow.cells; `.` is drawn as nothing.
 _KINDS = {

@@ -9,8 +9,8 @@ import pytest
 from ci_doctor.build.collect import collect
 from ci_doctor.build.current import merge_build
 from ci_doctor.errors import UsageError
-from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts
+from ci_doctor.model.outcome import About
 from ci_doctor.render import json
 from tests.support.builders import a_report
 from tests.support.builds import a_job, a_report_of, write_build, write_record, write_report

@@ -9,8 +9,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.address import DatabaseAddress, database_address
 from ci_doctor.history.database import JOB, reading
 from ci_doctor.history.recording import record
-from ci_doctor.model.about import About
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_finding, a_report

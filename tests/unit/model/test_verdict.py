@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.verdict import EXIT_CODES, ExitCode, Verdict
 
 
 @pytest.mark.parametrize(

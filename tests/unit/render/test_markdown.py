@@ -16,7 +16,7 @@ from ci_doctor.model.outcome import Attachment, Attempt, Failure, Report
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, markup
-from ci_doctor.render.safe_text import one_line, printable
+from ci_doctor.render.formatting import one_line, printable
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports, whole
 

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
 from ci_doctor.model.job_record import EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.table import Table, row, size
 from ci_doctor.model.verdict import NO_VERDICT, Verdict
 from ci_doctor.render.step_annotation import (
