@@ -11,7 +11,7 @@ from ci_doctor.finished_job import after_command as finished_job
 from ci_doctor.history import outcomes as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.finding import Rule
-from ci_doctor.preload import injection, install, presets, trial, verify
+from ci_doctor.preload import injection, install, trial, verify
 from ci_doctor.pytest_runs import explanation as explain
 from ci_doctor.pytest_runs import findings as pytest_runs
 from ci_doctor.restart import rules as restart
@@ -26,7 +26,6 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     install.RULES,
     injection.RULES,
     verify.RULES,
-    presets.RULES,
     services.RULES,
     watch.RULES,
     restart.RULES,

@@ -55,14 +55,8 @@ def target_options(function: F) -> F:
 
 
 def rule_options(function: F) -> F:
-    """`--preset`, `--rule`, the rules as arguments, `--replace` and `--force`."""
+    """`--preset`, `--rule`, the rules as arguments, and `--replace`."""
     for each in (
-        option(
-            "--force",
-            group=_RULES,
-            is_flag=True,
-            help="Take presets that are not for the installed version, too.",
-        ),
         option(
             "--replace",
             group=_RULES,
@@ -157,7 +151,6 @@ def plan(
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
     replace: bool,
-    force: bool,
     config_path: Path | None,
 ) -> int:
     """Print what `install` would do, file by file in each interpreter; change nothing.
@@ -172,7 +165,7 @@ def plan(
     texts = (*presets, *rules, *more_rules)
     settings = settings_of(session, config_path, pythons, venvs, texts)
     targets = interpreters_of(settings)
-    outcome = install(targets, settings.preload, replace=replace, force=force, dry_run=True)
+    outcome = install(targets, settings.preload, replace=replace, dry_run=True)
     return session.finish(outcome, on_stdout=outcome.error is None)
 
 
@@ -203,7 +196,6 @@ def install(
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
     replace: bool,
-    force: bool,
     config_path: Path | None,
     dry_run: bool,
 ) -> int:
@@ -219,9 +211,7 @@ def install(
     texts = (*presets, *rules, *more_rules)
     settings = settings_of(session, config_path, pythons, venvs, texts)
     targets = interpreters_of(settings)
-    outcome = install_rules(
-        targets, settings.preload, replace=replace, force=force, dry_run=dry_run
-    )
+    outcome = install_rules(targets, settings.preload, replace=replace, dry_run=dry_run)
     return session.finish(outcome, on_stdout=outcome.error is None)
 
 

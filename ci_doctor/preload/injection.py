@@ -23,8 +23,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Rule, Severity
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.preload.install import install_shims
-from ci_doctor.preload.preload_rule import PreloadRule, format_rules
-from ci_doctor.preload.presets import rules_of, split_texts
+from ci_doctor.preload.preload_rule import PreloadRule, format_rules, rules_of
 
 INJECT = "CI_DOCTOR_INJECT"
 RULES_VARIABLE = "CI_DOCTOR_PRELOAD_RULES"
@@ -170,11 +169,11 @@ def prepare_job(
             hint="name one: --venv DIR or --python PY, or activate an environment",
         )
     pythons = [target.python for target in preparation.targets]
-    rules, presets = split_texts(settings.preload)
+    rules = rules_of(settings.preload)
     changed = list(preparation.changed)
     findings = list(preparation.findings)
     rows = []
-    for result in install_shims(pythons, rules, dry_run=dry_run, presets=presets):
+    for result in install_shims(pythons, rules, dry_run=dry_run):
         change = result.change
         changed += [action.path for action in change.changing]
         findings += result.findings

@@ -22,7 +22,6 @@ from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.facts.preload import (
     ChangeFacts,
     FileCondition,
-    PresetFit,
     ShimAction,
     ShimChange,
 )
@@ -44,14 +43,13 @@ from ci_doctor.preload.interpreter import (
     target_of_site,
     worst,
 )
-from ci_doctor.preload.preload_rule import FORM, PreloadRule, format_rules, merge
-from ci_doctor.preload.presets import (
+from ci_doctor.preload.preload_rule import (
+    FORM,
     PRESETS,
-    describe_fit,
-    findings_about,
-    preset_states,
+    PreloadRule,
+    format_rules,
+    merge,
     rules_of,
-    split_texts,
 )
 from ci_doctor.preload.start_files import (
     CACHE,
@@ -124,35 +122,24 @@ def install_each(
     *,
     dry_run: bool,
     replace_rules: bool = False,
-    presets: Sequence[str] = (),
-    force: bool = False,
 ) -> tuple[Result, ...]:
     """Arm `rules` in each of `pythons`, besides those armed before, or with `replace_rules` alone.
 
-    Rules of `presets` are armed too where they may hold, with `force` everywhere. A refusal among
-    `pythons` is handed on. Interpreters that share a site directory count once. All are examined
-    before the first is changed: if one is refused, none is changed. If something changes, the
-    modules to preload are first imported in a child, in a dry run too.
+    A refusal among `pythons` is handed on. Interpreters that share a site directory count once. All
+    are examined before the first is changed: if one is refused, none is changed. If something
+    changes, the modules to preload are first imported in a child, in a dry run too.
     """
 
     def plan(target: Target) -> Installation:
-        states = preset_states(target, presets)
-        does_hold = [
-            each.name for each in states if force or each.fit is not PresetFit.DOES_NOT_HOLD
-        ]
-        wanted = merge(rules, rules_of(does_hold))
-        if wanted:
-            refuse_unreachable(target, wanted)
-        planned = plan_install(target, wanted, replace_rules=replace_rules and bool(wanted))
-        findings = findings_about(target, states, force=force)
-        trials = try_preloads(target, wanted) if planned.change.changing else ()
+        refuse_unreachable(target, rules)
+        planned = plan_install(target, rules, replace_rules=replace_rules)
+        trials = try_preloads(target, rules) if planned.change.changing else ()
         for finding in trials:
             if finding.severity is Severity.ERROR:
                 raise PreparationError(
                     f"{finding.summary}; no shim was changed", hint=finding.remedy, findings=trials
                 )
-        change = replace(planned.change, presets=states)
-        return replace(planned, change=change, findings=(*findings, *trials))
+        return replace(planned, findings=trials)
 
     return _each(pythons, plan, dry_run=dry_run)
 
@@ -169,14 +156,13 @@ def install_shims(
     rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
-    presets: Sequence[str] = (),
 ) -> tuple[Installation, ...]:
     """As `install_each`, for callers that need all interpreters.
 
     Raises the first refusal, a UsageError, PreparationError or InfraError.
     """
     installations = []
-    for result in install_each(pythons, rules, dry_run=dry_run, presets=presets):
+    for result in install_each(pythons, rules, dry_run=dry_run):
         if isinstance(result, Refused):
             raise result.error
         installations.append(result)
@@ -463,14 +449,12 @@ def install(
     rules: Sequence[str],
     *,
     replace: bool = False,
-    force: bool = False,
     dry_run: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
     """Arm `rules` (texts, or names of presets) in each interpreter, or in none if one is refused.
 
-    They are added to the rules armed before; `replace` arms these only. A preset that does
-    not hold for the installed version is left out, unless `force`. `dry_run` changes nothing.
+    They are added to the rules armed before; `replace` arms these only. `dry_run` changes nothing.
     Raises UsageError for a bad rule or none, and if there is no interpreter.
     """
     if not rules:
@@ -482,15 +466,9 @@ def install(
                 "or set `preload` in [setup-env]"
             ),
         )
-    explicit, presets = split_texts(rules)
-    results = install_each(
-        find_interpreters(interpreters, environ),
-        explicit,
-        dry_run=dry_run,
-        replace_rules=replace,
-        presets=presets,
-        force=force,
-    )
+    wanted = rules_of(rules)
+    pythons = find_interpreters(interpreters, environ)
+    results = install_each(pythons, wanted, dry_run=dry_run, replace_rules=replace)
     return _outcome(results, verb="would write" if dry_run else "wrote", dry_run=dry_run)
 
 
@@ -580,7 +558,6 @@ def _table(result: Result, *, dry_run: bool) -> Table:
     rows = [
         row(change.state, f"Python {change.version}"),
         row("site directory", change.site_dir),
-        *(row(f"preset {preset.name}", describe_fit(preset)) for preset in change.presets),
         *(row("rule", text) for text in change.rules),
     ]
     for action in change.changing:

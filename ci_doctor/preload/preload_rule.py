@@ -2,13 +2,24 @@
 """Pure. Preload rules: which modules to import before a trigger, on the same thread."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.words import did_you_mean
 
 FORM = "TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]"
 EXAMPLE = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
+
+# Rules by name.
+PRESETS: Final = {
+    # vLLM imports transformers in a background thread while the main thread needs it too. The trigger
+    # is the module that starts the thread and not `vllm`, whose import sets variables that must be set
+    # before torch is imported. vllm-project/vllm#40331 added the thread and #40438 reverted it: it is in
+    # nightlies from 0.19.2rc1.dev15 up to 0.19.2rc1.dev133, and not in the wheels of 0.19.1, 0.20.0 and 0.33.0.
+    "vllm": EXAMPLE,
+}
 
 # The script, and the copy of it that multiprocessing runs in a child (spawn, forkserver).
 _NEVER_IMPORTED = frozenset({"__main__", "__mp_main__"})
@@ -51,6 +62,26 @@ def parse_rule(text: str) -> PreloadRule:
                 f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it",
             )
     return merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))[0]
+
+
+def rules_of(texts: Iterable[str]) -> tuple[PreloadRule, ...]:
+    """The rules of `texts`, of which those without a `=` name presets, united by trigger.
+
+    Raises UsageError for a rule that cannot be read and for a name without a preset.
+    """
+    rules = []
+    for text in texts:
+        rule = PRESETS.get(text.strip(), text)
+        if "=" not in rule:
+            presets = did_you_mean(text.strip(), PRESETS) or ""
+            presets += "" if presets.endswith("?") else "."
+            raise UsageError(
+                f"preload rule {text!r}: there is no preset of that name, "
+                "and it has no `=` between trigger and module",
+                hint=f"{presets} A rule is written {FORM}, for example {EXAMPLE}",
+            )
+        rules.append(parse_rule(rule))
+    return merge((), rules)
 
 
 def format_rule(rule: PreloadRule) -> str:

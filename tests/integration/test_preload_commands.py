@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -277,66 +276,3 @@ def test_remove_all_removes_each_shim_that_this_user_installed_but_an_edited_one
     again = doctor("preload", "remove", "--all", "--dry-run", cwd=known[1], env=environ)
     assert (again.code, "no shim was found" in again.out) == (0, True), again
     assert not list(known[0].rglob("preload-sites"))
-
-
-def installed(venv: Venv, version: str) -> None:
-    metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
-    venv.put({f"vllm-{version}.dist-info/METADATA": metadata})
-
-
-def planned(directory: Path, *words: str) -> dict[str, Any]:
-    ran = doctor("preload", "plan", "--preset", "vllm", "--json", *words, cwd=directory)
-    assert ran.code == 0, ran
-    report: dict[str, Any] = json.loads(ran.out)
-    return report
-
-
-def test_a_preset_is_left_out_for_a_version_it_is_not_for(venv: Venv, tmp_path: Path) -> None:
-    installed(venv, "0.33.0")
-
-    report = planned(tmp_path)
-
-    (target,) = report["facts"]["targets"]
-    (preset,) = target["presets"]
-    assert preset == {"name": "vllm", "fit": "does not hold", "version": "0.33.0"}
-    assert (target["state"], target["rules"]) == ("unchanged", [])
-    assert [finding["rule"] for finding in report["findings"]] == ["preload/preset-does-not-hold"]
-    before = venv.files()
-    assert doctor("preload", "install", "--preset", "vllm", cwd=tmp_path).code == 0
-    assert venv.files() == before
-
-
-def test_force_installs_a_preset_nevertheless(venv: Venv, tmp_path: Path) -> None:
-    installed(venv, "0.33.0")
-
-    (target,) = planned(tmp_path, "--force")["facts"]["targets"]
-
-    assert (target["state"], target["rules"]) == ("planned", [VLLM])
-
-
-def test_other_rules_are_installed_where_a_preset_does_not_hold(venv: Venv, tmp_path: Path) -> None:
-    installed(venv, "0.33.0")
-
-    (target,) = planned(tmp_path, "--rule", RULE)["facts"]["targets"]
-
-    assert (target["state"], target["rules"]) == ("planned", [RULE])
-
-
-@pytest.mark.parametrize(
-    ("version", "fit"),
-    [
-        ("0.19.2rc1.dev50+g0123456", "holds"),
-        ("0.1.dev1+g0123456", "unknown version"),
-        (None, "package absent"),
-    ],
-)
-def test_a_preset_that_may_hold_is_installed(
-    version: str | None, fit: str, venv: Venv, tmp_path: Path
-) -> None:
-    if version is not None:
-        installed(venv, version)
-
-    (target,) = planned(tmp_path)["facts"]["targets"]
-
-    assert target["presets"] == [{"name": "vllm", "fit": fit, "version": version}]
-    assert target["rules"] == [VLLM]

@@ -34,23 +34,6 @@ class ShimAction(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class PresetFit(StrEnum):
-    """Whether a preset is for an installed version."""
-
-    HOLDS = "holds"
-    DOES_NOT_HOLD = "does not hold"
-    ABSENT = "package absent"
-    UNKNOWN = "unknown version"
-
-
-class PresetState(Struct, frozen=True, kw_only=True):
-    """A preset and one interpreter; `version` is as installed, None if it is not."""
-
-    name: str
-    fit: PresetFit
-    version: str | None
-
-
 class ShimChange(Struct, frozen=True, kw_only=True):
     """One interpreter; `state` is `planned`, `changed`, `unchanged`, `held back` or `refused`.
 
@@ -62,7 +45,6 @@ class ShimChange(Struct, frozen=True, kw_only=True):
     state: str
     version: str | None = None
     rules: tuple[str, ...] = ()
-    presets: tuple[PresetState, ...] = ()
     actions: tuple[ShimAction, ...] = ()
     refused: Refusal | None = None
 

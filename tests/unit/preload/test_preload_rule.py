@@ -4,12 +4,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packaging.specifiers import SpecifierSet
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.preload import PresetFit, PresetState
-from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge, parse_rule
-from ci_doctor.preload.presets import PRESETS, describe_fit, fit_of, rules_of
+from ci_doctor.preload.preload_rule import (
+    Preload,
+    PreloadRule,
+    format_rule,
+    merge,
+    parse_rule,
+    rules_of,
+)
 
 NAMES = st.sampled_from(["torch", "vllm.entrypoints.cli.main", "transformers", "a.b", "a"])
 PRELOADS = st.builds(
@@ -117,41 +121,3 @@ def test_mistyped_name_gets_the_near_one() -> None:
     with pytest.raises(UsageError, match="no preset") as caught:
         rules_of(["vlm"])
     assert "did you mean `vllm`?" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize(
-    ("version", "fit"),
-    [
-        ("0.33.0", PresetFit.DOES_NOT_HOLD),
-        ("0.33.0+cu130", PresetFit.DOES_NOT_HOLD),
-        ("0.20.0", PresetFit.DOES_NOT_HOLD),
-        ("0.19.1", PresetFit.DOES_NOT_HOLD),
-        ("0.19.2rc1.dev14+gf150107ef.d20260419", PresetFit.DOES_NOT_HOLD),
-        ("0.19.2rc1.dev40+g1234567", PresetFit.HOLDS),
-        ("0.19.2rc1.dev40+g1234567.cu130", PresetFit.HOLDS),
-        ("0.1.dev1+g1234567", PresetFit.UNKNOWN),
-        ("0.0.0", PresetFit.UNKNOWN),
-        ("nightly", PresetFit.UNKNOWN),
-        ("", PresetFit.UNKNOWN),
-        (None, PresetFit.ABSENT),
-    ],
-)
-def test_the_vllm_preset_is_for_the_nightlies_with_the_thread_alone(
-    version: str | None, fit: PresetFit
-) -> None:
-    assert fit_of(PRESETS["vllm"], version) is fit
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_names_its_package_versions_and_source(name: str) -> None:
-    preset = PRESETS[name]
-    assert rules_of([name])
-    assert preset.distribution
-    assert list(SpecifierSet(preset.versions))
-    assert preset.source
-
-
-@pytest.mark.parametrize("fit", PresetFit)
-def test_every_state_is_a_sentence(fit: PresetFit) -> None:
-    state = PresetState(name="vllm", fit=fit, version="1")
-    assert "vllm" in describe_fit(state)
