@@ -37,7 +37,7 @@ from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.model.outcome import About, Outcome, Report
 from ci_doctor.model.verdict import NO_VERDICT
 from ci_doctor.render import REPORT_FILE, build_annotation, renderer
-from ci_doctor.render.headline import tone
+from ci_doctor.render.formatting import tone
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory, write_atomically
 

@@ -195,7 +195,7 @@ def _rerun_s(loaded: "Config", option: str | None) -> float | None:
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
     from ci_doctor.commands.run_record import with_history
     from ci_doctor.commands.teller import Teller
-    from ci_doctor.pytest_runs.run import run
+    from ci_doctor.pytest_runs.stages import run
     from ci_doctor.system.processes.interruption import Interruption
 
     interruption = Interruption()

@@ -23,8 +23,16 @@ from ci_doctor.model.verdict import (
     ordered,
     rank,
 )
-from ci_doctor.render.formatting import amount, cleaned, duration, listed, short_line
-from ci_doctor.render.headline import headline, job_headline, links
+from ci_doctor.render.formatting import (
+    amount,
+    cleaned,
+    duration,
+    headline,
+    job_headline,
+    links,
+    listed,
+    short_line,
+)
 from ci_doctor.render.markup import bullets, fitted, is_plain_path, table_line
 
 _MOST_OF_A_NAME = 100

@@ -18,8 +18,16 @@ from ci_doctor.render.ci_log import (
     end_of,
     start_of,
 )
-from ci_doctor.render.formatting import cleaned, one_line, printable
-from ci_doctor.render.headline import Tone, errors, headline, tone, worst_first
+from ci_doctor.render.formatting import (
+    Tone,
+    cleaned,
+    errors,
+    headline,
+    one_line,
+    printable,
+    tone,
+    worst_first,
+)
 from ci_doctor.render.lint_screen import is_lint
 
 # GitHub shows ten errors of a step:

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.formatting import amount, cleaned, one_line, place
-from ci_doctor.render.headline import errors, headline
+from ci_doctor.render.formatting import amount, cleaned, errors, headline, one_line, place
 from ci_doctor.render.layout import table_lines
 
 MOST_RESULTS = 5000  # of one upload: https://buildkite.com/docs/test-engine/importing-junit-xml

@@ -6,8 +6,7 @@ from itertools import groupby
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.formatting import one_line, place
-from ci_doctor.render.headline import symbol
+from ci_doctor.render.formatting import one_line, place, symbol
 from ci_doctor.render.layout import StyledTerminal, clip, wrap
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}

@@ -13,8 +13,15 @@ from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Report
-from ci_doctor.render.formatting import cleaned, duration, place
-from ci_doctor.render.headline import headline, links, symbol, worst_first
+from ci_doctor.render.formatting import (
+    cleaned,
+    duration,
+    headline,
+    links,
+    place,
+    symbol,
+    worst_first,
+)
 from ci_doctor.render.markup import (
     BLOCK_CHARACTERS,
     CELL_BYTES,

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table
-from ci_doctor.render.formatting import amount, figure, one_line, size
-from ci_doctor.render.headline import symbol
+from ci_doctor.render.formatting import amount, figure, one_line, size, symbol
 
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
 EVIDENCE = 99  # the rank of what goes in last

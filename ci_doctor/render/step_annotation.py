@@ -26,12 +26,16 @@ from ci_doctor.model.quantities import parse_moment
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import CANCELLED, NO_VERDICT, VERDICTS, WORST_FIRST, Verdict, rank
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount, cleaned, duration, numbered, one_line
-from ci_doctor.render.headline import (
+from ci_doctor.render.formatting import (
     TIMED_OUT,
     Headline,
+    amount,
+    cleaned,
+    duration,
     headline,
     job_headline,
+    numbered,
+    one_line,
     safe_address,
     worst_first,
 )

@@ -9,8 +9,18 @@ from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Attempt, Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
-from ci_doctor.render.formatting import cleaned, duration, one_line, place
-from ci_doctor.render.headline import Tone, errors, headline, symbol, tone, worst_first
+from ci_doctor.render.formatting import (
+    Tone,
+    cleaned,
+    duration,
+    errors,
+    headline,
+    one_line,
+    place,
+    symbol,
+    tone,
+    worst_first,
+)
 from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 from ci_doctor.render.lint_screen import is_lint, lint_blocks
 

@@ -16,7 +16,7 @@ from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_r
 from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt, JobRecord
 from ci_doctor.model.outcome import About, Report
 from ci_doctor.model.verdict import CANCELLED, Verdict, is_green, rank
-from ci_doctor.render.headline import TIMED_OUT
+from ci_doctor.render.formatting import TIMED_OUT
 from ci_doctor.render.step_annotation import (
     StepResult,
     is_worth_showing,

@@ -24,8 +24,15 @@ from ci_doctor.render.build_annotation import (
     is_fine,
     remedies,
 )
-from ci_doctor.render.formatting import amount, cleaned, duration
-from ci_doctor.render.headline import job_headline, links, safe_address, worst_first
+from ci_doctor.render.formatting import (
+    amount,
+    cleaned,
+    duration,
+    job_headline,
+    links,
+    safe_address,
+    worst_first,
+)
 from ci_doctor.render.html.templating import Shown, page, part, sheet
 
 _UNKNOWN = "unknown"

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.facts.history import ColumnFacts, StripRow
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.formatting import cleaned, percent
-from ci_doctor.render.headline import worst_first
+from ci_doctor.render.formatting import cleaned, percent, worst_first
 from ci_doctor.render.html.templating import Shown, page, part, sheet
 
 # The kind of each character of StripRow.cells; `.` is drawn as nothing.

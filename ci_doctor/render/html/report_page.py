@@ -17,8 +17,7 @@ from ci_doctor.model.facts.correctness import (
 )
 from ci_doctor.model.outcome import Report
 from ci_doctor.model.service import LeftBehind, LeftThing, StopResult
-from ci_doctor.render.formatting import cleaned, probability
-from ci_doctor.render.headline import links, worst_first
+from ci_doctor.render.formatting import cleaned, links, probability, worst_first
 from ci_doctor.render.html import matrix
 from ci_doctor.render.html.pairs import MEANINGS, pair
 from ci_doctor.render.html.templating import Shown, page, part, sheet, value

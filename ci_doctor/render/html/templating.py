@@ -15,8 +15,7 @@ from msgspec import ValidationError, convert
 from ci_doctor.decodable import decodable
 from ci_doctor.model.outcome import Report
 from ci_doctor.render import formatting
-from ci_doctor.render.formatting import one_line, printable
-from ci_doctor.render.headline import Tone, headline, symbol, tone
+from ci_doctor.render.formatting import Tone, headline, one_line, printable, symbol, tone
 from ci_doctor.render.markup import is_plain_path
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ci_doctor.model.outcome import Attempt, Failure, Report
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import text
-from ci_doctor.render.headline import headline
+from ci_doctor.render.formatting import headline
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.unit.render.strategies import reports, whole
 
