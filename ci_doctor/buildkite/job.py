@@ -23,8 +23,7 @@ CONTEXT_LIMIT = 100
 class JobEnvironment(Struct, frozen=True, kw_only=True):
     """One Buildkite job.
 
-    `parallel_job` counts from 0 and is None outside a step with `parallelism`; `timeout_minutes` is
-    None if the step has no timeout. `work` stands for what the pipeline gives this job to do
+    `parallel_job` counts from 0 and is None outside a step with `parallelism`. `work` stands for what the pipeline gives this job to do
     (`job_work.work_of`), None if nobody asked.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
@@ -41,7 +40,6 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     retry_count: int = 0
     parallel_job: int | None = None
     parallel_count: int | None = None
-    timeout_minutes: int | None = None
     branch: str | None = None
     commit: str | None = None
     checkout: str | None = None
@@ -64,7 +62,6 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
             retry_count=_integer(environ, "BUILDKITE_RETRY_COUNT") or 0,
             parallel_job=_integer(environ, "BUILDKITE_PARALLEL_JOB"),
             parallel_count=_integer(environ, "BUILDKITE_PARALLEL_JOB_COUNT"),
-            timeout_minutes=_integer(environ, "BUILDKITE_TIMEOUT"),
             branch=_text(environ, "BUILDKITE_BRANCH"),
             commit=_text(environ, "BUILDKITE_COMMIT"),
             checkout=_text(environ, "BUILDKITE_BUILD_CHECKOUT_PATH"),
@@ -143,7 +140,6 @@ def _text(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def _integer(environ: Mapping[str, str], name: str) -> int | None:
-    # BUILDKITE_TIMEOUT is the word "false" if a step has none.
     value = environ.get(name, "")
     return int(value) if value.isascii() and value.isdigit() else None
 

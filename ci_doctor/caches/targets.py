@@ -40,12 +40,10 @@ def read_tiers(
     family: Family,
     reader: FactReader,
     directory: Path,
-    soft: Mapping[str, str] | None = None,
 ) -> Tiers:
     """The identity of `family`'s cache in `directory`.
 
-    soft: further facts that choose among candidates, such as a model's name. Raises nothing: what
-    cannot be read is unknown, with the reason. Tens of milliseconds without a GPU or a compiler.
+    Raises nothing: what cannot be read is unknown, with the reason. Tens of milliseconds without a GPU or a compiler.
     """
     hard = {name: _of_reader(reader, name) for name in family.hard}
     for number, name in enumerate(family.distributions):
@@ -67,7 +65,7 @@ def read_tiers(
     return Tiers(
         hard=_identity(hard, {"family.schema": SCHEMA, **variables}),
         path=_identity(path, {}),
-        soft=_identity(chosen, soft or {}),
+        soft=_identity(chosen, {}),
     )
 
 
@@ -197,7 +195,6 @@ def identify(
     targets: Iterable[CacheTarget],
     environ: Mapping[str, str],
     python: str | None,
-    soft: Mapping[str, str] | None = None,
 ) -> tuple[IdentifiedCache, ...]:
     """The targets with their identities. `python` is the job's interpreter, a path or a name.
 
@@ -208,7 +205,7 @@ def identify(
         IdentifiedCache(
             family=target.family,
             directory=target.directory,
-            tiers=read_tiers(target.family, reader, target.directory, soft),
+            tiers=read_tiers(target.family, reader, target.directory),
             is_named=target.is_named,
         )
         for target in targets

@@ -102,7 +102,6 @@ class PythonState(Struct, frozen=True, kw_only=True):
     stdlib: str
     is_safe_path: bool
     optimize: int
-    user_site: bool
     user_dir: str | None
     suffixes: list[str]
     glibc: str

@@ -25,7 +25,6 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="proce
 
     p: int
     worker: str | None
-    is_controller: bool
     pytest: str
     python: str
     root: str

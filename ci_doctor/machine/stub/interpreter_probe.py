@@ -29,7 +29,6 @@ def describe() -> "dict[str, Any]":
         "stdlib": os.path.dirname(os.__file__),  # noqa: PTH120 - as os does
         "is_safe_path": bool(getattr(sys.flags, "safe_path", False)),
         "optimize": sys.flags.optimize,
-        "user_site": bool(getattr(site, "ENABLE_USER_SITE", False)),
         "user_dir": getattr(site, "USER_SITE", None),
         "suffixes": _suffixes(),
         "glibc": _glibc(),

@@ -172,7 +172,7 @@ def clean(text: str) -> str:
     return text
 
 
-def process_line(config: Any, is_controller: bool) -> dict[str, Any]:
+def process_line(config: Any) -> dict[str, Any]:
     worker = getattr(config, "workerinput", {}).get("workerid")
     option = config.option
     seed = getattr(option, "randomly_seed", None)
@@ -181,7 +181,6 @@ def process_line(config: Any, is_controller: bool) -> dict[str, Any]:
         "k": "process",
         "p": os.getpid(),
         "worker": worker,
-        "is_controller": is_controller,
         "pytest": pytest.__version__,
         "python": "%d.%d.%d" % sys.version_info[:3],
         "root": str(getattr(config, "rootpath", None) or config.rootdir),
@@ -497,14 +496,13 @@ class RunRecorder:
 
     def pytest_sessionstart(self, session: Any) -> None:
         config = self._config
-        is_controller = config.pluginmanager.hasplugin("dsession")
-        if is_controller:
+        if config.pluginmanager.hasplugin("dsession"):
             recorder: Any = CrashRecorder(self._file, session)
         else:
             recorder = Recorder(self._file, session, self._plan.get("keeps_output", False))
         self._tests = recorder
         config.pluginmanager.register(recorder, "ci-doctor-tests")
-        self._file.write({**process_line(config, is_controller), "narrowed": narrowing(config)})
+        self._file.write({**process_line(config), "narrowed": narrowing(config)})
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(

@@ -58,7 +58,6 @@ def test_every_variable_is_read_with_its_type() -> None:
         retry_count=2,
         parallel_job=0,
         parallel_count=4,
-        timeout_minutes=30,
         branch="dev",
         commit="abc",
         checkout="/b/p",
@@ -71,10 +70,6 @@ def test_what_is_unset_or_empty_is_none() -> None:
     )
 
     assert least == JobEnvironment(job_id="j")
-
-
-def test_a_step_without_a_timeout_says_false() -> None:
-    assert job(BUILDKITE_TIMEOUT="false").timeout_minutes is None
 
 
 @pytest.mark.parametrize(

@@ -234,13 +234,12 @@ def test_every_fact_of_every_family_has_a_reader(family: object, tmp_path: Path)
     assert all(is_fact_name(name) for name in (*family.hard, *family.path, *family.soft))
 
 
-def test_what_chooses_among_candidates_can_be_added(tmp_path: Path) -> None:
+def test_branch_and_step_choose_among_candidates(tmp_path: Path) -> None:
     reader = Machine(tmp_path).reader(BUILDKITE_BRANCH="main")
 
-    soft = read_tiers(TRITON, reader, tmp_path, {"model": "qwen"}).soft
+    soft = read_tiers(TRITON, reader, tmp_path).soft
 
     assert soft.facts["job.branch"] == "main"
-    assert soft.facts["model"] == "qwen"
     assert soft.unknown["job.step"] == "BUILDKITE_STEP_KEY is not set"
 
 

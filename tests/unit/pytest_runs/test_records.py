@@ -20,7 +20,7 @@ from ci_doctor.pytest_runs.records import (
 )
 
 PROCESS: dict[str, Any] = {
-    "k": "process", "p": 7, "worker": None, "is_controller": False, "pytest": "9", "python": "3", "root": "/r",
+    "k": "process", "p": 7, "worker": None, "pytest": "9", "python": "3", "root": "/r",
     "plugins": [], "maxfail": 0, "seed": None, "hash_seed": "1", "path": [],
 }  # fmt: skip
 
