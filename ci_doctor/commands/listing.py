@@ -87,7 +87,7 @@ BELOW: Final = {
     ),
     "history quarantine": ("suggest",),
     "import-race": ("probe",),
-    "preload": ("plan", "install", "status", "verify", "remove"),
+    "preload": ("install", "status", "verify", "remove"),
 }
 
 

@@ -54,42 +54,6 @@ def target_options(function: F) -> F:
     return function
 
 
-def rule_options(function: F) -> F:
-    """`--preset`, `--rule`, the rules as arguments, and `--replace`."""
-    for each in (
-        option(
-            "--replace",
-            group=_RULES,
-            is_flag=True,
-            help="Arm only these rules, instead of adding them.",
-        ),
-        option(
-            "--rule",
-            "rules",
-            group=_RULES,
-            multiple=True,
-            metavar="TRIGGER=MODULE[:ATTR,ATTR]",
-            help="Import MODULE before TRIGGER. Repeatable.",
-        ),
-        option(
-            "--preset",
-            "presets",
-            group=_RULES,
-            multiple=True,
-            metavar="NAME",
-            callback=_require_names,
-            help="Rules by name: vllm. Repeatable.",
-        ),
-        click.argument(
-            "more_rules",
-            nargs=-1,
-            metavar="[RULE]...",
-        ),
-    ):
-        function = each(function)
-    return function
-
-
 def settings_of(
     session: Session,
     config_path: Path | None,
@@ -127,53 +91,11 @@ def _require_names(
 
 
 @preload.command(
-    "plan",
-    section="setup-env",
-    examples={
-        "ci-doctor preload plan --preset vllm --venv .venv": "Show what would be installed.",
-    },
-    exits={
-        0: "planned",
-        1: "a rule cannot be proven or armed in an interpreter",
-        75: "an interpreter cannot be started",
-    },
-)
-@rule_options
-@target_options
-@config_option
-@output_options
-@pass_session
-def plan(
-    session: Session,
-    more_rules: tuple[str, ...],
-    presets: tuple[str, ...],
-    rules: tuple[str, ...],
-    pythons: tuple[str, ...],
-    venvs: tuple[str, ...],
-    replace: bool,
-    config_path: Path | None,
-) -> int:
-    """Print what `install` would do, file by file in each interpreter; change nothing.
-
-    A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
-    `preload` in [setup-env]. A child of each interpreter imports the modules to preload once, to
-    check the effect.
-    """
-    from ci_doctor.preload.install import install
-
-    session.claim()
-    texts = (*presets, *rules, *more_rules)
-    settings = settings_of(session, config_path, pythons, venvs, texts)
-    targets = interpreters_of(settings)
-    outcome = install(targets, settings.preload, replace=replace, dry_run=True)
-    return session.finish(outcome, on_stdout=outcome.error is None)
-
-
-@preload.command(
     "install",
     section="setup-env",
     examples={
         "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload install --dry-run --venv .venv": "Show what would be installed, file by file.",
         "ci-doctor preload install --rule vllm=transformers:GenerationConfig --python python3": "Install a rule of your own.",
     },
     exits={
@@ -182,7 +104,34 @@ def plan(
         75: "an interpreter cannot be started or written to",
     },
 )
-@rule_options
+@click.argument(
+    "more_rules",
+    nargs=-1,
+    metavar="[RULE]...",
+)
+@option(
+    "--preset",
+    "presets",
+    group=_RULES,
+    multiple=True,
+    metavar="NAME",
+    callback=_require_names,
+    help="Rules by name: vllm. Repeatable.",
+)
+@option(
+    "--rule",
+    "rules",
+    group=_RULES,
+    multiple=True,
+    metavar="TRIGGER=MODULE[:ATTR,ATTR]",
+    help="Import MODULE before TRIGGER. Repeatable.",
+)
+@option(
+    "--replace",
+    group=_RULES,
+    is_flag=True,
+    help="Arm only these rules, instead of adding them.",
+)
 @target_options
 @config_option
 @dry_run_option
@@ -202,8 +151,8 @@ def install(
     """Install a shim with the rules in each interpreter, or in none if one is refused.
 
     A RULE is TRIGGER=MODULE[:ATTR,ATTR][;MODULE...], or the name of a preset; without any, those of
-    `preload` in [setup-env]. They are added to the armed rules. A second identical call changes
-    nothing.
+    `preload` in [setup-env]. They are added to the armed rules. A child of each interpreter imports
+    the modules to preload once, to check the effect. A second identical call changes nothing.
     """
     from ci_doctor.preload.install import install as install_rules
 

@@ -441,7 +441,7 @@ def _in_state(result: Result, state: str) -> Result:
     return replace(result, change=replace(result.change, state=state))
 
 
-# `preload plan`, `install`, `remove`, from request to outcome.
+# `preload install` and `remove`, from request to outcome.
 
 
 def install(

@@ -419,7 +419,7 @@ def preload(site: Site) -> None:
     # An interpreter of its own: what else starts with the tests' one is no matter of this file.
     venv.create(site.folder / "venv", symlinks=True)
     python = site.folder / "venv" / "bin" / "python"
-    site.run("preload", "plan", "--python", python, "json=csv")
+    site.run("preload", "install", "--dry-run", "--python", python, "json=csv")
     site.run("preload", "install", "--python", python, "json=csv")
     site.run("preload", "status", "--python", python)
     site.run("preload", "remove", "--python", python)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor preload plan`, `install`, `status` and `remove`, as people type them."""
+"""`ci-doctor preload install`, `status` and `remove`, as people type them."""
 
 import json
 import os
@@ -29,9 +29,9 @@ def rules_shown(directory: Path) -> list[str]:
     return [words[1] for words in rows if words[:1] == ["rule"]]
 
 
-def test_plan_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: Path) -> None:
+def test_a_dry_run_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: Path) -> None:
     before = venv.files()
-    plan = doctor("preload", "plan", RULE, "--json", cwd=tmp_path)
+    plan = doctor("preload", "install", "--dry-run", RULE, "--json", cwd=tmp_path)
     assert (plan.code, venv.files()) == (0, before), plan
     install = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
     (planned,), (done,) = (json.loads(ran.out)["facts"]["targets"] for ran in (plan, install))
@@ -82,7 +82,7 @@ def test_setup_env_knows_the_presets(venv: Venv, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["plan"], "--preset vllm"),
+        (["install"], "--preset vllm"),
         (["install", "--preset", "vlm"], "did you mean `vllm`?"),
         (["install", "--preset", "a=b"], "--rule 'a=b'"),
         (["install", "a=b c"], "write TRIGGER=MODULE"),
@@ -132,7 +132,7 @@ def test_files_of_others_end_it_with_1_and_a_finding(venv: Venv, tmp_path: Path)
 def test_interpreter_of_the_operating_system_is_refused_with_2(tmp_path: Path) -> None:
     python = interpreters()["system"]
     skip_without(python)
-    ran = doctor("preload", "plan", RULE, "--python", python, cwd=tmp_path)
+    ran = doctor("preload", "install", "--dry-run", RULE, "--python", python, cwd=tmp_path)
     if ran.code == 0:
         pytest.skip(f"{python} is not externally managed")
     assert (ran.code, "EXTERNALLY-MANAGED" in ran.err, "-m venv" in ran.err) == (2, True, True), ran
@@ -209,10 +209,10 @@ def test_a_truncated_shim_is_seen_and_python_starts_and_what_to_do_helps(
     assert venv.files() == before
 
 
-@pytest.mark.parametrize("command", ["status", "plan", "verify", "remove"])
+@pytest.mark.parametrize("command", ["status", "install", "verify", "remove"])
 @pytest.mark.gate(1)
 def test_a_name_with_a_line_break_is_an_error_of_the_user(command: str, tmp_path: Path) -> None:
-    words = ("--rule", RULE) if command == "plan" else ()
+    words = ("--rule", RULE) if command == "install" else ()
 
     ran = doctor("preload", command, "--venv", "new\nline", *words, cwd=tmp_path)
 

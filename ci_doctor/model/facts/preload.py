@@ -55,7 +55,7 @@ class ShimChange(Struct, frozen=True, kw_only=True):
 
 
 class ChangeFacts(Facts, frozen=True, kw_only=True):
-    """What `plan`, `install` and `remove` did or would do; `changed` are paths."""
+    """What `install` and `remove` did or would do; `changed` are paths."""
 
     targets: tuple[ShimChange, ...]
     changed: tuple[str, ...]
