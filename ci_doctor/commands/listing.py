@@ -63,7 +63,7 @@ COMMANDS: Final = {
     # The help of setup-env, which installs its shims, names it.
     "preload": (
         "setup-env",
-        "Plan, install, show, verify or remove the preload shims of interpreters.",
+        "Install, show, verify or remove the preload shims of interpreters.",
     ),
     "plugin": ("", "Called by the hooks of the Buildkite plugin."),
 }

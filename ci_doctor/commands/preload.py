@@ -21,7 +21,6 @@ from ci_doctor.commands.documented import (
     pass_session,
 )
 from ci_doctor.commands.setup_env import read_job_settings
-from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 @click.group(
     "preload",
     examples={
-        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload install vllm --venv .venv": "Install the shims of a preset.",
         "ci-doctor preload verify --venv .venv": "Show that they work.",
     },
     cls=Group,
@@ -80,21 +79,11 @@ def interpreters_of(settings: "SetupEnvSettings") -> "Interpreters":
     return Interpreters(pythons=settings.pythons, venvs=settings.venvs, projects=settings.projects)
 
 
-def _require_names(
-    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    for name in names:
-        if "=" in name:
-            message = f"--preset {name}: this is a rule, not a name"
-            raise UsageError(message, hint=f"write --rule '{name}'")
-    return names
-
-
 @preload.command(
     "install",
     section="setup-env",
     examples={
-        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload install vllm --venv .venv": "Install the shims of a preset.",
         "ci-doctor preload install --dry-run --venv .venv": "Show what would be installed, file by file.",
         "ci-doctor preload install --rule vllm=transformers:GenerationConfig --python python3": "Install a rule of your own.",
     },
@@ -108,15 +97,6 @@ def _require_names(
     "more_rules",
     nargs=-1,
     metavar="[RULE]...",
-)
-@option(
-    "--preset",
-    "presets",
-    group=_RULES,
-    multiple=True,
-    metavar="NAME",
-    callback=_require_names,
-    help="Rules by name: vllm. Repeatable.",
 )
 @option(
     "--rule",
@@ -140,7 +120,6 @@ def _require_names(
 def install(
     session: Session,
     more_rules: tuple[str, ...],
-    presets: tuple[str, ...],
     rules: tuple[str, ...],
     pythons: tuple[str, ...],
     venvs: tuple[str, ...],
@@ -157,8 +136,7 @@ def install(
     from ci_doctor.preload.install import install as install_rules
 
     session.claim()
-    texts = (*presets, *rules, *more_rules)
-    settings = settings_of(session, config_path, pythons, venvs, texts)
+    settings = settings_of(session, config_path, pythons, venvs, (*rules, *more_rules))
     targets = interpreters_of(settings)
     outcome = install_rules(targets, settings.preload, replace=replace, dry_run=dry_run)
     return session.finish(outcome, on_stdout=outcome.error is None)

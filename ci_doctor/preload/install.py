@@ -458,13 +458,10 @@ def install(
     Raises UsageError for a bad rule or none, and if there is no interpreter.
     """
     if not rules:
-        names = ", --preset ".join(sorted(PRESETS))
+        names = " or ".join(sorted(PRESETS))
         raise UsageError(
             "no rule to preload by",
-            hint=(
-                f"name a preset (--preset {names}), write --rule {FORM}, "
-                "or set `preload` in [setup-env]"
-            ),
+            hint=(f"name a preset ({names}), write --rule {FORM}, or set `preload` in [setup-env]"),
         )
     wanted = rules_of(rules)
     pythons = find_interpreters(interpreters, environ)

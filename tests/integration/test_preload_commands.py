@@ -49,7 +49,6 @@ def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
     line = (
         "preload",
         "install",
-        "--preset",
         "vllm",
         "--rule",
         RULE,
@@ -82,9 +81,8 @@ def test_setup_env_knows_the_presets(venv: Venv, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["install"], "--preset vllm"),
-        (["install", "--preset", "vlm"], "did you mean `vllm`?"),
-        (["install", "--preset", "a=b"], "--rule 'a=b'"),
+        (["install"], "name a preset (vllm)"),
+        (["install", "vlm"], "did you mean `vllm`?"),
         (["install", "a=b c"], "write TRIGGER=MODULE"),
     ],
 )
