@@ -13,6 +13,7 @@ from ci_doctor.lint.selection import (
     decode_baseline,
     encode_baseline,
 )
+from ci_doctor.lint.source_files import started_programs
 from ci_doctor.model.finding import Severity
 
 RULES = ("shell/bad-word", "gate/slow-gate")
@@ -64,3 +65,20 @@ def test_a_baseline_has_a_line_for_each_entry_and_comes_back_as_it_was() -> None
 def test_what_is_no_baseline_is_a_configuration_error(content: bytes) -> None:
     with pytest.raises(ConfigError, match=r"b\.json"):
         decode_baseline(content, "b.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("python3 a/b.py --x 1\ntrue\n", ("a", "b.py")),
+        ("python -u b.py \\\n  --x 1; true", ("b.py",)),
+        ("  - command: python3.12 ./b.py && true", ("b.py",)),
+    ],
+)
+def test_a_program_is_known_by_its_path(text: str, parts: tuple[str, ...]) -> None:
+    assert list(started_programs(text)) == [parts]
+
+
+@pytest.mark.parametrize("text", ["# python3 a.py", "python3 -m a.b", "ipython3 notes.txt"])
+def test_comments_and_modules_are_none(text: str) -> None:
+    assert list(started_programs(text)) == []

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+
+
 import msgspec
 import pytest
 
 from ci_doctor.model.facts.setup_env import FileState, SetVariable
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Rule, Severity
 from ci_doctor.model.outcome import SCHEMA, Report, concluded, junit_identity
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.table import Cell, Row, Table, Unit, row, seconds, share, size, text_table
+from ci_doctor.model.verdict import EXIT_CODES, ExitCode, Verdict
 from tests.support.builders import a_report as report
 
 
@@ -64,3 +67,60 @@ def test_a_node_id_has_the_names_that_pytest_writes_into_junit_files(
     node_id: str, classname: str, name: str
 ) -> None:
     assert junit_identity(node_id) == (classname, name)
+
+
+RULE = Rule(id="service/died", severity=Severity.ERROR, meaning="It ended.", remedy="Read its log.")
+
+
+def test_a_finding_has_the_rules_id_and_severity_and_the_remedy_of_its_case() -> None:
+    evidence = (Evidence(excerpt="x"),)
+    assert RULE.finding("vllm died", evidence=evidence, remedy="less a.log") == Finding(
+        rule="service/died",
+        severity=Severity.ERROR,
+        summary="vllm died",
+        evidence=evidence,
+        remedy="less a.log",
+        remedy_kind=RemedyKind.ADVICE,
+    )
+    assert RULE.finding("vllm died").remedy is None
+
+
+def test_a_case_may_be_less_severe_than_usual() -> None:
+    assert RULE.finding("x", severity=Severity.NOTE).severity is Severity.NOTE
+
+
+def test_plain_values_of_a_row_become_cells_without_a_unit() -> None:
+    assert row("ready", seconds(1.5), "yes", None) == Row(
+        label="ready",
+        cells=(Cell(value=1.5, unit=Unit.SECONDS), Cell(value="yes"), Cell(value=None)),
+    )
+
+
+def test_a_cell_knows_what_it_counts() -> None:
+    assert (size(3).unit, share(0.5).unit) == (Unit.BYTES, Unit.SHARE)
+
+
+def test_lines_of_text_are_rows_without_cells() -> None:
+    assert text_table("Log", ("a", "b")) == Table(title="Log", rows=(row("a"), row("b")))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        (Verdict.PASS, 0),
+        (Verdict.FLAKY, 7),
+        (Verdict.FAILED, 1),
+        (Verdict.REGRESSION, 1),
+        (Verdict.INFRA, 75),
+        (Verdict.NONDETERMINISTIC, 85),
+        (Verdict.INCONCLUSIVE, 86),
+        (Verdict.VOID, 86),
+    ],
+)
+def test_each_verdict_has_its_documented_code(verdict: Verdict, code: int) -> None:
+    assert EXIT_CODES[verdict] == code
+
+
+def test_no_code_is_one_that_the_agent_or_the_shell_gives_a_meaning() -> None:
+    assert {125, 126, 127}.isdisjoint(ExitCode)
+    assert {code for code in ExitCode if code > 127} == {ExitCode.SIGINT, ExitCode.SIGTERM}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.facts.preload import CheckOutcome, ShimCheck, VerifyFacts
+from ci_doctor.model.facts.preload import CheckOutcome, ShimCheck, StatusFacts, VerifyFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import CaseOutcome
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
@@ -18,6 +18,7 @@ from ci_doctor.preload.verify import (
     findings_of,
     judge_armed,
     judge_race,
+    status,
     verdict_of,
     verify,
 )
@@ -236,3 +237,24 @@ def test_no_interpreter_could_be_examined(tmp_path: Path) -> None:
     assert outcome.summary == "no interpreter could be examined"
     assert isinstance(outcome.facts, VerifyFacts)
     assert [each.refused.exit_code for each in outcome.facts.refused] == [2]
+
+
+def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", symlinks=True)
+    outcome = status(Interpreters(venvs=(str(tmp_path / "v"),)), environ={})
+    assert (outcome.verdict, outcome.error) == (None, None)
+    assert outcome.summary == "a shim is installed in 0 of 1 interpreters"
+    assert isinstance(outcome.facts, StatusFacts)
+    (shim,) = outcome.facts.shims
+    assert (shim.state, shim.installed, shim.rules) == ("asked", False, ())
+    assert set(shim.files.values()) == {"absent"}
+    assert shim.start_up is not None
+    assert any(row.label == "no rule" for row in outcome.tables[0].rows)
+
+
+def test_an_interpreter_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    outcome = status(Interpreters(venvs=(str(tmp_path / "gone"),)), environ={})
+    assert outcome.error is not None
+    assert outcome.error.kind is ErrorKind.USAGE
+    assert isinstance(outcome.facts, StatusFacts)
+    assert [shim.state for shim in outcome.facts.shims] == ["refused"]

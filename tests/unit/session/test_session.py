@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 import io
 import json
 import os
@@ -11,6 +12,7 @@ from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.about import web_address
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm
 from ci_doctor.session.session import Session
@@ -265,3 +267,26 @@ class TestFailing:
         assert not (tmp_path / "report.json").exists()
         accepted.finish(PASSED)
         assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("git@github.com:vllm-project/vllm.git", "https://github.com/vllm-project/vllm"),
+        ("ssh://git@github.com:22/o/r.git", "https://github.com/o/r"),
+        ("git://host.org/o/r", "https://host.org/o/r"),
+        ("https://github.com/o/r.git/", "https://github.com/o/r"),
+        ("https://user:token@gitlab.org/g/s/r.git", "https://gitlab.org/g/s/r"),
+        ("http://host.org:8080/o/r", "http://host.org:8080/o/r"),
+        ("/srv/git/r.git", None),
+        ("../r", None),
+        ("file:///srv/r.git", None),
+        ("javascript:alert(1)", None),
+        ("https://host.org/o/r?x=<b>", "https://host.org/o/r"),
+        ("https://host.org/", None),
+        ("https://[", None),
+        ("", None),
+    ],
+)
+def test_a_remote_leads_to_its_pages_or_nowhere(remote: str, address: str | None) -> None:
+    assert web_address(remote) == address
