@@ -47,8 +47,10 @@ class Experiment(NamedTuple):
 
 OFF, ON = "--no-enable-prefix-caching", "--enable-prefix-caching"
 LORA = "--enable-lora --max-lora-rank 8 --max-loras 2 --lora-modules a={models}/lora-a b={models}/lora-b"
+# Answers of random weights seldom repeat three tokens of their prompt, but one of them often.
 _NGRAM = (
-    """--speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":3}'"""
+    """--speculative-config '{"method":"ngram","num_speculative_tokens":3,"""
+    """"prompt_lookup_min":1,"prompt_lookup_max":3}'"""
 )
 _STORE = (
     """--kv-transfer-config '{"kv_connector":"ExampleConnector","kv_role":"kv_both","""
