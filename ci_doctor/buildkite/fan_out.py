@@ -15,6 +15,7 @@ this build, this plan, and of a job of a step that was asked for the task. All e
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,15 @@ from ci_doctor.system.files.own_directory import own_directory
 
 # --- the steps, in the running build ---
 
+_ESCAPED: Final = re.compile("[\x7f-\uffff]")
+
+
+def as_yaml(value: Any) -> str:
+    """JSON that a YAML parser reads alike: it has no pairs of surrogates, and takes some characters for line ends."""
+    return _ESCAPED.sub(
+        lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False)
+    )
+
 
 class BuildSteps(BuildAgent):
     """The agent, for a job that adds steps to its build."""
@@ -44,8 +54,8 @@ class BuildSteps(BuildAgent):
         Nothing in them is interpolated: a `$` is one.
         """
         arguments = ["pipeline", "upload", "--no-interpolation"]
-        # JSON is YAML; without a file the agent reads its stdin.
-        call = self._run(arguments, body=json.dumps({"steps": list(steps)}))
+        # Without a file the agent reads its stdin.
+        call = self._run(arguments, body=as_yaml({"steps": list(steps)}))
         # "Pipeline upload rejected: The key "…" has already been used by another step in this build": the keys
         # hold the plan, so the step is ours.
         if call.problem is not None and call.says("has already been used by another step"):

@@ -9,7 +9,7 @@ stdin where no argument holds it; meta-data may not be blank, and `get` of a key
 `artifact search` prints `--format` as it is up to 3.109.0, and from 3.109.1 on unquotes it as Go's strconv.Unquote does,
 which refuses a real line end; a search that finds nothing fails, or is silent with --allow-empty-results; `artifact upload` splits by the delimiter, takes each
 part for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at
-most 64 KiB each, one JSON object per line, and needs the socket of the job API; `pipeline upload` reads its stdin, takes
+most 64 KiB each, one JSON object per line, and needs the socket of the job API; `pipeline upload` reads its stdin as YAML, takes
 at most 500 steps with their parallel jobs, and refuses a key that a step of the build has already: "Pipeline upload rejected:
 The key … has already been used by another step in this build" (github.com/buildkite/agent/issues/3358).
 
@@ -360,6 +360,11 @@ def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dic
 
 
 def upload_pipeline(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    import re
+
+    # A pair of surrogates is no character in YAML, whose parser takes these for line ends, or for none.
+    if re.search(r"(?<!\\)(\\\\)*\\u[dD][89a-fA-F]|[\x7f-\x9f\u2028\u2029\ufeff]", stdin):
+        end("fatal: Failed to parse pipeline: found invalid Unicode character escape code", 1)
     steps = json.loads(stdin)["steps"]
     if sum(each.get("parallelism", 1) for each in steps) > 500:
         end("fatal: Failed to upload and process pipeline: 422 too many jobs", 1)

@@ -218,3 +218,22 @@ def test_steps_that_an_earlier_attempt_has_uploaded_are_no_failure(tmp_path: Pat
     assert agent.upload_steps([step]).ok
     (uploaded,) = stand_in_agent.uploaded(log)
     assert uploaded == step
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["echo 🙂", "a\u2028b\u0085c\x7f\ufeff", "ü \\ud83d", "yes", "$HOME $$X ${Y:-z}\n\t- a: b"],
+)
+def test_what_is_uploaded_means_the_same_in_yaml(tmp_path: Path, text: str) -> None:
+    # Generated pipelines were given to `pipeline upload --dry-run` of agent v3.20.0, and to the parser of v4.
+    log = tmp_path / "log"
+    stand_in_agent.install(tmp_path / "bin", log)
+    agent = BuildSteps.find({**JOB, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
+    assert agent is not None
+    step = job_step(
+        StepTemplate(env={"OWN": text}), {**JOB, "BUILDKITE_COMMAND": text}, key="k", task="{}"
+    )
+    result = agent.upload_steps([step])
+    assert result.ok, result
+    (uploaded,) = stand_in_agent.uploaded(log)
+    assert uploaded == step
