@@ -444,7 +444,7 @@ def compare(
 
 _SEARCHED = (
     "requests", "ready", "concurrency", "passes", "reset", "compare", "limit",
-    "start_timeout", "request_timeout", "resume", "only",
+    "start_timeout", "request_timeout", "resume", "only", "devices", "fan_out",
 )  # fmt: skip
 _SEARCH_EXITS = {
     0: "found",

@@ -41,7 +41,7 @@ from ci_doctor.correctness.planning import (
     prepare,
     read_settings,
 )
-from ci_doctor.correctness.settings import Arm, Caches, CorrectnessSettings
+from ci_doctor.correctness.settings import BUILDKITE, Arm, Caches, CorrectnessSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.session.session import Session
@@ -197,6 +197,11 @@ class _Search:
         confidence: float,
         **flags: Any,
     ) -> None:
+        if flags.get("fan_out") == BUILDKITE:
+            raise UsageError(
+                "--fan-out: the starts of a search are made on this machine",
+                hint="write --fan-out local:N, or leave it out",
+            )
         self.session = session
         self.only = only
         self.is_resumed = resume is not None

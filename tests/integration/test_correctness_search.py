@@ -2,6 +2,7 @@
 """`ci-doctor correctness localise` and `bisect` against real servers and real repositories."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -62,6 +63,36 @@ def test_the_variable_that_matters_is_named_though_starts_are_flaky(tmp_path: Pa
     assert facts(tmp_path)["answers"][0]["names"] == ["SETTING_4=1"]
     without, with_it = facts(tmp_path)["commands"]
     assert with_it == f"SETTING_4=1 {without}"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_starts_of_a_search_run_at_once_and_each_end_has_both_places(tmp_path: Path) -> None:
+    ask(tmp_path)
+    ran = inside(
+        "correctness", "localise", "--baseline", server("FAULT=1"), "--candidate", server("FAULT=1"),
+        "--env", "candidate:FAULT=1", "--env", "candidate:OTHER=1", *COMMON, "--fan-out", "local:2",
+        cwd=tmp_path,
+    )  # fmt: skip
+
+    assert ran.code == 0, ran
+    assert facts(tmp_path)["answers"][0]["names"] == ["FAULT=1"]
+    lines = (tmp_path / "out" / "starts.jsonl").read_text().splitlines()
+    places = {"baseline": set[str](), "candidate": set[str]()}
+    for start in (json.loads(line)["result"]["start"] for line in lines):
+        places[start["arm"]].add(start["devices"])
+    assert len(places["baseline"]) == 2
+    assert places["baseline"] == places["candidate"]
+
+
+def test_a_search_makes_no_jobs(tmp_path: Path) -> None:
+    ask(tmp_path)
+    ran = inside(
+        "correctness", "localise", "--baseline", server(), "--candidate", server("--x 1"), *COMMON,
+        "--fan-out", cwd=tmp_path,
+    )  # fmt: skip
+
+    assert ran.code == 2, ran
+    assert "local:N" in ran.out + ran.err
 
 
 @pytest.mark.nightly

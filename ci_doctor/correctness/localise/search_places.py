@@ -90,9 +90,10 @@ class CommitPlace:
         """The plan of starts in the worktree of this commit, which is made now. Raises InfraError."""
         commit = self.commit(point)
         self._used = [commit, *(each for each in self._used if each != commit)]
-        for each in self._used[_KEPT:]:
+        kept = max(_KEPT, self._plan.at_once)
+        for each in self._used[kept:]:
             self._remove(each)
-        del self._used[_KEPT:]
+        del self._used[kept:]
         directory = self._directory(commit)
         if not directory.is_dir():
             self._note(commit).unlink(missing_ok=True)

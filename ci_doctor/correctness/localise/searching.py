@@ -2,16 +2,18 @@
 """Acts on processes and files: makes the starts of a search under noise, and keeps them to be resumed.
 
 A gatherer leads from a batch of planned starts to their evidence, in any order. Here is the one that
-makes them on this machine, one after the other. What the search makes of the evidence is decided by
+makes them on this machine, at once if they have devices or cores of their own. What the search makes of the evidence is decided by
 replaying all of it, so a search that is resumed goes on as if it had never ended.
 """
 
 import asyncio
 import contextlib
 import json
+import random
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import CACHES, ExperimentProgress, StartAttempt, start_tools
+from ci_doctor.correctness.devices import without_gpu_memory
 from ci_doctor.correctness.evidence.resume import Resumed, StartWriter, resume
 from ci_doctor.correctness.evidence.run_identity import (
     RunIdentity,
@@ -66,7 +69,7 @@ class Place(Protocol):
 
 
 class LocalStarts:
-    """The gatherer that makes starts on this machine, one after the other."""
+    """The gatherer that makes starts on this machine. Those of a batch run at once, each at a place of its own."""
 
     def __init__(
         self,
@@ -81,29 +84,67 @@ class LocalStarts:
         self.outputs = outputs
         self.tell = tell
         self.interruption = interruption
+        # So many starts of a point were made at a place.
+        self._made_at: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, planned: Sequence[PlannedStart]) -> Iterable[StartEvidence]:
-        """Make these starts. A signal ends it; what is cut short by it says so."""
-        for each in planned:
-            with asyncio.Runner() as runner:
-                evidence = runner.run(self._until_signal(each))
-            if evidence is not None:
-                yield evidence
-            if self.interruption.received is not None:
-                return
+        """Make these starts. A signal ends it; what is cut short by it is left out, or says so."""
+        made: list[StartEvidence] = []
+        with asyncio.Runner() as runner:
+            runner.run(self._until_signal(planned, made))
+        return sorted(made, key=lambda evidence: planned.index(evidence.planned))
 
-    async def _until_signal(self, planned: PlannedStart) -> StartEvidence | None:
+    async def _until_signal(
+        self, planned: Sequence[PlannedStart], made: list[StartEvidence]
+    ) -> None:
         try:
             with self.interruption.watch():
-                plan = self.place.plan(planned.point)
-                broken = await self._build(planned, plan)
-                if broken:
-                    return StartEvidence(planned=planned, broken=broken)
-                return StartEvidence(planned=planned, result=await self._start(planned, plan))
+                ready: list[tuple[PlannedStart, ExperimentPlan]] = []
+                # One after the other: two starts may need the same build.
+                for each in planned:
+                    plan = self.place.plan(each.point)
+                    broken = await self._build(each, plan)
+                    if broken:
+                        made.append(StartEvidence(planned=each, broken=broken))
+                    else:
+                        ready.append((each, plan))
+                await self._at_once(ready, made)
         except asyncio.CancelledError:
             if self.interruption.received is None:
                 raise
-            return None
+
+    async def _at_once(
+        self, ready: Sequence[tuple[PlannedStart, ExperimentPlan]], made: list[StartEvidence]
+    ) -> None:
+        async def one(planned: PlannedStart, plan: ExperimentPlan, device: str) -> None:
+            result = await self._start(planned, plan, device)
+            made.append(StartEvidence(planned=planned, result=result))
+
+        tasks = []
+        for (planned, plan), device in zip(ready, self._places(ready), strict=True):
+            own = without_gpu_memory(plan)[0] if len(ready) > 1 else plan
+            tasks.append(asyncio.ensure_future(one(planned, own, device)))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # An error of one start ends the others.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _places(self, ready: Sequence[tuple[PlannedStart, ExperimentPlan]]) -> Iterator[str]:
+        """A place for each start: of those that are left one where its point was started least.
+
+        Else the ends would have one place each, and differ by that.
+        """
+        left: list[str] = []
+        for planned, plan in ready:
+            if not left:
+                left = random.sample(plan.places, len(plan.places)) or [""] * len(ready)
+            place = min(left, key=lambda each: self._made_at[planned.point, each])
+            left.remove(place)
+            self._made_at[planned.point, place] += 1
+            yield place
 
     async def _build(self, planned: PlannedStart, plan: ExperimentPlan) -> str:
         """Build what is started at this point, once. Returns why it cannot be."""
@@ -136,7 +177,7 @@ class LocalStarts:
         write_atomically(note, broken.encode())
         return broken
 
-    async def _start(self, planned: PlannedStart, plan: ExperimentPlan) -> StartResult:
+    async def _start(self, planned: PlannedStart, plan: ExperimentPlan, device: str) -> StartResult:
         tally = Tally(
             arm=planned.arm,
             number=planned.number,
@@ -145,7 +186,6 @@ class LocalStarts:
             requests=plan.requests,
         )
         caches = plan.directory / CACHES / planned.name
-        device = next(iter(plan.places), "")
         with start_tools(plan, caches, self._keep, self.tell, device) as tools:
             attempt = StartAttempt(plan, tally, tools)
             try:
@@ -220,15 +260,13 @@ class SearchRun:
             for removed in redact_logs(directory, self.redactor):
                 self.tell(ExperimentProgress(note=f"warning: {removed}"))
 
-    def _until_end(
-        self, gather: Gatherer, files: "_Files", interruption: Interruption, at_once: int = 1
-    ) -> None:
+    def _until_end(self, gather: Gatherer, files: "_Files", interruption: Interruption) -> None:
         while not self.stopped:
             state = self.replayed
             if state.watched is not None and not state.watched.answers:
                 self.stopped = self._of_good_end()
                 return
-            planned = self._planned(state.search.next_points(at_once))
+            planned = self._planned(state.search.next_points(self.plan.at_once))
             if not planned:
                 return
             self.stopped = self._reason_to_stop()
