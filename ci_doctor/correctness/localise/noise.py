@@ -38,8 +38,8 @@ _WIDTH: Array = np.gradient(_RATES)
 _RULED_OUT, _NOTHING_RULED_OUT = 20.0, 200.0
 # The prior that nothing makes a difference, where the ends were started already.
 _NOTHING = 0.02
-# Rates so far apart are as likely as those that are further apart.
-_FAR = 0.5
+# Rates nearer than that are as likely as these.
+_NEAR = 0.05
 
 
 def _usual() -> Array:
@@ -55,8 +55,8 @@ def _usual() -> Array:
 
 
 def _cautious() -> Array:
-    """The prior of each pair for what is stated: it falls with the square of the gap, up to `_FAR`."""
-    pairs = _WIDTH[:, None] * _WIDTH / np.clip(_GAP, 0.05, _FAR) ** 2
+    """The prior of each pair for what is stated: it falls with the square of the gap."""
+    pairs = _WIDTH[:, None] * _WIDTH / np.maximum(_GAP, _NEAR) ** 2
     apart = np.where(_APART, pairs, 0)
     made: Array = (1 - _NOTHING) * apart / apart.sum()
     return made
