@@ -341,7 +341,7 @@ def is_settled(death: Process, scene: Scene) -> bool:
 def _grace(death: Process, scene: Scene) -> float:
     """For how long something is to ask in vain before that is a wait."""
     chain = foreground(scene.root, scene.living)
-    starter = next((each for each in death.above() if each.program not in _WRAPPERS), None)
+    starter = _starter(death)
     if starter is not None and starter.ended is None and starter not in chain:
         return _OWN_GRACE_S
     if not is_bad(death):
@@ -392,7 +392,13 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
     # A launcher ends well, and its daemon goes on, perhaps as nobody's child.
     is_well = death.returncode == 0
     return not any(
-        death in each.above() or (is_well and each.parent is None and each.born >= death.born)
+        death in each.above()
+        or (
+            is_well
+            and each.parent is None
+            and each.born >= death.born
+            and not (wanted and ports_of(each) and not wanted & ports_of(each))
+        )
         for each in scene.living
     )
 
@@ -444,8 +450,21 @@ def _is_served(port: int, death: Process, scene: Scene) -> bool:
     )
 
 
-def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
+def _starter(death: Process) -> Process | None:
+    return next((each for each in death.above() if each.program not in _WRAPPERS), None)
+
+
+def _fronts(death: Process, scene: Scene) -> tuple[Process, ...]:
+    """What runs in the foreground, of the script and of a script in the background that started it."""
     chain = foreground(scene.root, scene.living)
+    starter = _starter(death)
+    if starter is None or starter.ended is not None or starter in chain:
+        return chain
+    return (*chain, *foreground(starter, scene.living))
+
+
+def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
+    chain = _fronts(death, scene)
     askers = _askers(death, scene, chain)
     wanted = ports_of(death)
     ports = [

@@ -425,3 +425,34 @@ def test_a_pattern_of_what_may_be_left_is_compared_with_the_whole_command_line(
     root, left = SCRIPT, process(words, 2)
     tree: Any = SimpleNamespace(root=root, living={left.pid: left})
     assert len(Leftovers([pattern]).processes(tree, (), 3.0)) == count
+
+
+def test_a_script_in_the_background_that_asks_for_the_server_it_started_waits_too() -> None:
+    inner = process("bash servers.sh", 0.5, SCRIPT, is_beside=True)
+    death = process(
+        f"python server.py --port {PORT}", 1, inner, ended=10.0, alive=9.9, returncode=1,
+        is_beside=True,
+    )  # fmt: skip
+    other = process("python server.py --port 9000", 1.1, inner, ports={9000}, is_beside=True)
+    outer = process("sleep 1", 27.5, SCRIPT)
+    asked = [
+        process(f"curl -s localhost:{PORT}", at, inner, ended=at + 0.1) for at in range(12, 28, 5)
+    ]
+    pause = process("sleep 5", 27.3, inner)
+    refused = {PORT: [each.born for each in asked]}
+    seen = scene(death, 28.0, inner, other, outer, *asked, pause, refused=refused)
+    assert waiting_for(death, seen) is not None
+    early = structs.replace(seen, now=18.0, refused={PORT: [12.0, 17.0]}, recent=seen.recent[:-3])
+    assert waiting_for(death, early) is None, "it may start it again"
+
+
+def test_an_orphan_at_another_port_is_not_the_daemon_of_what_ended_well() -> None:
+    death = server(0)
+    for words, ports, is_said in (
+        ("python server.py --port 9000", {9000}, True),
+        ("python server.py --port 9000", set(), True),
+        ("python worker.py", set(), False),
+    ):
+        orphan = process(words, 1.1, is_orphan=True, ports=ports)
+        waiting = waiting_for(death, scene(death, 16.0, orphan, *curls(11, 12, 13, 16)))
+        assert (waiting is not None) is is_said
