@@ -43,7 +43,7 @@ exec {python} "$@"
 # It asks the port that its words name for a minute, as often as it is refused.
 CLIENT = """import os, re, signal, sys, time, urllib.request
 words = " ".join(sys.argv)
-port = (re.findall(r"--port (\\d+)", words) or re.findall(r":(\\d{4,5})", words) or [os.environ.get("SERVICE_PORT", "8000")])[0]
+port = (re.findall(r"--port (\\d+)", words) or re.findall(r":(\\d{4,5})", words) or [os.environ["CLIENT_PORT"]])[0]
 end, good, needed = time.time() + 60, 0, 100
 while time.time() < end and good < needed:
     try:
@@ -216,6 +216,10 @@ FAULTS = {
 }
 # No server is started: its programs hang, or it is killed.
 _OF_SETUP = ("none", "hang before ready", "script killed, SIGTERM", "script killed, SIGKILL")
+# Its client is two requests to its proxy.
+_OF_TWO_REQUESTS = tuple(
+    name for name in FAULTS if "under load" not in name and "client" not in name
+)
 
 
 class Ran(NamedTuple):
@@ -228,6 +232,8 @@ class Ran(NamedTuple):
 
 
 def faults_of(script: Public) -> tuple[str, ...]:
+    if script.paths == (DISAGGREGATED,):
+        return _OF_TWO_REQUESTS
     return tuple(FAULTS) if script.port else _OF_SETUP
 
 
@@ -281,7 +287,8 @@ def run(
         **os.environ,
         "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         f"FAULT_{script.port}": fault.server,
-        "FAULT_UV": "100000" if fault.server.startswith("--load") else "0.1",
+        "FAULT_UV": "100000" if fault.server.startswith("--load") or fault.kills else "0.1",
+        "CLIENT_PORT": str(script.port),
         "OUT_DIR": str(folder / "out"),
         "BUILDKITE_BUILD_ID": f"{folder.name}",
         "RESULTS_DIR": str(folder / "results"),
@@ -294,7 +301,9 @@ def run(
     inner = f"bash -c {shlex.quote(f'echo $$ > script.pid; exec {script.command}')}"
     owner = f"{sys.executable} {programs / 'owner.py'} {script.port}"
     (programs / "owner.py").write_text(_OWNER)
-    kill = f"(sleep 9; kill -{fault.kills} $(cat script.pid)) & " if fault.kills else ""
+    (folder / "script.pid").unlink(missing_ok=True)
+    wait = "until [ -s script.pid ]; do sleep 0.2; done; sleep 8"
+    kill = f"({wait}; kill -{fault.kills} $(cat script.pid)) & " if fault.kills else ""
     pattern = SERVER.name.replace("r.", "[r].")  # which is not in its own command line
     text = (
         f"ip link set lo up; {fault.before.format(owner=owner, port=script.port)}{kill}{before} {inner} > output 2>&1; status=$?; "
