@@ -372,7 +372,8 @@ def _was_to_serve(death: Process, scene: Scene) -> bool:
     # A daemon's parents end well, and are copies of each other.
     if not is_background(death) or (death.is_copy and death.returncode == 0):
         return False
-    if not ports_of(death) and (scene.is_elsewhere or death.program in _TOOLS):
+    is_short = death.returncode == 0 and (death.ended or scene.now) - death.born < SETTLED_S
+    if not ports_of(death) and (scene.is_elsewhere or death.program in _TOOLS or is_short):
         return False
     # A check that is made again and again.
     same = [each for each in scene.recent if each.words == death.words and each is not death]
@@ -455,10 +456,10 @@ def _starter(death: Process) -> Process | None:
 
 
 def _fronts(death: Process, scene: Scene) -> tuple[Process, ...]:
-    """What runs in the foreground, of the script and of a script in the background that started it."""
+    """What runs in the foreground, of the script and of one in the background that started it for a port."""
     chain = foreground(scene.root, scene.living)
     starter = _starter(death)
-    if starter is None or starter.ended is not None or starter in chain:
+    if starter is None or starter.ended is not None or starter in chain or not ports_of(death):
         return chain
     return (*chain, *foreground(starter, scene.living))
 

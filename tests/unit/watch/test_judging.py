@@ -446,6 +446,25 @@ def test_a_script_in_the_background_that_asks_for_the_server_it_started_waits_to
     assert waiting_for(death, early) is None, "it may start it again"
 
 
+@pytest.mark.parametrize("returncode", [0, 1])
+def test_a_command_of_a_script_in_the_background_is_no_server(returncode: int) -> None:
+    inner = process("bash servers.sh", 0.5, SCRIPT, is_beside=True)
+    date = process("date +%s", 9.9, inner, ended=9.92, alive=9.9, returncode=returncode)
+    asked = [
+        process(f"curl -s localhost:{PORT}", at, inner, ended=at + 0.1) for at in range(12, 40, 5)
+    ]
+    refused = {PORT: [each.born for each in asked]}
+    seen = scene(date, 40.0, inner, *asked, process("sleep 5", 39, inner), refused=refused)
+    assert waiting_for(date, seen) is None
+
+
+def test_a_short_command_that_ends_well_and_names_no_port_is_no_server() -> None:
+    asked = curls(*range(11, 30))
+    for born, is_said in ((9.5, False), (1.0, True)):
+        death = process("nvidia-smi", born, SCRIPT, ended=10.0, returncode=0, is_beside=True)
+        assert (waiting_for(death, scene(death, 30.0, *asked)) is not None) is is_said
+
+
 def test_an_orphan_at_another_port_is_not_the_daemon_of_what_ended_well() -> None:
     death = server(0)
     for words, ports, is_said in (
