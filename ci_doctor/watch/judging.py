@@ -201,8 +201,10 @@ def may_have_served(process: Process) -> bool:
     """Whether it listened, or may have been about to."""
     if process.ports:
         return True
-    program = process.program
-    return program not in _PAUSES | _CLIENTS and not (process.is_shell and process.is_copy)
+    if process.program in _PAUSES | _CLIENTS or (process.is_shell and process.is_copy):
+        return False
+    # `timeout 1 bash -c '</dev/tcp/localhost/8000'` asks.
+    return not (is_shell_or_wrapper(process) and any("/dev/tcp/" in it for it in process.words))
 
 
 def is_background(process: Process) -> bool:

@@ -458,6 +458,15 @@ def test_a_command_of_a_script_in_the_background_is_no_server(returncode: int) -
     assert waiting_for(date, seen) is None
 
 
+def test_a_shell_that_connects_is_no_server() -> None:
+    asked = curls(*range(11, 30))
+    for wrapper in ((), ("timeout", "1")):
+        text = f"</dev/tcp/127.0.0.1/{PORT}"
+        words = (*wrapper, "bash", "-c", text)
+        death = structs.replace(server(1), words=words)
+        assert waiting_for(death, scene(death, 30.0, *asked)) is None
+
+
 def test_a_short_command_that_ends_well_and_names_no_port_is_no_server() -> None:
     asked = curls(*range(11, 30))
     for born, is_said in ((9.5, False), (1.0, True)):
