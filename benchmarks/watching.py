@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--on-death", default="say")
     parser.add_argument("--mirrors", type=Path)
-    parser.add_argument("--only", default="", help="the public scripts with this in their name")
+    parser.add_argument("--only", default="", help="scripts or tools with this in their name")
     parser.add_argument("--fault", default="", help="the faults with this in their name")
     parser.add_argument(
         "--peers",
@@ -254,6 +254,7 @@ def compare_tools(options: argparse.Namespace) -> None:
     name = "start-server-and-test"
     peers = install(options.peers, pypi={}, npm={name: NPM[name]})
     jobs = tools.jobs(None if peers.missing else peers.node(name))
+    jobs = {name: job for name, job in jobs.items() if options.only in name}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         calls = {
             fault: [pool.submit(_with_tool, job, fault, options.limit) for job in jobs.values()]

@@ -206,7 +206,7 @@ FAULTS = {
     "port owned by another": Fault(
         before="{owner} & until curl -s 127.0.0.1:{port} > owned; do sleep 0.1; done; ",
         names=("Address already in use",),
-        shows=("Address already in use", "EADDRINUSE"),
+        shows=("Address already in use", "EADDRINUSE", "is owned by"),
     ),
     "client killed": Fault(variables=(("FAULT_CLIENT", "1"),), names=("SIGKILL",), shows=_KILLED),
     "script killed, SIGTERM": Fault(
