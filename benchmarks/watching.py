@@ -147,10 +147,11 @@ def public_row(script: public.Public, name: str, mirrors: Path | None, limit_s: 
         clean = ["--clean"] if fault.kills else []
         words = shlex.join([*OURS, "--on-death", "end", *clean, "--stall", "30s", "--"])
         ours = public.run(script, fault, words, folder, programs, limit_s)
-        said, at, is_named = _said(folder / "report" / "report.json", fault)
+        names = public.names_of(script, fault)
+        said, at, is_named = _said(folder / "report" / "report.json", names)
         # A step that hangs is cut off by the CI: until then its evidence has been said.
         if not (folder / "report" / "report.json").exists():
-            is_named = all(each in ours.output for each in fault.names)
+            is_named = all(each in ours.output for each in names)
             said = next(
                 (line for line in ours.output.splitlines() if "nothing has been" in line), ""
             )
@@ -176,14 +177,14 @@ def _yes(is_named: bool, fault: public.Fault) -> str:
     return ("yes" if is_named else "NO") if fault.names else "-"
 
 
-def _said(path: Path, fault: public.Fault) -> tuple[str, float | None, bool]:
-    """What a report says first of a death or of a stall, when that was said, and whether it names the fault."""
+def _said(path: Path, names: tuple[str, ...]) -> tuple[str, float | None, bool]:
+    """What a report says first of a death or of a stall, when that was said, and whether it has all of `names`."""
     if not path.exists():
         return "", None, False
     report = json.loads(path.read_text())
     watch = report["facts"]["watch"]
     text = report["summary"] + json.dumps([report["findings"], watch], ensure_ascii=False)
-    is_named = all(each in text for each in fault.names)
+    is_named = all(each in text for each in names)
     for death in watch["deaths"]:
         return death["failure"]["message"], death["said_s"], is_named
     for stall in watch["stalls"]:

@@ -216,9 +216,9 @@ FAULTS = {
 }
 # No server is started: its programs hang, or it is killed.
 _OF_SETUP = ("none", "hang before ready", "script killed, SIGTERM", "script killed, SIGKILL")
-# Its client is two requests to its proxy.
+# Its client is two requests to its proxy, and it has ended before anybody could kill it.
 _OF_TWO_REQUESTS = tuple(
-    name for name in FAULTS if "under load" not in name and "client" not in name
+    name for name in FAULTS if not any(word in name for word in ("load", "client", "script"))
 )
 
 
@@ -235,6 +235,13 @@ def faults_of(script: Public) -> tuple[str, ...]:
     if script.paths == (DISAGGREGATED,):
         return _OF_TWO_REQUESTS
     return tuple(FAULTS) if script.port else _OF_SETUP
+
+
+def names_of(script: Public, fault: Fault) -> tuple[str, ...]:
+    """What is to be named; of a script without a server its program that hangs."""
+    return (
+        fault.names if script.port else tuple("sleep" if "toy" in it else it for it in fault.names)
+    )
 
 
 def fetch(script: Public, folder: Path, mirrors: Path | None) -> str:
