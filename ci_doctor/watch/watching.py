@@ -52,7 +52,8 @@ SHORTEST_S: Final = 0.03
 LONGEST_S: Final = 0.5
 # Looks may take this share of one core.
 _SHARE: Final = 0.009
-_RECENT_S: Final = 30.0
+# Three questions at ten seconds each, and fifteen of patience.
+_RECENT_S: Final = 60.0
 _REFUSALS: Final = 256
 # A shell needs a millisecond or two for its next command, and curl ten to be refused.
 _AFTER_PAUSE_S: Final = (0.002, 0.003, 0.005)

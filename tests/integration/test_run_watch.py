@@ -131,6 +131,20 @@ def test_a_server_that_ends_with_its_first_answer_was_ready(tmp_path: Path, port
     assert "while it was in use: exit code 1" in ran.err, ran
 
 
+@pytest.mark.nightly
+def test_a_script_in_the_background_that_asks_seldom_waits_too(tmp_path: Path, port: int) -> None:
+    inner = (
+        "SERVER --before > s.log 2>&1 &\n"
+        "until curl -sf http://127.0.0.1:$PORT/health > /dev/null; do sleep 11; done\ntouch ready\n"
+    )
+    script(tmp_path, inner, port, "inner.sh")
+    text = "bash inner.sh & i=0; until [ -e ready ]; do i=$((i+1)); [ $i -gt 90 ] && exit 7; sleep 1; done\n"
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port), options=("--on-death", "end"))
+
+    assert ran.code == 1, ran
+    assert "before it was ready: exit code 1" in ran.err, ran
+
+
 @pytest.mark.parametrize("timeout", ["", ", timeout=5"], ids=["blocking", "with-a-time-out"])
 @pytest.mark.gate(1)
 def test_a_python_that_polls_a_dead_server_is_told(tmp_path: Path, port: int, timeout: str) -> None:
