@@ -31,6 +31,7 @@ _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
+_TOKENS = " of tokens"
 _OF_PLACE = {"every", "only", "window", "until"}
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
@@ -183,7 +184,9 @@ def _pairs_of_contexts(
             simple[to] for to in range(at + 1, len(simple)) if masks[to] & part == expected
         ):
             mask = one.mask & other.mask
-            if one.family != other.family and mask not in {one.mask, other.mask}:
+            # What is counted in characters and in tokens is one thing.
+            is_one = one.family.removesuffix(_TOKENS) == other.family.removesuffix(_TOKENS)
+            if not is_one and mask not in {one.mask, other.mask}:
                 text = f"{one.words} and {other.words}"
                 family = f"{one.family} and {other.family}"
                 yield CausePart(family, text, one.cost + other.cost + 0.8, mask, both=(one, other))
@@ -281,6 +284,11 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
     text = "once a start is about {} s past its first request"
     yield from _of_time(table, ages, "age", text)
     yield from _of_time(table, idle, "idle", "after about {} s without a request")
+    # A start has been idle before its first request.
+    text = "as the first of a start, or after about {} s without a request"
+    longest = 2 * max(idle, default=0) + 1
+    first = [value if place else longest for value, place in zip(idle, table.places, strict=True)]
+    yield from _of_time(table, first, "idle or first", text)
 
 
 def _of_time(
@@ -506,6 +514,11 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             (each, (context,))
             for context in near.values()
             for each in _conjunctions(of_target, exact & ~wrong & context.mask)
+        )
+        # Behind one that differs, all of its kind do.
+        causes += fit(
+            (each, _of_itself(table, each))
+            for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
         )
     # What says of each send, of those at once too, whether it differs, is no chance.
     known = exact | loose

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.localise.causes import OF_ANSWERS, beside, contexts, fitting
+from ci_doctor.correctness.localise.examining import chance
 from ci_doctor.correctness.localise.relations import loads
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, targets
 from ci_doctor.correctness.localise.trials import LocalisedDifference, TrialSend
@@ -65,11 +66,6 @@ def by_rate(
     return f"{load}{', and ' * bool(load and kinds)}{kinds}"
 
 
-def _chance(differing: int, of: int, equal: int) -> float:
-    """How often all that differ are among the first `of`, and none among so many `equal`, by chance."""
-    return math.comb(of, differing) / math.comb(of + equal, differing)
-
-
 def _is_of_load(table: SendTable, subject: LocalisedDifference, least: int) -> bool:
     """Whether it is no chance that what is under way with `least` or more differs, and what is alone does not."""
     sends = [e for e in table.sends if e.wrong is not None and e.name in subject.ids]
@@ -78,7 +74,7 @@ def _is_of_load(table: SendTable, subject: LocalisedDifference, least: int) -> b
         loaded = [each for each in sends if each.name in names and each.at_once >= least]
         alone = [each for each in sends if each.name in names and each.at_once == 1]
         wrong = sum(bool(each.wrong) for each in loaded)
-        if _chance(wrong, len(loaded), len(alone)) > _LEVEL:
+        if chance(wrong, len(loaded), len(alone)) > _LEVEL:
             return False
     loaded_starts, quiet_starts = [], []
     for lane in table.lanes:
@@ -92,8 +88,8 @@ def _is_of_load(table: SendTable, subject: LocalisedDifference, least: int) -> b
     if not starts_of_run and not is_mixed:
         return False
     shown = sum(any(each.wrong for each in lane) for lane in loaded_starts) + starts_of_run
-    chance = _chance(shown, len(loaded_starts) + starts_of_run, len(quiet_starts))
-    return chance <= _LEVEL_OF_STARTS
+    of_starts = chance(shown, len(loaded_starts) + starts_of_run, len(quiet_starts))
+    return of_starts <= _LEVEL_OF_STARTS
 
 
 def _shows_both(lane: Sequence[TrialSend], name: str, least: int) -> bool:
@@ -120,7 +116,7 @@ def _brackets(table: SendTable) -> Iterator[_Bracket]:
         below = (
             size
             for size in sorted({value for value, _ in groups if value < least}, reverse=True)
-            if _chance(sum(near), len(near), sum(size <= value < least for value, _ in groups))
+            if chance(sum(near), len(near), sum(size <= value < least for value, _ in groups))
             <= _LEVEL
         )
         equal_above = sum(value >= least and not differs for value, differs in groups)
@@ -242,13 +238,13 @@ class _Common:
                 {unit for unit, bits in self.units.items() if bits & of} for of in (within, without)
             )
             differing = sum(bool(bits & self.wrong) for bits in self.units.values())
-            chance = _chance(differing, len(inside_of), len(outside_of - inside_of))
-            return -math.log2(some.tried * chance)
+            by_chance = chance(differing, len(inside_of), len(outside_of - inside_of))
+            return -math.log2(some.tried * by_chance)
         plain = {name: bits for name, bits in self.names.items() if name in self.table.plain}
         inner = {name for name, bits in plain.items() if bits & within}
         outer = {name for name, bits in plain.items() if bits & without} - inner
         count = len(inner & self.differing)
-        bits = -math.log2(some.tried * _chance(count, len(inner), len(outer)))
+        bits = -math.log2(some.tried * chance(count, len(inner), len(outer)))
         return max(bits, 0) + _LEAST_BITS if self._is_copied(within, without) else bits
 
     def _is_copied(self, within: int, without: int) -> bool:
@@ -265,7 +261,7 @@ class _Common:
             ]
             mine = self.names[base] & within
             differing, of = (mine & self.wrong).bit_count(), mine.bit_count()
-            if equal and (differing == of or _chance(differing, of, len(equal)) <= _LEVEL):
+            if equal and (differing == of or chance(differing, of, len(equal)) <= _LEVEL):
                 return True
             # Among many others it may not show each time. A copy in its place has the same ones.
             places = [self.beside[at] for at in equal if at in self.beside]

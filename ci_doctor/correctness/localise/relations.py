@@ -5,6 +5,8 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from ci_doctor.correctness.localise.traits import (
     MARKS,
     CausePart,
@@ -18,6 +20,8 @@ from ci_doctor.correctness.localise.trials import TrialSend, common, pieces
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
 _NONE = repr(None)
+# So near to a number of tokens that were estimated, a send may lie on either side.
+_NEAR_TOKENS, _NEAR_SHARE = 2, 0.2
 
 
 # What a server that keeps what belongs to one value of a parameter may mix up. `{}` is a number, `KEY` the parameter.
@@ -29,7 +33,13 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
         "if the first {} characters of the prompt came first with another `KEY`",
         2.4,
     ),
+    (
+        "prefix of another",
+        "after a prompt with another `KEY` that shares its first {} characters",
+        2.5,
+    ),
     ("shared value", "after another prompt with the same `KEY`", 3),
+    ("after other", "after a request with another value of `KEY`", 3.2),
     ("new", "as the first with its `KEY` in a start", 3.9),
     ("values", "once a start has got {} different values of `KEY`", 5.2),
     ("right after another", "right after a request with another `KEY`", 5.1),
@@ -41,7 +51,7 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
 def of_parameters(table: SendTable) -> Iterator[CausePart]:
     """Whether others, before or beside, had another value of one parameter."""
     given = {name: parameters(each) for name, each in table.requests.items()}
-    shared = [_first_sharers(table, lane) for lane in table.lanes]
+    shared = [_sharers(table, lane) for lane in table.lanes]
     for key in sorted({key for each in table.sends for key in given[each.name]}):
         value_of = {name: repr(each.get(key)) for name, each in given.items()}
         if len({value_of[each.name] for each in table.sends}) < 2:
@@ -59,20 +69,19 @@ def of_parameters(table: SendTable) -> Iterator[CausePart]:
                 yield from _in_tokens(table, values, f"{family} {key}", text, cost)
 
 
-def _first_sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
-    """For each send the places of what shares more of its prompt than all before, with how much that is."""
+def _sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
+    """For each send the first places of all prompts that share a beginning with its own, with how much that is."""
     names = tuple(each.name for each in lane)
     place = ("", *names)
     if place not in table.remembered:
         earlier: dict[str, int] = {}
         made: list[tuple[float, ...]] = []
         for at, name in enumerate(names):
-            prompt, most, some = table.prompts[name], 0, []
+            prompt, some = table.prompts[name], []
             for text, owner in earlier.items():
-                shares = common(prompt, text)
-                if shares > most:
-                    most = shares
-                    some.append((visible(prompt[:shares]), owner))
+                shares = visible(prompt[: common(prompt, text)])
+                if shares >= _SHORTEST_PREFIX:
+                    some.append((shares, owner))
             made.append(tuple(itertools.chain.from_iterable(some)))
             earlier.setdefault(prompt, at)
         table.remembered[place] = made
@@ -96,21 +105,30 @@ def _with_another(
     for at, each in enumerate(lane):
         prompt, value = table.prompts[each.name], values[at]
         own = known[prompt]
-        prefix = max((size for size, to in sharers[at] if values[int(to)] != value), default=0)
+        # That of the first prompt that shares as much, and that of any.
+        first = most = prefix = 0.0
+        for size, to in sharers[at]:
+            if size > most:
+                most = size
+                first = size if values[int(to)] != value else first
+            if size > prefix and known[table.prompts[lane[int(to)].name]] != [value]:
+                prefix = size
         others = blocks[each.block] if each.at_once > 1 else ()
         beside = [name for name in others if value_of[name] != value]
         yield (
             any(one != value for one in own),
             bool(own) and own[0] != value,
-            prefix if prefix >= _SHORTEST_PREFIX else 0,
+            first,
+            prefix,
             value != _NONE and bool(with_value[value] - {prompt}),
+            value != _NONE and bool(got - {value, _NONE}),
             value not in got,
             len(got | {value}),
             at > 0 and values[at - 1] != value,
             bool(beside),
             any(table.prompts[name] == prompt for name in beside),
         )
-        own.append(value)
+        own += [value] if value not in own else []
         got.add(value)
         with_value[value].add(prompt)
 
@@ -189,6 +207,7 @@ _MEMORY: tuple[tuple[str, str, float], ...] = (
     ("twice", "when its prompt comes for the second time", 2.8),
     ("repeated", "once any prompt has come twice", 2.4),
     ("distinct", "once a start has got {} different prompts", 3),
+    ("distinct with it", "once a start has got {} different prompts, this one among them", 3.05),
     ("since", "if {} or more others came since the same prompt", 3.5),
     ("distinct since", "if {} or more other prompts came since the same prompt", 3.55),
     (
@@ -232,6 +251,11 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         if family.endswith("prefix"):
             yield from _in_tokens(table, values, family, words, cost)
     yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
+    for family, sign in (("longer", 1), ("shorter", -1)):
+        text = f"right after a prompt that is {family} by {{}} tokens or more"
+        fallen = [max(0, sign * each) for each in _fallen(table)]
+        yield from thresholds(fallen, f"{family} before in tokens", text, 2.45)
+    yield CausePart("as long", "after another prompt of as many tokens", 3.3, _as_long(table))
 
 
 def _in_tokens(
@@ -246,7 +270,11 @@ def _in_tokens(
         share = pieces(text, int(value)) / max(1, pieces(text, len(text)))
         sizes.append(round(count * share) if value else 0)
     text = words.replace("first {} characters", "first {} tokens or so")
-    yield from thresholds(sizes, f"{family} of tokens", text, cost + 0.05)
+    for part in thresholds(sizes, f"{family} of tokens", text, cost + 0.05):
+        # Words and signs are not just tokens, and a template adds some.
+        margin = max(_NEAR_TOKENS, _NEAR_SHARE * (part.least or 0))
+        near = table.mask(size > 0 and abs(size - (part.least or 0)) <= margin for size in sizes)
+        yield replace(part, unsure=near)
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
@@ -277,6 +305,7 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
         again == 1,
         len(shared) < len(before),
         len(shared),
+        len(shared.keys() | {text}),
         # How many others came since the same prompt; at once is as never.
         len(since) or -1,
         len(set(since)) or -1,
@@ -312,6 +341,26 @@ def _since(table: SendTable) -> list[float]:
             served += table.tokens[begin + at]
             last[prompt] = served
     return values
+
+
+def _fallen(table: SendTable) -> Iterator[float]:
+    """How many tokens more than its own the prompt right before had; 0 where the server tells none."""
+    for place, at in zip(table.places, range(len(table.sends)), strict=True):
+        before, own = table.tokens[at - 1], table.tokens[at]
+        yield before - own if place and before and own else 0
+
+
+def _as_long(table: SendTable) -> int:
+    """The sends before which the same start got another prompt of just as many tokens."""
+    holds, at = 0, -1
+    for lane in table.lanes:
+        sizes: dict[float, set[str]] = defaultdict(set)
+        for each in lane:
+            at += 1
+            prompt, size = table.prompts[each.name], table.tokens[at]
+            holds |= bool(size and sizes[size] - {prompt}) << at
+            sizes[size].add(prompt)
+    return holds
 
 
 def _shared_beside(table: SendTable) -> list[float]:

@@ -63,6 +63,7 @@ def smallest_command(
 _LEAST_PASSES = 3
 
 TITLE = "Where it differs"
+UNTESTED = "not tested on later sends, what fits all that was sent"
 
 # A third one falls below its row in a terminal of 80 columns.
 _COLUMNS = ("result", "differing")
@@ -152,9 +153,7 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     """The conclusion, and what a reader must know beside the results."""
     subject, conclusion = localisation.subject, localisation.conclusion
     if conclusion.cause:
-        yield f"what fits all of this: {conclusion.cause}"
-        for each in conclusion.rivals:
-            yield f"what fits as well: {each}"
+        yield from _fitting(conclusion)
         if not conclusion.vanished:
             yield from (f"equal where the request differs: {each}" for each in conclusion.copies)
         # Of groups, and of a place in answers, equal ones stand in the cause.
@@ -171,6 +170,18 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     if localisation.stopped:
         yield f"the search ended early: {localisation.stopped}"
     yield from localisation.notes
+
+
+def _fitting(conclusion: LocalisedCause) -> Iterator[str]:
+    """The cause, what speaks for it, and others that fit."""
+    exam = conclusion.exam
+    if exam.is_passed:
+        sends = formatting.amount(exam.differing + exam.equal, "later send")
+        yield f"foretold for {sends}, {exam.differing} of them to differ, and so it was"
+    tested = "" if conclusion.is_tested else ", and was not tested on later sends"
+    yield f"what fits all of this{tested}: {conclusion.cause}"
+    for each in conclusion.rivals:
+        yield f"what fits as well: {each}"
 
 
 def _chance(subject: LocalisedDifference, conclusion: LocalisedCause) -> Iterator[str]:
@@ -222,7 +233,8 @@ def _summary(localisation: Localisation) -> str:
         return f"{conclusion.by_rate}{'; ' * bool(conclusion.by_rate)}{tried}{noise}"
     others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
     rates = f"; what the rates show: {conclusion.by_rate}" if conclusion.by_rate else ""
-    return f"where it differs: {conclusion.cause}{others}{rates}{noise}"
+    where = "where it differs" if conclusion.is_tested else UNTESTED
+    return f"{where}: {conclusion.cause}{others}{rates}{noise}"
 
 
 def localisation_facts(
@@ -235,7 +247,9 @@ def localisation_facts(
         request=subject.request.id,
         pairs=subject.pairs,
         differing_pairs=subject.differing_pairs,
-        cause=conclusion.cause,
+        cause=conclusion.cause if conclusion.is_tested else None,
+        untested=None if conclusion.is_tested else conclusion.cause,
+        foretold=conclusion.exam.differing + conclusion.exam.equal,
         rivals=conclusion.rivals,
         by_rate=conclusion.by_rate or None,
         conditions=tuple(map(_condition, localisation.results)),

@@ -7,19 +7,20 @@ cause is tried in fresh starts, once with and once without each part of its cond
 """
 
 import itertools
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_copies, text_copies
+from ci_doctor.correctness.localise.examining import NAMING, examined, is_within, mixed, orders
 from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, said
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
 from ci_doctor.correctness.localise.trials import (
+    Exam,
     LocalisedCause,
     LocalisedDifference,
     Trial,
@@ -28,7 +29,13 @@ from ci_doctor.correctness.localise.trials import (
     together,
     words,
 )
-from ci_doctor.correctness.localise.weights import Weighed, candidates, chosen, most_telling
+from ci_doctor.correctness.localise.weights import (
+    Weighed,
+    bracketed,
+    candidates,
+    chosen,
+    most_telling,
+)
 
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
@@ -48,6 +55,9 @@ _LEAST_BEFORE_PAUSE = 4
 
 # So often at most the same is sent to learn whether each start shows it.
 _MOST_AGAIN = 4
+
+# So many examinations has a cause, whatever its number.
+_MOST_EXAMS = 3
 
 
 class _Contrasts(Struct, frozen=True, kw_only=True):
@@ -69,6 +79,7 @@ class _Found(Struct, frozen=True, kw_only=True):
     cause: Cause
     contrasts: _Contrasts
     rivals: tuple[Cause, ...]
+    exam: Exam
 
 
 class LocalisationSearch(SentSoFar):
@@ -79,6 +90,9 @@ class LocalisationSearch(SentSoFar):
         # What was computed of so many results.
         self._compared: dict[tuple[object, ...], _Contrasts] = {}
         self._last: tuple[int, _Found | None] | None = None
+        # What a cause has foretold: the place of the result, and the cause that weighed most before.
+        self._foretold: list[tuple[int, Cause]] = []
+        self._exams: list[tuple[str, str]] = []
 
     # --- what comes next ---
 
@@ -102,10 +116,19 @@ class LocalisationSearch(SentSoFar):
             return again
         if self._add_texts(weighed):
             weighed = self._weighed()
-        best = self._paused(weighed) or most_telling(weighed)
-        if best is None:
-            best = next(iter(self._unseen_contrasts(weighed)), None)
-        return best or self._left_over()
+        cause = next(iter(chosen(weighed)), None) if weighed.fits_all else None
+        if cause is not None:
+            measured = bracketed(cause, self._table()[0], self._bases)
+            self._foretold.append((len(self.results), measured))
+        return self._paused(weighed) or most_telling(weighed) or self._tested(weighed, cause)
+
+    def _tested(self, weighed: Weighed, cause: Cause | None) -> Trial | None:
+        """What tests the cause: new requests first, then what lacks just one thing, then what is left."""
+        if cause is not None and not _is_name(cause):
+            trial = self._examination(cause)
+            if trial is not None:
+                return trial
+        return next(iter(self._unseen_contrasts(weighed)), None) or self._left_over()
 
     def _paused(self, weighed: Weighed) -> Trial | None:
         """The request before and after an idle time, once, if time may be the cause: requests take it as well."""
@@ -113,7 +136,7 @@ class LocalisationSearch(SentSoFar):
         families = [each.context.family for each in weighed.causes]
         if (
             is_made
-            or not ("age" in families or _OVER_TIME & set(families[:1]))
+            or not ("age" in families or {"first", *_OVER_TIME} & set(families[:1]))
             or len(self.results) < _LEAST_BEFORE_PAUSE
         ):
             return None
@@ -193,18 +216,11 @@ class LocalisationSearch(SentSoFar):
         made = [one_by_one([target, *others[:to], target]) for to in range(1, len(others) + 1)]
         if not part.numbers or part.least is None:
             return
-        table = SendTable(
-            [*self._lanes(), *map(self._expected, made)],
-            self.requests,
-            self.subject.ids,
-            self._rows,
-        )
+        table, begins = self._table(made)
         parts = [each for each in contexts(table, ()) if each.family == part.family]
         if not parts:
             return
-        ends = itertools.accumulate(len(each.names) for each in made)
-        begin = sum(map(len, self._lanes()))
-        numbers = [parts[0].numbers[begin + end - 1] for end in ends]
+        numbers = [parts[0].numbers[begin - 1] for begin in begins[1:]]
         middle = (part.least + (part.below or 0)) / 2
         inside = [
             (abs(number - middle), at)
@@ -234,15 +250,13 @@ class LocalisationSearch(SentSoFar):
 
     def _weighed(self, *, with_pool: bool = True) -> Weighed:
         """The causes that fit, and what they say of the trials that were not made."""
-        lanes = self._lanes()
         pool = [
             each
             for each in (dict.fromkeys(self._pool()) if with_pool else ())
             if not self._is_made(each)
         ]
-        observed = sum(map(len, lanes))
-        more = [self._expected(each) for each in pool]
-        table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
+        table, begins = self._table(pool)
+        observed = begins[0]
         plain = table.mask(each.name in self.ids for each in table.sends)
         fit = fitting(table, observed)
         causes = fit or _naming(table, observed)
@@ -250,9 +264,16 @@ class LocalisationSearch(SentSoFar):
             causes=_without_idle_traits(causes, plain)[:_MOST_CAUSES],
             fits_all=bool(fit),
             pool=pool,
-            begins=list(itertools.accumulate(map(len, more), initial=observed)),
+            begins=begins,
             plain=plain,
         )
+
+    def _table(self, trials: Sequence[Trial] = ()) -> tuple[SendTable, list[int]]:
+        """All sends so far and those of trials that were not made; where each of these begins, and their end."""
+        lanes = self._lanes()
+        more = [self._expected(each) for each in trials]
+        table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
+        return table, list(itertools.accumulate(map(len, more), initial=sum(map(len, lanes))))
 
     def _fitting(self, table: SendTable, observed: int) -> list[Cause]:
         """The causes that fit; if none does, those that name requests, whatever changed copies show."""
@@ -325,25 +346,70 @@ class LocalisationSearch(SentSoFar):
 
     def _parts_of(self, cause: Cause, trials: Sequence[Trial]) -> list[tuple[bool, bool]]:
         """Whether the request that a trial is about is of the cause's target, and in its context."""
-        lanes = self._lanes()
-        observed = sum(map(len, lanes))
-        more = [self._expected(each) for each in trials]
-        table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
-        fit: Iterable[Cause] = self._fitting(table, observed)
-        like = next((each for each in fit if _key(each) == _key(cause)), None)
-        if like is None:
-            fit = _naming(table, observed)
-            like = next((each for each in fit if _key(each) == _key(cause)), None)
+        table, begins = self._table(trials)
+        like = self._like(cause, table, begins[0])
         if like is None:
             return [(False, False)] * len(trials)
-        begins = itertools.accumulate(map(len, more), initial=observed)
         # Of a group it is the first one, else the last one.
         places = [
-            begin + (0 if each.at_once > 1 else len(sends) - 1)
-            for each, sends, begin in zip(trials, more, begins, strict=False)
+            begin if each.at_once > 1 else end - 1
+            for each, (begin, end) in zip(trials, itertools.pairwise(begins), strict=True)
         ]
         masks = (like.target.mask, like.context.mask)
         return [(bool(masks[0] >> at & 1), bool(masks[1] >> at & 1)) for at in places]
+
+    def _like(self, cause: Cause, table: SendTable, observed: int) -> Cause | None:
+        """The cause, with its sends of another table."""
+        for fit in (self._fitting(table, observed), _naming(table, observed)):
+            for each in fit:
+                if _key(each) == _key(cause):
+                    return each
+        return None
+
+    # --- what a cause foretells ---
+
+    def _examination(self, cause: Cause) -> Trial | None:
+        """New requests in a new order, of which the cause foretells most; None if chance is excluded, or it was examined enough."""
+        if self._exams.count(cause.family) >= _MOST_EXAMS or self._exam(cause).is_passed:
+            return None
+        number = len(self.results)
+        draw = random.Random(number)  # noqa: S311 - no secret
+        new = mixed(self.subject.requests, draw, number)
+        with_it = self.contrasts(cause).with_it
+        parts = [with_it.names] if with_it and with_it.at_once == 1 else [[self._target()]]
+        at_once = self.subject.concurrency if self._is_of_groups() else 1
+        self.requests |= {each.id: each for each in new}
+        names = [*(each.id for each in new), *self._copies(self._target())]
+        trials = list(orders(self.ids, names, parts, at_once, draw))
+        table, begins = self._table(trials)
+        like = self._like(cause, table, begins[0])
+        if like is None:
+            return None
+        told = table.mask(each.wrong is not None for each in table.sends)
+        ranked = []
+        for at, (begin, end) in enumerate(itertools.pairwise(begins)):
+            sent = (1 << end) - (1 << begin)
+            wrong, known = table.wrong | like.mask & sent, told | sent
+            exam = examined(like, table, [(begin, end - begin)], wrong, known)
+            ranked.append((exam.chance, -min(exam.differing, exam.equal), at))
+        self._exams.append(cause.family)
+        return trials[min(ranked)[2]]
+
+    def _exam(self, cause: Cause) -> Exam:
+        """What this cause has foretold, before its numbers came nearer to the border by it."""
+        table, _ = self._table()
+        measured = bracketed(cause, table, self._bases)
+        made = {number for number, each in self._foretold if is_within(measured, each)}
+        like = self._like(cause, table, len(table.sends))
+        begin, lanes = 0, []
+        for sends in self._lanes():
+            number = next(at for at, each in enumerate(self.told) if each.sends is sends)
+            lanes += [(begin, len(sends))] if number in made else []
+            begin += len(sends)
+        known = table.mask(each.wrong is not None for each in table.sends)
+        if like is None:
+            return Exam()
+        return examined(like, table, lanes, table.wrong, known & ~like.context.unsure)
 
     def _variants(self, trial: Trial, cause: Cause) -> Iterator[Trial]:
         """The trial with another request at its end, or, for a trait of what came before, right before it."""
@@ -423,7 +489,11 @@ class LocalisationSearch(SentSoFar):
     def _borne(self, causes: Sequence[Cause]) -> list[tuple[Cause, "_Contrasts"]]:
         """The causes whose every trait was tried, each with its contrasts."""
         made = [(each, self.contrasts(each)) for each in causes]
-        return [(each, contrasts) for each, contrasts in made if self._is_borne(each, contrasts)]
+        return [
+            (each, contrasts)
+            for each, contrasts in made
+            if self._is_borne(each, contrasts) or self._exam(each).is_passed
+        ]
 
     def _is_borne(self, cause: Cause, contrasts: "_Contrasts") -> bool:
         """Whether what lacks just a trait that the cause claims was equal, for each trait.
@@ -504,69 +574,22 @@ class LocalisationSearch(SentSoFar):
             return None
         weighed = self._weighed(with_pool=False)
         # Where no start without a trait was left to make, the requests themselves are named.
-        table = SendTable(self._lanes(), self.requests, self.subject.ids, self._rows)
+        table, _ = self._table()
         borne = (
             self._borne(chosen(weighed))
             or self._borne(candidates(weighed))
             or self._borne(_naming(table, len(table.sends))[:1])
         )
+        if not borne and weighed.fits_all and not self._is_noisy():
+            # It fits, and is no more than that.
+            borne = [(each, self.contrasts(each)) for each in chosen(weighed)]
         if not borne:
             return None
         (best, contrasts), *rest = borne
         return _Found(
-            cause=self._bracketed(best, table), contrasts=contrasts,
-            rivals=tuple(self._bracketed(each, table) for each, _ in rest),
+            cause=bracketed(best, table, self._bases), contrasts=contrasts, exam=self._exam(best),
+            rivals=tuple(bracketed(each, table, self._bases) for each, _ in rest),
         )  # fmt: skip
-
-    def _bracketed(self, cause: Cause, table: SendTable) -> Cause:
-        """The cause, whose numbers end at the nearest ones that were sent, in starts, and differed or were equal."""
-        return Cause(
-            target=self._measured(cause.target, cause.context.mask, table, with_copies=False),
-            context=self._measured(
-                cause.context,
-                cause.target.mask,
-                table,
-                with_copies=cause.target.family.startswith(("some", "prompt of", "all of")),
-            ),
-        )
-
-    def _measured(
-        self, part: CausePart, rest: int, table: SendTable, *, with_copies: bool
-    ) -> CausePart:
-        """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
-        if part.both or not part.said or part.unsure & table.wrong:
-            return part
-        # Of a beginning each request has an edge of its own.
-        with_copies = with_copies and "prefix" in part.family
-        named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
-        differing: dict[str, list[float]] = defaultdict(list)
-        equal: dict[str, list[float]] = defaultdict(list)
-        for at, each in enumerate(table.sends):
-            base = self._bases.get(each.name, each.name)
-            is_meant = rest >> at & 1 or (with_copies and base in named)
-            is_known = each.wrong is not None or (each.is_short and part.by_place)
-            if is_meant and is_known and not part.unsure >> at & 1:
-                key = base if with_copies else ""
-                (differing if each.wrong else equal)[key].append(part.numbers[at])
-        # What never came is no number.
-        below = {
-            name: max(
-                (x for x in equal[name] if x < min(some) and (x >= 0 or min(some) < 0)),
-                default=None,
-            )
-            for name, some in differing.items()
-        }
-        if not differing:
-            return part
-        # Of several requests with an edge of each its own, one is told: the one with the nearest numbers.
-        name = min(differing, key=lambda each: _gap(min(differing[each]), below[each]))
-        least, most = min(differing[name]), below[name]
-        words = part.said.format(number(abs(least)))
-        if len(differing) > 1:
-            words += f", measured with {name}"
-        return replace(
-            part, words=words, least=abs(least), below=None if most is None else abs(most)
-        )
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
@@ -601,6 +624,7 @@ class LocalisationSearch(SentSoFar):
         return LocalisedCause(
             cause=cause,
             rivals=tuple(each.in_words() for each in found.rivals),
+            exam=found.exam, is_tested=found.exam.is_passed or _is_name(found.cause),
             shown=shown, vanished=tuple(vanished), noise=noise,
             copies=copies, shorts=self._shorts(), by_rate=self._by_rate() if found.cause.target.family.startswith("some") else "",
         )  # fmt: skip
@@ -621,8 +645,9 @@ def _groups(trial: Trial) -> list[tuple[str, ...]]:
     return [block.names for block in trial.blocks if block.at_once > 1]
 
 
-def _gap(least: float, below: float | None) -> float:
-    return math.inf if below is None else least - below
+def _is_name(cause: Cause) -> bool:
+    """Whether it names requests, and no condition."""
+    return cause.target.family.startswith(NAMING) and cause.context.family == "any"
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -404,7 +405,9 @@ def _of_totals(table: SendTable) -> Iterator[CausePart]:
     ]
     text = "requests whose prompt and token limit come to {} or more"
     yield from (replace(each, unsure=open_) for each in thresholds(allowed, "allowed", text, 3.9))
-    both = [size + each.answer_tokens for size, each in zip(table.tokens, table.sends, strict=True)]
+    # Of several choices each has a length of its own.
+    lengths = [round(each.length) or each.answer_tokens for each in table.sends]
+    both = [size + length for size, length in zip(table.tokens, lengths, strict=True)]
     wrong = [at for at, each in enumerate(table.sends) if each.wrong]
     if not wrong or not all(each.answer_tokens for each in table.sends if each.wrong is not None):
         return
@@ -444,6 +447,7 @@ def _of_edges(table: SendTable) -> Iterator[CausePart]:
             yield CausePart(f"edge{of}", words, 4.6, table.named(some), lack=PLACE)
 
 
+@lru_cache(maxsize=1 << 16)
 def _has_edge(text: str, block: int) -> bool:
     end = 0
     for sign in text if not text.isascii() else "":

@@ -20,6 +20,8 @@ from ci_doctor.model.verdict import Verdict
 
 # Where a server tells no tokens.
 _CHARACTERS_A_TOKEN = 4
+# For each condition of a cause.
+EXAM_LEVEL = 0.01
 # So many ids are named one by one.
 _NAMED = 3
 _PIECE = re.compile(r"\w+|[^\w\s]")
@@ -277,12 +279,29 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+class Exam(Struct, frozen=True, kw_only=True):
+    """What a cause has foretold of sends that it was not made from: so many to differ, and so many not to, and all were so.
+
+    `chance` is that of the condition that is least sure.
+    """
+
+    differing: int = 0
+    equal: int = 0
+    chance: float = 1.0
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether chance is excluded for each condition."""
+        return self.chance <= EXAM_LEVEL
+
+
 class LocalisedCause(Struct, frozen=True, kw_only=True):
     """The conclusion. `cause` is the one that fits everything; `rivals` fit as well, in words.
 
     `shown` are trials in which the difference came (the smallest first), `vanished` those without.
     `copies` lack just what requests must hold, and were equal; without such a thing they are changed copies
     that were equal where the request differed. `shorts` equal answers were too short to tell. `noise` is a sentence if some starts do not show it.
+    `is_tested`: the `exam` excludes chance, or the cause names requests alone; else it fits, and is no more than that.
     `by_rate` is what the rates show where there is no cause, or one that names requests; empty if chance is not excluded.
     """
 
@@ -294,6 +313,8 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     noise: str = ""
     shorts: int = 0
     by_rate: str = ""
+    exam: Exam = Exam()
+    is_tested: bool = False
 
 
 class Localisation(Struct, frozen=True, kw_only=True):

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which causes weigh most, and which trial tells most between them. Pure."""
+"""Which causes weigh most, where their numbers end, and which trial tells most between them. Pure."""
 
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, joint
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, number
 from ci_doctor.correctness.localise.trials import Trial
 
 # A trial that tells less than this (in bits) is not worth two starts.
@@ -119,3 +120,58 @@ def most_telling(weighed: Weighed) -> Trial | None:
 
 def _bits(shares: Iterable[float]) -> float:
     return -sum(each * math.log2(each) for each in shares if each > 0)
+
+
+def bracketed(cause: Cause, table: SendTable, bases: Mapping[str, str]) -> Cause:
+    """The cause, whose numbers end at the nearest ones that were sent, in starts, and differed or were equal."""
+    return Cause(
+        target=_measured(cause.target, cause.context.mask, table, bases, with_copies=False),
+        context=_measured(
+            cause.context,
+            cause.target.mask,
+            table,
+            bases,
+            with_copies=cause.target.family.startswith(("some", "prompt of", "all of")),
+        ),
+    )
+
+
+def _measured(
+    part: CausePart, rest: int, table: SendTable, bases: Mapping[str, str], *, with_copies: bool
+) -> CausePart:
+    """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
+    if part.both or not part.said or part.unsure & table.wrong:
+        return part
+    # Of a beginning each request has an edge of its own.
+    with_copies = with_copies and "prefix" in part.family
+    named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
+    differing: dict[str, list[float]] = defaultdict(list)
+    equal: dict[str, list[float]] = defaultdict(list)
+    for at, each in enumerate(table.sends):
+        base = bases.get(each.name, each.name)
+        is_meant = rest >> at & 1 or (with_copies and base in named)
+        is_known = each.wrong is not None or (each.is_short and part.by_place)
+        if is_meant and is_known and not part.unsure >> at & 1:
+            key = base if with_copies else ""
+            (differing if each.wrong else equal)[key].append(part.numbers[at])
+    # What never came is no number.
+    below = {
+        name: max(
+            (x for x in equal[name] if x < min(some) and (x >= 0 or min(some) < 0)),
+            default=None,
+        )
+        for name, some in differing.items()
+    }
+    if not differing:
+        return part
+    # Of several requests with an edge of each its own, one is told: the one with the nearest numbers.
+    name = min(differing, key=lambda each: _gap(min(differing[each]), below[each]))
+    least, most = min(differing[name]), below[name]
+    words = part.said.format(number(abs(least)))
+    if len(differing) > 1:
+        words += f", measured with {name}"
+    return replace(part, words=words, least=abs(least), below=None if most is None else abs(most))
+
+
+def _gap(least: float, below: float | None) -> float:
+    return math.inf if below is None else least - below

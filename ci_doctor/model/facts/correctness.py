@@ -302,6 +302,8 @@ class LocalisationStart(Struct, frozen=True, kw_only=True):
 class LocalisationFacts(Struct, frozen=True, kw_only=True):
     """Where the arms differ: the `cause` that fits all `conditions`, and the `rivals` that fit as well.
 
+    `foretold` is how many further sends the cause was tested on. What fits, and was not tested so that
+    chance is excluded, is `untested`, and no cause.
     In the experiment `differing_pairs` of the `pairs` of starts, one of each arm, differ on
     `request`. `smallest` is the smallest condition that differed again, `command` makes it, and in
     those of `without` the difference was gone. `stopped` says why the search ended early.
@@ -312,6 +314,8 @@ class LocalisationFacts(Struct, frozen=True, kw_only=True):
     pairs: int
     differing_pairs: int
     cause: str | None = None
+    untested: str | None = None
+    foretold: int = 0
     rivals: tuple[str, ...] = ()
     by_rate: str | None = None
     conditions: tuple[LocalisationTrial, ...] = ()

@@ -55,9 +55,13 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
         "ci-doctor correctness --candidate 'serve {port}' --only r1 --concurrency 1 --passes 1 "
         "--report-dir out-smallest --no-localise"
     )
+    exam = LONG.conclusion.exam
+    assert min(exam.differing, exam.equal) > 0
+    sends = exam.differing + exam.equal
     assert str(finding.evidence[0].excerpt).splitlines() == [
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
+        f"foretold for {sends} later sends, {exam.differing} of them to differ, and so it was",
         "what fits all of this: prompts of 91 characters or more differ",
         "what fits as well: prompts of 23 tokens or more differ",
     ]
@@ -103,3 +107,13 @@ def test_programs_get_the_cause_every_trial_and_every_start() -> None:
         ("A5", "logs/A5/vllm-1.log"),
         ("B7", "logs/B7/vllm-1.log"),
     ]
+
+
+def test_what_fits_and_was_not_tested_is_no_cause() -> None:
+    found = replace(LONG, conclusion=replace(LONG.conclusion, rivals=(), is_tested=False))
+    outcome, _ = reported(found)
+    cause = "prompts of 91 characters or more differ"
+    summary = f"not tested on later sends, what fits all that was sent: {cause}"
+    assert outcome.findings[1].summary == summary
+    facts = localisation_facts(found, ARGV, "out", Path("/reports"))
+    assert (facts.cause, facts.untested) == (None, cause)

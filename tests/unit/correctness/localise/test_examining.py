@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cause foretells what later starts show; each of its conditions counts for itself."""
+
+import random
+from collections.abc import Sequence
+
+from ci_doctor.correctness.localise.causes import Cause
+from ci_doctor.correctness.localise.examining import chance, examined, mixed
+from ci_doctor.correctness.localise.traits import CausePart, SendTable
+from ci_doctor.load.requests import Request
+from tests.unit.correctness.localise.subjects import (
+    BODIES,
+    MIXED,
+    Body,
+    searched,
+    sends_of,
+    subject,
+)
+
+ANY = CausePart("any", "any request", 0, -1)
+
+
+def part(words: str, places: Sequence[int]) -> CausePart:
+    return CausePart(words, words, 1, sum(1 << at for at in places))
+
+
+def test_all_that_differ_are_among_those_with_a_condition_by_chance_as_often_as_fisher_says() -> (
+    None
+):
+    assert chance(differing=3, of=3, equal=3) == 1 / 20
+    assert chance(differing=1, of=1, equal=99) == 1 / 100
+    # Where all sends have the condition, nothing is shown of it.
+    assert chance(differing=5, of=5, equal=0) == 1
+
+
+def test_of_two_conditions_that_come_together_alone_neither_is_tested() -> None:
+    """It differs behind the 5th send, and each of these comes after a certain other: either may be idle."""
+    requests = {
+        f"r{at}": Request(id=f"r{at}", path="/", body={"prompt": f"{at}"}, line=1)
+        for at in range(12)
+    }
+    lane = sends_of(*((f"r{at}", at > 5, "x") for at in range(12)))
+    table = SendTable([lane], requests, requests, {})
+    late, after = part("late", range(6, 12)), part("after", range(6, 12))
+    both = CausePart("both", "both", 2, late.mask, both=(late, after))
+    lanes = [(0, len(lane))]
+    assert examined(
+        Cause(target=ANY, context=late), table, lanes, table.wrong, (1 << 12) - 1
+    ).is_passed
+    assert not examined(
+        Cause(target=ANY, context=both), table, lanes, table.wrong, (1 << 12) - 1
+    ).is_passed
+
+
+def test_what_a_request_holds_is_not_tested_by_the_same_request_again() -> None:
+    requests = {name: Request(id=name, path="/", body={"prompt": name}, line=1) for name in "abc"}
+    lane = sends_of(*(("abc"[at % 3], at % 3 == 0, "x") for at in range(30)))
+    table = SendTable([lane], requests, requests, {})
+    of_a = part("with a", range(0, 30, 3))
+    assert (
+        examined(
+            Cause(target=of_a, context=ANY), table, [(0, 30)], table.wrong, (1 << 30) - 1
+        ).chance
+        == 1 / 3
+    )
+
+
+def test_requests_are_mixed_of_two_of_one_api_with_what_belongs_together() -> None:
+    bodies: list[Body] = [
+        *MIXED,
+        {"prompt": "Go on.", "stream": True, "stream_options": {"include_usage": True}},
+    ]
+    of = subject(bodies=bodies)
+    made = mixed(of.requests, random.Random(0), 1)
+    prompts = {str(each.body.get("prompt")) for each in of.requests}
+    assert any("prompt" in each.body and str(each.body["prompt"]) not in prompts for each in made)
+    for each in made:
+        assert ("messages" in each.body) == (each.path == "/v1/chat/completions")
+        assert ("stream" in each.body) == ("stream_options" in each.body)
+
+
+def with_stop(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+    return "stop" in body
+
+
+def test_a_cause_is_tested_once_it_has_foretold_later_sends() -> None:
+    bodies = [{**each, "stop": ["#"]} if at in {1, 5} else each for at, each in enumerate(BODIES)]
+    search = searched(subject(["r1", "r5"], bodies), with_stop)
+    conclusion = search.conclusion()
+    assert conclusion.cause == "requests with `stop` differ"
+    assert conclusion.is_tested
+    assert min(conclusion.exam.differing, conclusion.exam.equal) > 1
