@@ -42,12 +42,14 @@ def chance(differing: int, of: int, equal: int) -> float:
     return math.comb(of, differing) / math.comb(of + equal, differing)
 
 
-def mixed(requests: Sequence[Request], draw: random.Random, number: int) -> list[Request]:
-    """Requests that are mixed of two of the same API: they hold what these hold, in other company."""
+def mixed(
+    requests: Sequence[Request], target: Request, draw: random.Random, number: int
+) -> list[Request]:
+    """Requests that are mixed of two of the same API, half of them of `target`: they hold what these hold, in other company."""
     made = []
     for count in range(_MIXED):
-        one = draw.choice(requests)
-        other = draw.choice([each for each in requests if each.path == one.path])
+        one = target if count % 2 else draw.choice(requests)
+        other = draw.choice([each for each in requests if each.path == one.path] or [one])
         body = _mixed_parameters(one.body, other.body, draw)
         for key in PROMPT_KEYS:
             if key in one.body:

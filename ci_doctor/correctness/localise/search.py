@@ -58,6 +58,8 @@ _MOST_AGAIN = 4
 
 # So many examinations has a cause, whatever its number.
 _MOST_EXAMS = 3
+# What weighed most before so many trials.
+_STEADY = 3
 
 
 class _Contrasts(Struct, frozen=True, kw_only=True):
@@ -120,15 +122,17 @@ class LocalisationSearch(SentSoFar):
         if cause is not None:
             measured = bracketed(cause, self._table()[0], self._bases)
             self._foretold.append((len(self.results), measured))
-        return self._paused(weighed) or most_telling(weighed) or self._tested(weighed, cause)
-
-    def _tested(self, weighed: Weighed, cause: Cause | None) -> Trial | None:
-        """What tests the cause: new requests first, then what lacks just one thing, then what is left."""
-        if cause is not None and not _is_name(cause):
-            trial = self._examination(cause)
-            if trial is not None:
-                return trial
-        return next(iter(self._unseen_contrasts(weighed)), None) or self._left_over()
+        # What stays the cause is examined before the starts are used up.
+        families = [each.family for _, each in self._foretold[-_STEADY:]]
+        is_steady = len(families) == _STEADY and len(set(families)) == 1
+        return (
+            self._paused(weighed)
+            or (self._examination(cause) if is_steady else None)
+            or most_telling(weighed)
+            or self._examination(cause)
+            or next(iter(self._unseen_contrasts(weighed)), None)
+            or self._left_over()
+        )
 
     def _paused(self, weighed: Weighed) -> Trial | None:
         """The request before and after an idle time, once, if time may be the cause: requests take it as well."""
@@ -368,13 +372,15 @@ class LocalisationSearch(SentSoFar):
 
     # --- what a cause foretells ---
 
-    def _examination(self, cause: Cause) -> Trial | None:
+    def _examination(self, cause: Cause | None) -> Trial | None:
         """New requests in a new order, of which the cause foretells most; None if chance is excluded, or it was examined enough."""
-        if self._exams.count(cause.family) >= _MOST_EXAMS or self._exam(cause).is_passed:
+        if cause is None or _is_name(cause) or self._exams.count(cause.family) >= _MOST_EXAMS:
+            return None
+        if self._exam(cause).is_passed:
             return None
         number = len(self.results)
         draw = random.Random(number)  # noqa: S311 - no secret
-        new = mixed(self.subject.requests, draw, number)
+        new = mixed(self.subject.requests, self.requests[self._target()], draw, number)
         with_it = self.contrasts(cause).with_it
         parts = [with_it.names] if with_it and with_it.at_once == 1 else [[self._target()]]
         at_once = self.subject.concurrency if self._is_of_groups() else 1

@@ -71,7 +71,7 @@ def test_requests_are_mixed_of_two_of_one_api_with_what_belongs_together() -> No
         {"prompt": "Go on.", "stream": True, "stream_options": {"include_usage": True}},
     ]
     of = subject(bodies=bodies)
-    made = mixed(of.requests, random.Random(0), 1)
+    made = mixed(of.requests, of.request, random.Random(0), 1)
     prompts = {str(each.body.get("prompt")) for each in of.requests}
     assert any("prompt" in each.body and str(each.body["prompt"]) not in prompts for each in made)
     for each in made:
