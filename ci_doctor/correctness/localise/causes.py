@@ -386,7 +386,7 @@ def _of_counts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePa
             yield CausePart(f"{family} {each.family}", text, each.cost + cost, mask, each.trait)
 
 
-def _of_itself(table: SendTable, part: CausePart) -> Iterator[CausePart]:
+def of_itself(table: SendTable, part: CausePart) -> Iterator[CausePart]:
     """From the second, third, … request of a kind on."""
     places = list(_places(table, part.mask))
     for count in range(1, _MOST_BEFORE + 1):
@@ -493,7 +493,7 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     pairs: list[tuple[CausePart, Iterable[CausePart]]] = [(any_target, both)]
     pairs += [(each, (any_context,)) for each in _conjunctions(of_target, exact & ~wrong)]
     pairs += [(each, of_context) for each in of_target]
-    pairs += [(each, _of_itself(table, each)) for each in of_target if each.trait]
+    pairs += [(each, of_itself(table, each)) for each in of_target if each.trait]
 
     def fit(pairs: Iterable[tuple[CausePart, Iterable[CausePart]]]) -> Iterator[Cause]:
         for target, some in pairs:
@@ -517,7 +517,7 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
         )
         # Behind one that differs, all of its kind do.
         causes += fit(
-            (each, _of_itself(table, each))
+            (each, of_itself(table, each))
             for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
         )
     # What says of each send, of those at once too, whether it differs, is no chance.

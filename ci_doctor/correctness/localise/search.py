@@ -58,6 +58,7 @@ _MOST_AGAIN = 4
 
 # So many examinations has a cause, whatever its number.
 _MOST_EXAMS = 3
+_EXAMINED_COPIES = 8
 # What weighed most before so many trials.
 _STEADY = 3
 
@@ -75,7 +76,7 @@ class _Contrasts(Struct, frozen=True, kw_only=True):
         return (*self.without_context, *self.without_target)
 
 
-class _Found(Struct, frozen=True, kw_only=True):
+class Found(Struct, frozen=True, kw_only=True):
     """The cause that is told, with its contrasts, and others that fit as well."""
 
     cause: Cause
@@ -91,7 +92,7 @@ class LocalisationSearch(SentSoFar):
         super().__init__(subject)
         # What was computed of so many results.
         self._compared: dict[tuple[object, ...], _Contrasts] = {}
-        self._last: tuple[int, _Found | None] | None = None
+        self._last: tuple[int, Found | None] | None = None
         # What a cause has foretold: the place of the result, and the cause that weighed most before.
         self._foretold: list[tuple[int, Cause]] = []
         self._exams: list[tuple[str, str]] = []
@@ -161,7 +162,7 @@ class LocalisationSearch(SentSoFar):
 
     def _left_over(self) -> Trial | None:
         """What starts are left for: a number, or a smaller sequence, or whether it shows each time."""
-        conclusion = self._concluded()
+        conclusion = self.found()
         if conclusion is not None:
             again = None if self.subject.always_differs else self._equal_once()
             made = self._numbered(conclusion)
@@ -202,7 +203,7 @@ class LocalisationSearch(SentSoFar):
             if len(left) < len(before):
                 yield one_by_one([*left, last])
 
-    def _numbered(self, found: "_Found") -> Iterator[Trial]:
+    def _numbered(self, found: "Found") -> Iterator[Trial]:
         """Trials with numbers between the largest that was equal and the least that differs."""
         target = self._target()
         names = (found.contrasts.with_it or one_by_one([target])).names
@@ -374,9 +375,9 @@ class LocalisationSearch(SentSoFar):
 
     def _examination(self, cause: Cause | None) -> Trial | None:
         """New requests in a new order, of which the cause foretells most; None if chance is excluded, or it was examined enough."""
-        if cause is None or _is_name(cause) or self._exams.count(cause.family) >= _MOST_EXAMS:
+        if cause is None or cause.target.family.startswith(NAMING):
             return None
-        if self._exam(cause).is_passed:
+        if self._exams.count(cause.family) >= _MOST_EXAMS or self._exam(cause).is_passed:
             return None
         number = len(self.results)
         draw = random.Random(number)  # noqa: S311 - no secret
@@ -385,8 +386,9 @@ class LocalisationSearch(SentSoFar):
         parts = [with_it.names] if with_it and with_it.at_once == 1 else [[self._target()]]
         at_once = self.subject.concurrency if self._is_of_groups() else 1
         self.requests |= {each.id: each for each in new}
-        names = [*(each.id for each in new), *self._copies(self._target())]
-        trials = list(orders(self.ids, names, parts, at_once, draw))
+        copies = self._copies(self._target())
+        names = [*self.ids, *draw.sample(copies, min(len(copies), _EXAMINED_COPIES))]
+        trials = list(orders(names, [each.id for each in new], parts, at_once, draw))
         table, begins = self._table(trials)
         like = self._like(cause, table, begins[0])
         if like is None:
@@ -403,6 +405,9 @@ class LocalisationSearch(SentSoFar):
 
     def _exam(self, cause: Cause) -> Exam:
         """What this cause has foretold, before its numbers came nearer to the border by it."""
+        if cause.traits and cause.family not in self._exams:
+            # Copies of a request hold all else that it holds: what requests hold is tested by mixed ones.
+            return Exam()
         table, _ = self._table()
         measured = bracketed(cause, table, self._bases)
         made = {number for number, each in self._foretold if is_within(measured, each)}
@@ -568,12 +573,13 @@ class LocalisationSearch(SentSoFar):
         ]
         return next(iter(equal), None)
 
-    def _concluded(self) -> "_Found | None":
+    def found(self) -> "Found | None":
+        """The cause that is told, and what it rests on; None if none is."""
         if self._last is None or self._last[0] != len(self.results):
             self._last = len(self.results), self._conclude()
         return self._last[1]
 
-    def _conclude(self) -> "_Found | None":
+    def _conclude(self) -> "Found | None":
         """The cause that fits everything, and whose traits were all tried."""
         shown = [each for each in self.told if each.differing and each.pairs]
         if not shown or (self._is_noisy() and len(shown) < 2):
@@ -592,14 +598,14 @@ class LocalisationSearch(SentSoFar):
         if not borne:
             return None
         (best, contrasts), *rest = borne
-        return _Found(
+        return Found(
             cause=bracketed(best, table, self._bases), contrasts=contrasts, exam=self._exam(best),
             rivals=tuple(bracketed(each, table, self._bases) for each, _ in rest),
         )  # fmt: skip
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
-        found = self._concluded()
+        found = self.found()
         shown = self._differing_trials()
         noise = self._noise()
         if found is None:
@@ -619,7 +625,7 @@ class LocalisationSearch(SentSoFar):
         vanished = [each for each in found.contrasts.without if self._shown(each) is False]
         cause = found.cause.in_words()
         if self._shorts() and found.cause.family == ("any", "any"):
-            cause += f", from about token {self._place()} of its answer on"
+            cause += f", from about token {self.place()} of its answer on"
         copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
         # Names alone say little: what must be there is what equal copies lack.
         sent = (each.name for lane in self._lanes() for each in lane)

@@ -237,7 +237,7 @@ class SentSoFar:
         some.sort(key=lambda name: len(self.requests[name].body))
         return tuple(some[:_MOST_FACTS])
 
-    def _place(self) -> int:
+    def place(self) -> int:
         """About which token of an answer is the first that differed."""
         wrong = [each for result in self.told for each in result.differing]
         plain = [each for each in wrong if each.name in self.subject.ids]

@@ -90,3 +90,18 @@ def test_a_cause_is_tested_once_it_has_foretold_later_sends() -> None:
     assert conclusion.cause == "requests with `stop` differ"
     assert conclusion.is_tested
     assert min(conclusion.exam.differing, conclusion.exam.equal) > 1
+
+
+def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
+    """Copies of a request keep its model, which the server may not have without an adapter."""
+
+    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return {"stop", "model"} <= body.keys()
+
+    bodies = [
+        {**each, "model": "lora"} if at in {1, 3, 5} else each for at, each in enumerate(BODIES)
+    ]
+    search = searched(subject(["r5"], bodies), both)
+    conclusion = search.conclusion()
+    assert conclusion.cause != "requests with `stop` differ" or not conclusion.is_tested, conclusion
+    assert any(name.startswith("mix ") for each in search.results for name in each.trial.names)

@@ -69,7 +69,7 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.gate(6)
+@pytest.mark.gate(4)
 @pytest.mark.parametrize(
     ("differing", "fault", "cause"), PLANTED, ids=[each[2] for each in PLANTED]
 )
@@ -114,7 +114,7 @@ MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.gate(6)
+@pytest.mark.gate(4)
 @pytest.mark.parametrize(
     ("differing", "fault", "cause"), MIXED_FAULTS, ids=[each[2] for each in MIXED_FAULTS]
 )

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `correctness` says of faults planted in simulated servers, and whether it holds for requests that it never sent.
+
+    python benchmarks/localising.py                16 kinds of faults, drawn by the seed 1
+    python benchmarks/localising.py --seed 7       other kinds, numbers and requests
+    python benchmarks/localising.py --only tools   one kind, may be repeated
+    python benchmarks/localising.py --record       also appends the table to benchmarks/RESULTS.md
+
+The search is that of `ci_doctor.correctness.localise`, with its 16 starts; the servers and their faults are those of
+localising_faults.py. A judge sends other requests, in other orders, and compares what is said with what differs:
+
+named           what is said to differ does, and hardly anything else
+half            what is said to differ does, and so does more
+requests only   requests are named, and no condition of what they hold
+nothing         no cause is named
+untrue          of what is said to differ, more than one send in twenty does not
+
+A number between the one that is named and the nearest one that was equal is not judged. "not tested" stands before a
+cause that the report tells as one that fits, and no more. The exit status is 1 if a line is untrue.
+"""
+
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from localising_faults import CHAT, COMPLETION, FAULTS, Fault, View, answered, suite, text_of
+from msgspec.structs import replace
+from results import options, record, table
+
+from ci_doctor.correctness.localise.causes import Cause, contexts, of_itself
+from ci_doctor.correctness.localise.examining import NAMING
+from ci_doctor.correctness.localise.search import LocalisationSearch
+from ci_doctor.correctness.localise.traits import CausePart, Lane, SendTable, targets
+from ci_doctor.correctness.localise.trials import (
+    LocalisedDifference,
+    Trial,
+    TrialBlock,
+    observed,
+    one_by_one,
+)
+from ci_doctor.load.requests import Request
+
+# Pairs of starts of a search, and starts of the experiment before it.
+PAIRS, STARTS = 8, 4
+COUNT = 16
+_UNTRUE = 0.05
+_AT_ONCE = {"load", "whole load", "arrival load", "at once", "arrival"}
+
+
+class Case(NamedTuple):
+    """A fault, in words, that shows from a `place` in answers on, and the difference that it makes in an experiment."""
+
+    words: str
+    fault: Fault
+    of: LocalisedDifference
+    place: int
+
+
+def requests_of(bodies: Sequence[dict[str, Any]], first: int = 0) -> tuple[Request, ...]:
+    return tuple(
+        Request(id=f"r{at}", path=CHAT if "messages" in body else COMPLETION, body=body, line=1)
+        for at, body in enumerate(bodies, start=first)
+    )
+
+
+def placed(holds: Callable[[View], int | None], place: int) -> Fault:
+    """The fault, which shows at a place of its own, or else at this one."""
+
+    def fault(view: View) -> int | None:
+        shown = holds(view)
+        return place if shown is True else None if shown is False else shown
+
+    return fault
+
+
+def planted(name: str, draw: random.Random) -> Case:
+    """A fault of a kind that some requests of some file show, and not all of them if it is not of load."""
+    while True:
+        told, holds = FAULTS[name](draw)
+        place = draw.choice([0, 0, 2, 6])
+        fault = placed(holds, place)
+        requests = requests_of(suite(draw, draw.randint(8, 20)))
+        width, passes = draw.choice([1, 1, 4, 8]), draw.choice([1, 2])
+        of = experiment(requests, fault, min(width, len(requests)), passes, draw)
+        if of is not None and (len(of.differing) < len(requests) or name == "at_once"):
+            return Case(told + f", from token {place + 1}" * (place > 0), fault, of, place)
+
+
+def experiment(
+    requests: Sequence[Request], fault: Fault, width: int, passes: int, draw: random.Random
+) -> LocalisedDifference | None:
+    """What some starts of each arm show; None if nothing differs."""
+    run = Trial(
+        blocks=(TrialBlock(names=tuple(each.id for each in requests), at_once=width),) * passes
+    )
+    named = {each.id: each for each in requests}
+    right = answered(run, named, None, 0)
+    wrong: Counter[str] = Counter()
+    for start in range(STARTS):
+        sends = observed(run, right, answered(run, named, fault, (start, draw.random()))).sends
+        wrong.update({each.name for each in sends if each.wrong})
+    if not wrong:
+        return None
+    # What differs in each start carries a regression; else all that does in some.
+    least = STARTS if max(wrong.values()) == STARTS else 1
+    differing = tuple(each for each in named if wrong[each] >= least)
+    first = max(differing, key=lambda each: wrong[each])
+    return LocalisedDifference(
+        request=named[first], requests=tuple(requests), differing=differing, concurrency=width,
+        passes=passes, pairs=STARTS**2, differing_pairs=STARTS * wrong[first],
+    )  # fmt: skip
+
+
+def near(case: Case, draw: random.Random) -> list[dict[str, Any]]:
+    """Bodies of requests that differ, each without one parameter, or with the prompt of another."""
+    bodies = {each.id: each.body for each in case.of.requests}
+    made = []
+    for _ in range(10):
+        body = dict(bodies[draw.choice(case.of.differing)])
+        keys = [each for each in body if each not in {"prompt", "messages", "max_tokens"}]
+        if draw.random() < 2 / 3:
+            del body[draw.choice(keys)]
+        else:
+            other = draw.choice(list(bodies.values()))
+            body = {key: body[key] for key in body if key not in {"prompt", "messages"}}
+            body |= {key: other[key] for key in ("prompt", "messages") if key in other}
+        made.append(body)
+    return made
+
+
+def searched(case: Case) -> LocalisationSearch:
+    search = LocalisationSearch(case.of)
+    for number in range(PAIRS):
+        trial = search.next_trial()
+        if trial is None:
+            break
+        right = answered(trial, search.requests, None, (number, "right"))
+        wrong = answered(trial, search.requests, case.fault, (number, "wrong"))
+        search.results.append(observed(trial, right, wrong))
+    return search
+
+
+def held_out(case: Case, fresh: Sequence[str], draw: random.Random) -> Iterator[Trial]:
+    """Orders of requests of the file and of new ones; some prompts come again, some at once."""
+    for number in range(16):
+        names = draw.choices([*case.of.ids, *fresh], k=16) + draw.choices(case.of.differing, k=6)
+        draw.shuffle(names)
+        names = [one for each in names for one in (each,) * draw.choice([1, 1, 1, 2])]
+        if number % 4 or case.of.concurrency == 1:
+            yield one_by_one(names[: draw.randint(3, 24)], pause_s=draw.choice([0, 0, 2]))
+        else:
+            group = tuple(dict.fromkeys(names))[: draw.randint(2, case.of.concurrency)]
+            yield Trial(blocks=(TrialBlock(names=group, at_once=len(group)),) * 4)
+
+
+# The sends of which it is said, and those of which nothing is said.
+Claim = tuple[int, int]
+
+
+def claim_of(part: CausePart, sends: SendTable, some: Sequence[CausePart]) -> Claim | None:
+    """What a part says of other sends; None if `some` have none like it."""
+    whole = (1 << len(sends.sends)) - 1
+    if part.both:
+        both = [claim_of(each, sends, some) for each in part.both]
+        unsure = 0
+        for claim in both:
+            if claim is None:
+                return None
+            whole, unsure = whole & (claim[0] | claim[1]), unsure | claim[1]
+        return whole, unsure
+    if part.family.startswith(NAMING):
+        return named(part, sends), 0
+    if part.family.startswith("no "):
+        # All that are not of a kind.
+        words = part.words.replace(" without ", " with ")
+        like = claim_of(replace(part, family=part.family[3:], words=words), sends, some)
+        return like and (whole & ~like[0] & ~like[1], like[1])
+    said = part.said.split(", measured")[0]
+    for each in some:
+        is_like = each.said == said if said else each.words == part.words
+        if each.family == part.family and is_like:
+            return numbered(part, each, sends) if said else (each.mask & ~each.unsure, each.unsure)
+    return None
+
+
+def numbered(part: CausePart, like: CausePart, sends: SendTable) -> Claim:
+    """From the number of a part on; nothing is said between that and the nearest one that was equal."""
+    sign = -1 if part.family in {"short", "few"} else 1
+    least = sign * (part.least or 0)
+    below = least if part.below is None else sign * part.below
+    low, high = sorted((least, below))
+    beyond = sends.mask(each >= high for each in like.numbers)
+    between = sends.mask(low < each < high for each in like.numbers)
+    return beyond & ~like.unsure, between | like.unsure
+
+
+def named(part: CausePart, sends: SendTable) -> int:
+    """The sends of the requests that a part names, by their prompts or their bodies."""
+    names = [word for each in part.words.split() if (word := each.strip(",")) in sends.requests]
+    bodies = [sends.requests[each].body for each in names]
+    if part.family.startswith("prompt") or part.family == "some":
+        texts = [text_of(each) for each in bodies]
+        return sends.named(n for n, each in sends.requests.items() if text_of(each.body) in texts)
+    return sends.named(n for n, each in sends.requests.items() if each.body in bodies)
+
+
+class Held(NamedTuple):
+    """Of the sends that were held out: how many differ as it is said, how many are equal though it is said, and how many differ beside."""
+
+    right: int
+    false: int
+    missed: int
+
+
+def held(case: Case, cause: Cause, place: int, draw: random.Random) -> Held | None:
+    """How a cause holds, of answers that are longer than a place; None if nothing like it can be made of other sends."""
+    fresh = requests_of([*suite(draw, 24)[:12], *near(case, draw)], first=100)
+    requests = {each.id: each for each in (*case.of.requests, *fresh)}
+    lanes: list[Lane] = []
+    for number, trial in enumerate(held_out(case, [each.id for each in fresh], draw)):
+        right = answered(trial, requests, None, number)
+        lanes.append(observed(trial, right, answered(trial, requests, case.fault, number)).sends)
+    sends = SendTable(lanes, requests, list(requests), {})
+    kinds = targets(sends, sends.wrong_names)
+    target = claim_of(cause.target, sends, kinds)
+    if target is None:
+        return None
+    kinds += of_itself(sends, replace(cause.target, mask=target[0]))
+    context = claim_of(cause.context, sends, [*contexts(sends, kinds), *kinds])
+    if context is None:
+        return None
+    is_of_groups = "beside" in cause.context.family or cause.context.family in {*_AT_ONCE, "any"}
+    shown: dict[tuple[int, str, int], list[tuple[bool, bool]]] = {}
+    at = -1
+    for number, lane in enumerate(lanes):
+        for each in lane:
+            at += 1
+            is_open = (target[1] | context[1]) >> at & 1 or not (each.wrong or each.length > place)
+            # Of a group nobody knows what came before, and of one alone nothing is said with a load.
+            is_meant = is_of_groups if each.at_once > 1 else cause.context.family not in _AT_ONCE
+            if is_meant and not is_open:
+                # In a group a request counts once.
+                key = (number, each.name, -1 if each.at_once > 1 else at)
+                claim = bool((target[0] & context[0]) >> at & 1)
+                shown.setdefault(key, []).append((claim, bool(each.wrong)))
+    counts = Counter(
+        (any(claim for claim, _ in some), any(wrong for _, wrong in some))
+        for some in shown.values()
+    )
+    return Held(counts[True, True], counts[True, False], counts[False, True])
+
+
+def grade(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Random) -> str:
+    is_name = cause.target.family.startswith(NAMING)
+    place = search.place() - 1 if cause.family == ("any", "any") else case.place
+    of = held(case, cause, place, draw)
+    if of is None or not of.right + of.false:
+        return "requests only" if is_name and cause.context.family == "any" else "not judged"
+    if of.false > _UNTRUE * (of.right + of.false):
+        return f"untrue ({of.false} of {of.right + of.false})"
+    if is_name:
+        return "requests only"
+    return "named" if of.missed <= _UNTRUE * (of.right + of.missed) else "half"
+
+
+def row(name: str, seed: int) -> tuple[str, str, str]:
+    """The fault, what was said, and the judge's grade."""
+    draw = random.Random(f"{name} {seed}")
+    case = planted(name, draw)
+    search = searched(case)
+    conclusion, found = search.conclusion(), search.found()
+    if found is None:
+        return case.words, f"rates: {conclusion.by_rate}" if conclusion.by_rate else "", "nothing"
+    grades = [grade(case, search, each, draw) for each in (found.cause, *found.rivals)]
+    untrue = [each for each in grades if each.startswith("untrue")]
+    said = "; or: ".join([conclusion.cause or "", *conclusion.rivals])
+    return (
+        case.words,
+        ("" if conclusion.is_tested else "not tested: ") + said,
+        (untrue or grades)[0],
+    )
+
+
+def main() -> int:
+    parser = options(__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", choices=FAULTS, metavar="KIND")
+    arguments = parser.parse_args()
+    began, rows, counts = time.process_time(), [], Counter[str]()
+    names = arguments.only or random.Random(arguments.seed).sample(list(FAULTS), COUNT)
+    for name in names:
+        fault, said, graded = row(name, arguments.seed)
+        counts[graded.partition(" (")[0]] += 1
+        rows.append((fault, said, graded))
+        print(f"{graded:15} {name}: {fault}\n    {said}", flush=True)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    print(f"\n{summary}; {time.process_time() - began:.0f} s of CPU")
+    if arguments.record:
+        lines = table(
+            "fault | said | right", [[each.replace("|", "/") for each in some] for some in rows]
+        )
+        record(
+            f"localisation of planted faults, seed {arguments.seed}", [*lines, "", f"{summary}."]
+        )
+    return 1 if counts["untrue"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
