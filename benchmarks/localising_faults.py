@@ -410,11 +410,6 @@ def shared_generator(_draw: random.Random) -> Planted:
 
 
 @kind
-def min_tokens(_draw: random.Random) -> Planted:
-    return "`min_tokens`", lambda v: "min_tokens" in v.body
-
-
-@kind
 def salt_ignored(_draw: random.Random) -> Planted:
     key = _draw.choice(["cache_salt", "model"])
     return f"the same prompt came with another `{key}`", lambda v: any(
@@ -483,11 +478,6 @@ def preempted(draw: random.Random) -> Planted:
 def logprobs(draw: random.Random) -> Planted:
     least = draw.choice([1, 3])
     return f"`logprobs` {least} or more", lambda v: v.body.get("logprobs", 0) >= least
-
-
-@kind
-def unicode_prompt(_draw: random.Random) -> Planted:
-    return "a sign that is not ASCII", lambda v: foreign(text_of(v.body))
 
 
 @kind
