@@ -141,7 +141,8 @@ FAILURES: tuple[Failure, ...] = (
     Failure("engine-raises-load", "a request with a seed, and a prompt that a step cuts: the engine raises, and ends", Expected(r"CPU Generator does not use offset", NO, 1), by.both(by.flags("--max-num-batched-tokens", "64", "--max-num-seqs", "16"), by.asks("seed"))),
     Failure("engine-hangs-start", "the engine core never comes out of a plugin", Expected(None, ASK_OR_NONE, 1, r"was not ready within 1 min"), by.both(by.plugin("if 'EngineCore' in NAME:\n    time.sleep(3600)"), by.timeout("60s"))),
     Failure("server-hangs-start", "the server itself never comes out of a plugin", Expected(None, ASK_OR_NONE, 1, r"was not ready within 1 min"), by.both(by.plugin("time.sleep(3600)"), by.timeout("60s"))),
-    Failure("hub-locked", "somebody holds the lock of the model in the hub's cache", Expected(None, ASK_OR_NONE, 1, r"was not ready within"), by.hub_cache),
+    # Until the evening of 2026-11-29 a hang was expected. Offline vLLM reads the snapshot as a folder, and takes no lock.
+    Failure("hub-locked", "somebody holds the lock of the model in the hub's cache: the server goes on without", Expected(None, NONE, 0), by.hub_cache),
     Failure("worker-hangs-load", "SIGSTOP to a worker under load; a probe asks for a completion", Expected(None, ASK_OR_NONE, 1, r"hangs"), by.both(by.watched, by.under_load("Worker", "os.kill(os.getpid(), signal.SIGSTOP)"))),
     # The server is good, the client is not.
     Failure("client-impatient", "a client that waits half a second for 900 tokens", Expected(None, NONE, 1, r"ended with exit code 1"), by.asks("soon")),
@@ -267,6 +268,7 @@ def _send(scene: Scene, process: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(psutil.Error):
                 if pattern in " ".join(child.cmdline()):
                     child.send_signal(name)
+                    (scene.folder / "signal.txt").write_text(f"{name.name} to {child}\n")
                     return
 
 

@@ -248,6 +248,8 @@ def was_before(candidate: Candidate, first: Candidate) -> bool:
     return candidate.log == first.log and candidate.line.number < first.line.number
 
 
+# The innermost of a chain in one line ends it: `InductorError: OSError: [Errno 28] …`.
+_EXCEPTION: Final = re.compile(r"\b[\w.]*(?:Error|Exception): (?=\S)")
 # After its last failure a job prints how it tidies up.
 _MOST_LINES_AFTER: Final = 150
 _LINES_OF_TRACEBACK: Final = 80
@@ -359,6 +361,11 @@ def ending_of(
         or not {each.rule.class_, first.rule.class_} <= OF_NETWORK
     ]
     blocker = next((each for each in unlike if _blocks(each, first, message, logs)), None)
+    last, until, rest = _raised_anew(first, story.candidates, end), before, after
+    if last is not first:
+        until = _texts(log.before(last.line, _LINES_OF_TRACEBACK))
+        most = min(_MOST_LINES_AFTER + 1, max(0, end - last.line.number))
+        rest = _texts(log.after(last.line, most)[1:])
     # Other lines of the log that tell of the same outage, or of another one.
     proven = {
         each.line.number
@@ -370,7 +377,7 @@ def ending_of(
         is_last
         and blocker is None
         and not any(each.has_failed_test for each in stories)
-        and _ends(first, before, after, story.explained | proven)
+        and _ends(last, until, rest, story.explained | proven)
         and not _has_another_status(first, step, after, status)
     )
     is_outside = lies_outside(first.rule, first.clean.text, around, known)
@@ -412,6 +419,25 @@ def _last_of_series(first: Candidate, candidates: Sequence[Candidate], end: int)
         each for each in candidates if each.rule.id == first.rule.id and each.line.number <= end
     ]
     return max((first, *like), key=lambda each: each.line.number)
+
+
+def _raised_anew(first: Candidate, candidates: Sequence[Candidate], end: int) -> Candidate:
+    """The last exception up to `end` that quotes the one of `first`: so each process of a server ends by the one below.
+
+    `first` itself if its program did not end by it, or nobody quotes it.
+    """
+    named = list(_EXCEPTION.finditer(first.clean.message))
+    if first.standing is not ExceptionStanding.FATAL or not named:
+        return first
+    words = first.clean.message[named[-1].start() :]
+    quoting = [
+        each
+        for each in candidates
+        if first.line.number < each.line.number <= end
+        and each.standing in {*_ENDING, ExceptionStanding.CONSEQUENCE}
+        and words in each.clean.message
+    ]
+    return max((first, *quoting), key=lambda each: each.line.number)
 
 
 def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:

@@ -249,6 +249,33 @@ def test_what_the_change_may_have_done_is_not_retried(
     assert by_class(frame.format(text, 1, 1), tmp_path) is Verdict.FAILED
 
 
+def of_three_processes(*, asserts: str = "") -> str:
+    """A worker without disk, as an engine logs it, and both processes above end by it, below 200 lines of frames."""
+    frames = "".join(
+        f'  File "/v/model.py", line {n}, in forward\n    x = f(x)\n' for n in range(50)
+    )
+    said = "OSError: [Errno 28] No space left on device"
+    logged = "".join(
+        f"(Worker pid=7) ERROR 11-29 20:54:53 [executor.py:10] {line}\n"
+        for line in f"WorkerProc hit an exception.\nTraceback (most recent call last):\n{frames}{said}".splitlines()
+    )
+    raised = "Traceback (most recent call last):\n{}RuntimeError: {}\n"
+    quoted = (
+        f"Worker failed with error '{said}', please check the stack trace above for the root cause"
+    )
+    last = "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    return f"{logged}{asserts}{raised.format(frames, quoted)}{raised.format(frames, last)}"
+
+
+def test_each_process_of_a_server_raises_anew_what_ended_the_one_below(tmp_path: Path) -> None:
+    assert by_class(of_three_processes(), tmp_path) is Verdict.INFRA
+
+
+def test_a_failure_of_the_change_between_is_not_retried_for_the_disk(tmp_path: Path) -> None:
+    asserts = 'Traceback (most recent call last):\n  File "/t.py", line 1, in test\n    check()\nAssertionError: 3 != 4\n'
+    assert by_class(of_three_processes(asserts=asserts), tmp_path) is Verdict.FAILED
+
+
 def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: Path) -> None:
     assert by_class(FRAME.format(NO_DNS, 6, 6), tmp_path) is Verdict.INFRA
     assert by_class(FRAME.format(NO_DNS, 1, 1), tmp_path) is Verdict.FAILED
