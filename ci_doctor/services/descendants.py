@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -63,14 +64,20 @@ def cgroup_of(pid: int | Literal["self"]) -> str | None:
         return None
 
 
+# proc_pid_limits(5); the soft limit, if it is not `unlimited`.
+_FILE_SIZE = re.compile(r"^Max file size +(\d+)", re.MULTILINE)
+
+
 def allowance_of(pid: int) -> Allowance | None:
-    """What the system allows a process; None if it is gone, or another user's."""
+    """What the system allows a process; None if it is gone."""
+    place = Path(f"/proc/{pid}")
     try:
-        most, _ = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        user = Path(f"/proc/{pid}").stat().st_uid
+        # prlimit(2) tells of another user's process only with a capability.
+        most = _FILE_SIZE.search((place / "limits").read_text())
+        user = place.stat().st_uid
     except OSError:
         return None
-    return Allowance(user=user, file_bytes=None if most == resource.RLIM_INFINITY else most)
+    return Allowance(user=user, file_bytes=None if most is None else int(most[1]))
 
 
 class LimitWatches:

@@ -213,6 +213,24 @@ def foreign_listeners(
                 yield owner
 
 
+def lived(subject: Subject, before: int) -> ServiceFailure | None:
+    """A line that the log of a living service has beyond its first `before` bytes, and that may be why its client failed.
+
+    None if there is none. It proves nothing, so no cause is named.
+    """
+    excerpt = _log_end(subject).excerpt
+    if subject.log is None or excerpt.line is None or excerpt.root is None:
+        return None
+    with subject.log.open("rb") as file:
+        if excerpt.line + excerpt.root <= file.read(before).count(b"\n"):
+            return None
+    return ServiceFailure(
+        kind=FailureKind.DIED,
+        message=f"{subject.name} lived, and wrote meanwhile",
+        **{**_root_of(subject, LogEnd(excerpt=excerpt)), "cause": None},
+    )
+
+
 def _log_end(subject: Subject, fatal: str | None = None) -> LogEnd:
     """What the log says."""
     return LogEnd() if subject.log is None else read_log_end(subject.log, fatal=fatal)

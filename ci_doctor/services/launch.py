@@ -18,7 +18,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.check import check_scripts, check_services
-from ci_doctor.services.failure_cause import with_cause_elsewhere
+from ci_doctor.services.failure_cause import lived, with_cause_elsewhere
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import ServiceEvent
 from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
@@ -235,6 +235,8 @@ class _Launch:
         self.stopped: StopResult | None = None
         self.end = Launched()
         self.decided = False
+        # Bytes in the log of each service when the client began.
+        self._written: dict[str, int] = {}
 
     async def to_the_end(self, interruption: Interruption) -> Launched:
         with interruption.watch():
@@ -274,6 +276,8 @@ class _Launch:
         self.group = launched
         self.on_ready(launched)
         if self.request.client:
+            for name, service in launched.services.items():
+                self._written[name] = service.log.stat().st_size
             self.client = RunningClient(
                 self.request.client,
                 launched,
@@ -313,17 +317,24 @@ class _Launch:
         death = group.death.result() if group.death.done() else None
         if well:
             self.end.late = death
-            return
+        else:
+            self._blame(group, death)
+
+    def _blame(self, group: RunningGroup, death: ServiceFailure | None) -> None:
+        """Decide who is the cause of the end of a client that failed, or runs on without its service."""
         lost = group.loss()
         self.end.failure = death
-        # Then its own end says less than the loss.
-        if lost is None or (death is not None and not _follows(death, lost)):
-            return
-        # One that recycles its workers lives on as it was.
-        if lost.successor is None:
+        if death is None and lost is None:
+            told = (
+                lived(instance.subject(clock.now()), self._written.get(name, 0))
+                for name, instance in group.instances.items()
+            )
+            self.end.beside = next(filter(None, told), None)
+        # After a loss its own end says less. A server that recycles its workers lives on as it was.
+        elif lost is not None and lost.successor is not None:
+            self.end.beside = lost
+        elif lost is not None and (death is None or _follows(death, lost)):
             self.end.failure = lost
-        else:
-            self.end.replaced = lost
 
     async def _wind_down(self, number: signal.Signals) -> None:
         """After a signal: the client first, then the rest, in less than the agent's grace.

@@ -25,6 +25,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.findings import (
     CLIENT_FAILED,
+    evidence_of,
     finding_of,
     late_finding,
     leak_table,
@@ -75,7 +76,8 @@ class Launched(Struct, kw_only=True):
     """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
 
     `failure` is the root cause. `late` is a service that ended in the moment in which the client
-    ended well. `replaced` is about a process that a service has lost and started again before the client failed.
+    ended well. `beside` is what a service that lived tells of a client that failed: a process that
+    it has lost and started again, or a line of its log.
     `hurried` tells that what was killed
     had no time to end by itself.
     """
@@ -83,7 +85,7 @@ class Launched(Struct, kw_only=True):
     services: tuple[ServiceRun, ...] = ()
     failure: ServiceFailure | None = None
     late: ServiceFailure | None = None
-    replaced: ServiceFailure | None = None
+    beside: ServiceFailure | None = None
     received: signal.Signals | None = None
     client: ClientRun | None = None
     stopped: StopResult = StopResult(duration_s=0.0)
@@ -202,6 +204,7 @@ def outcome_of(
             services={run.name: run for run in launched.services},
             client=launched.client,
             cause=launched.failure,
+            beside=launched.beside,
             received=launched.received.name if launched.received else None,
             stopped=launched.stopped,
         ),
@@ -251,10 +254,12 @@ def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
     elif launched.client is not None and launched.received is None:
         client = launched.client
         if client.unable is None and status_of(client) != 0:
-            before = launched.replaced
+            beside = launched.beside
             yield CLIENT_FAILED.finding(
                 f"{client_end(client)}, while every service lived",
-                evidence=() if before is None else (Evidence(excerpt=before.message),),
+                evidence=()
+                if beside is None
+                else (Evidence(excerpt=beside.message), *evidence_of(beside)),
                 remedy="see what it printed above: no service failed before it",
             )
     if launched.late is not None:

@@ -97,7 +97,10 @@ def test_what_the_system_allows_a_service_is_known(scene: Scene) -> None:
         finally:
             await group.stop()
 
-    assert asyncio.run(run()).user == os.geteuid()
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert asyncio.run(run()) == Allowance(
+        user=os.geteuid(), file_bytes=None if most == resource.RLIM_INFINITY else most
+    )
 
 
 def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:

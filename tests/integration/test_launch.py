@@ -255,6 +255,20 @@ def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause
     assert "exit code 3" in first["summary"]
 
 
+@pytest.mark.parametrize("path", ["ask", "other"])
+def test_a_client_that_fails_is_shown_what_its_server_has_logged_meanwhile(
+    site: Site, path: str
+) -> None:
+    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1]); sys.exit(1)' http://127.0.0.1:{{api.port}}/{path}"
+    service = f"api={site.service('loses_its_engine', '{port}', 'raises')}"
+    ran = site.launch("--service", service, "--", *shlex.split(client))
+    assert ran.code == 1, ran
+    (first, *_) = site.report["findings"]
+    assert first["rule"] == "services/client-failed"
+    is_shown = "> RuntimeError: the generator has no offset" in json.dumps(first["evidence"])
+    assert is_shown is (path == "ask")
+
+
 def test_a_worker_that_was_replaced_is_not_blamed_for_a_client_that_fails(site: Site) -> None:
     client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' http://127.0.0.1:{{api.port}}/ask"
     service = f"api={site.service('loses_its_engine', '{port}', 'replaces')}"

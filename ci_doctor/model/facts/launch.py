@@ -69,11 +69,15 @@ class ClientRun(Struct, frozen=True, kw_only=True):
 
 
 class LaunchFacts(Facts, frozen=True, kw_only=True):
-    """The services by name, the client, the first failure, the signal that ended it, the stop."""
+    """The services by name, the client, the first failure, the signal that ended it, the stop.
+
+    `beside` is what a service that lived tells of a client that failed.
+    """
 
     services: dict[str, ServiceRun]
     client: ClientRun | None = None
     cause: ServiceFailure | None = None
+    beside: ServiceFailure | None = None
     received: str | None = None
     stopped: StopResult | None = None
 

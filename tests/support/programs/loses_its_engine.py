@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PORT FATE: answers GET /health with 200, and /ask with 500, after its worker has ended with 3; by FATE it `ends` soon, `stays`, or `replaces` it."""
+"""PORT FATE: answers GET /health with 200, and /ask with 500, after its worker has ended with 3; by FATE it `ends` soon, `stays`, or `replaces` it. If it `raises`, the worker lives."""
 
 import os
 import sys
@@ -22,7 +22,13 @@ worker = fork_worker()
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        if self.path == "/ask":
+        if sys.argv[2] == "raises" and self.path == "/ask":
+            print(
+                'Traceback (most recent call last):\n  File "engine.py", line 7, in step',
+                file=sys.stderr,
+            )
+            print("RuntimeError: the generator has no offset", file=sys.stderr, flush=True)
+        elif self.path == "/ask":
             os.write(writing, b"x")
             os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
             if sys.argv[2] == "ends":
