@@ -103,12 +103,17 @@ def hung(subject: Subject, hang: Hang) -> ServiceFailure:
     """The service was ready, and neither answers nor does anything any more."""
     age = duration(subject.duration_s)
     times = "once" if hang.failures == 1 else f"{hang.failures} times in a row"
+    stopped = ", ".join(f"{process.name} (pid {process.pid})" for process in hang.stopped)
+    idle = "it used no CPU to speak of, wrote nothing"
+    nobody = " and answered nobody" if hang.is_traffic_known else ""
+    if stopped:
+        idle, nobody = f"{stopped} was stopped (SIGSTOP)", nobody.replace(" and", ", and it")
     return ServiceFailure(
         kind=FailureKind.DIED,
         message=(
             f"{subject.name} hangs {age} after its start: its liveness probe failed {times} "
-            f"({hang.answer}), and in these {duration(hang.length_s)} it used no CPU to speak of, "
-            f"wrote nothing{' and answered nobody' if hang.is_traffic_known else ''}"
+            f"({hang.answer}), and in these {duration(hang.length_s)} "
+            f"{idle}{nobody}"
         ),
         processes=hang.processes,
         **_root_of(subject, _log_end(subject)),

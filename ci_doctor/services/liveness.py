@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.model.service import NamedProcess
 from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.probe import ProbeContext, attempt
 from ci_doctor.services.spec import Liveness
@@ -35,13 +36,15 @@ class Sample(Struct, frozen=True, kw_only=True):
     """What a service had done until `at` (monotonic seconds).
 
     `cpu_s` is by process, its waited-for children included. `log` is the size and the time of its log, `served` what
-    was sent by each connection to its port, None if the kernel does not tell.
+    was sent by each connection to its port, None if the kernel does not tell. `stopped` are the processes in
+    state T (SIGSTOP).
     """
 
     at: float
     cpu_s: Mapping[int, float] = {}
     log: tuple[int, int] = (0, 0)
     served: Mapping[object, int] | None = None
+    stopped: frozenset[int] = frozenset()
 
 
 def take_sample(pids: Iterable[int], log: Path, port: int) -> Sample:
@@ -53,14 +56,24 @@ def take_sample(pids: Iterable[int], log: Path, port: int) -> Sample:
     served = None
     with contextlib.suppress(OSError):
         served = served_bytes(port)
-    return Sample(at=clock.now(), cpu_s=dict(_cpu_times(pids)), log=stamp, served=served)
+    pids = tuple(pids)
+    stopped = frozenset(pid for pid in pids if (kin := look_up(pid)) and kin.state == "T")
+    return Sample(
+        at=clock.now(), cpu_s=dict(_cpu_times(pids)), log=stamp, served=served, stopped=stopped
+    )
 
 
 def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
     """What shows that a service was busy between two samples; None if nothing does. Pure.
 
-    `waited_s` is the longest time for which one of its threads had no CPU.
+    `waited_s` is the longest time for which one of its threads had no CPU. What waits for a process that is
+    stopped may do so in a loop, and log that it does: then answers alone count.
     """
+    earlier = before.served or {}
+    if any(count > earlier.get(key, 0) for key, count in (now.served or {}).items()):
+        return "it answered other requests"
+    if before.stopped & now.stopped:
+        return None
     length_s = now.at - before.at
     used_s = sum(
         max(0.0, seconds - before.cpu_s.get(pid, 0.0)) for pid, seconds in now.cpu_s.items()
@@ -71,9 +84,6 @@ def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
         return f"it waited {waited_s:.2f} s for a CPU"
     if now.log != before.log:
         return "it wrote to its log"
-    earlier = before.served or {}
-    if any(count > earlier.get(key, 0) for key, count in (now.served or {}).items()):
-        return "it answered other requests"
     return None
 
 
@@ -96,7 +106,7 @@ class Hang(Struct, frozen=True, kw_only=True):
     """A service that hangs: `answer` is the last of `failures` in a row, in `length_s` seconds.
 
     `processes` are lines about what each of its processes does, `is_traffic_known` tells whether its connections
-    could be seen.
+    could be seen. `stopped` are those that SIGSTOP holds.
     """
 
     answer: str
@@ -104,6 +114,7 @@ class Hang(Struct, frozen=True, kw_only=True):
     length_s: float
     processes: tuple[str, ...]
     is_traffic_known: bool = True
+    stopped: tuple[NamedProcess, ...] = ()
 
 
 async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port: int) -> Hang:
@@ -140,8 +151,14 @@ async def until_hung(liveness: Liveness, context: ProbeContext, log: Path, port:
                 # What goes over a unix socket is nowhere counted.
                 is_traffic_known=now.served is not None
                 and all(part.socket is None for part in liveness.probe.leaves()),
+                stopped=_named(before.stopped & now.stopped),
                 processes=await aside(partial(describe_processes, pids, context.environment)),
             )
+
+
+def _named(pids: Iterable[int]) -> tuple[NamedProcess, ...]:
+    kins = (look_up(pid) for pid in sorted(pids))
+    return tuple(NamedProcess(pid=kin.pid, name=kin.name) for kin in kins if kin is not None)
 
 
 _STATES = {

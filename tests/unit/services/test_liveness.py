@@ -46,6 +46,23 @@ def test_what_shows_that_a_service_is_busy(
     assert progress(BEFORE, structs.replace(LATER, **changes), waited_s) == shown
 
 
+@pytest.mark.parametrize(
+    ("stopped", "changes", "shown"),
+    [
+        ({2}, {"cpu_s": {1: 9.0}, "log": (99, 9)}, None),  # an engine that waits for its worker
+        ({2}, {"served": {"a": 101}}, "it answered other requests"),
+        (set(), {"log": (99, 9)}, "it wrote to its log"),  # it goes on meanwhile
+        ({3}, {"log": (99, 9)}, "it wrote to its log"),
+    ],
+)
+def test_what_waits_for_a_stopped_process_is_not_busy(
+    stopped: set[int], changes: dict[str, Any], shown: str | None
+) -> None:
+    before = structs.replace(BEFORE, stopped=frozenset({2}))
+    now = structs.replace(LATER, stopped=frozenset(stopped), **changes)
+    assert progress(before, now, 0.0) == shown
+
+
 def test_only_failures_in_a_row_without_progress_count(monkeypatch: pytest.MonkeyPatch) -> None:
     # Attempts by turns: failed, busy, failed, answered, and then two failed ones without progress.
     answers = iter(["a", "busy", "b", None, "c", "d"])
