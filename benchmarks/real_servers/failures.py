@@ -157,7 +157,8 @@ FAILURES: tuple[Failure, ...] = (
     Failure("run-length-too-long", "`--max-model-len 100000`", Expected(r"User-specified max_model_len \(100000\) is greater", NO, 1), by.flags("--max-model-len", "100000"), "run"),
     Failure("run-hub-offline", "`HF_HUB_OFFLINE=1`, and the model is in no cache", Expected(_OFFLINE, NO, 1), by.both(by.named("team/none"), by.variables(HF_HOME="/tmp/ci-doctor-no-hub")), "run"),
     Failure("run-files", "`prlimit --nofile=48`", Expected(r"Too many open files", ASK, 1), by.limited("--nofile=48:48"), "run"),
-    Failure("restart-server", "SIGKILL to the server under load, and a new start", Expected("", NONE, 0), by.nothing, "restart-check"),
+    # Until the evening of 2026-11-29 a pass was expected. The engine and its worker live on after a SIGKILL to their server.
+    Failure("restart-server", "SIGKILL to the server under load, and a new start", Expected(None, NONE, 1, r"outlived vllm by 10 s"), by.nothing, "restart-check"),
     Failure("restart-plugin", "a plugin that raises at the second start", Expected(None, "no|", 1), by.plugin("mark = Path(os.environ['TEAM_MARK'])\nif 'Process' not in NAME and mark.exists():\n    raise RuntimeError('the team plugin was here before')\nif 'Worker' in NAME:\n    mark.touch()"), "restart-check"),
     Failure("doctor-healthy", "an environment in which vLLM starts", Expected(None, NONE, 0), by.nothing, "doctor"),
     Failure("doctor-shadowed", "a file `tokenizers.py` of the team hides the package", Expected(None, NONE, 1, r"tokenizers|import"), by.shadowing, "doctor"),
