@@ -113,6 +113,10 @@ class DeathWatch:
             processes[kin.identity] = kin
         return tuple(processes.values())
 
+    def limits_of(self, pid: int) -> Death:
+        """What the limits of a service that lives have refused to it since the last look."""
+        return self._limits.of(pid).death(None)
+
     def pids_of(self, pid: int) -> frozenset[int]:
         """The processes that were ever seen below `pid`, and itself."""
         return frozenset({pid, *self._descendants.of(pid)})

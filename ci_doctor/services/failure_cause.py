@@ -135,9 +135,14 @@ def went_to_background(subject: Subject, pids: tuple[int, ...]) -> ServiceFailur
     )
 
 
-def not_ready(subject: Subject, answer: str) -> ServiceFailure:
-    """The process lives, and `answer` is what was wrong when its probe was made last."""
+def not_ready(subject: Subject, answer: str, limits: Death | None = None) -> ServiceFailure:
+    """The process lives, and `answer` is what was wrong when its probe was made last.
+
+    `limits` is what the kernel counts of its cgroup's limits.
+    """
     kind = FailureKind.NOT_READY
+    if limits is not None:
+        answer += _refused(limits)
     process = look_up(subject.pid)
     # `T` is stopped (proc_pid_stat(5)): it would not have become ready however long we waited.
     if process is not None and process.state == "T":

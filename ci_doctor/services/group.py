@@ -54,7 +54,7 @@ async def start_service(
         return
     problem = probe.result()
     if problem is not None:
-        group.fail(failure_cause.not_ready(instance.subject(clock.now()), problem))
+        group.fail(group.not_ready(instance, problem))
         return
     # Only after a good answer, because looking through all sockets of the machine is slow.
     owner = failure_cause.older_listener(filled.probe, instance.process.pid, group.tree.living)

@@ -209,6 +209,11 @@ class RunningGroup:
             handler = group.handler_before
         self._loop.set_exception_handler(handler)
 
+    def not_ready(self, instance: Instance, problem: str) -> ServiceFailure:
+        """The failure of a service that lives, and was not ready in time."""
+        limits = self._watch.limits_of(instance.process.pid)
+        return failure_cause.not_ready(instance.subject(clock.now()), problem, limits)
+
     def has_lost(self) -> bool:
         """Whether a process that a service had when it was ready has ended with another code than 0."""
         return any(instance.lost is not None for instance in self.instances.values())

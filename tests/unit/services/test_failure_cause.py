@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
-from ci_doctor.services.failure_cause import descendant_died, died
+from ci_doctor.services.failure_cause import descendant_died, died, not_ready
 from ci_doctor.services.instance import Allowance, Death, Subject
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
@@ -123,6 +123,14 @@ def test_a_cause_outside_the_change_counts_with_what_follows_from_it(tmp_path: P
     # Who holds the memory is not in the log: another server of the change, perhaps.
     log = text.replace(full, held)
     assert failure_of(tmp_path / "held", log, Death(returncode=1)).kind is FailureKind.DIED
+
+
+def test_a_service_that_hangs_without_the_threads_it_asked_for_is_said_to_lack_them(
+    tmp_path: Path,
+) -> None:
+    subject = structs.replace(of_log(tmp_path / "log"), was_ready=False)
+    failure = not_ready(subject, "connection refused", Death(returncode=None, task_limit=24))
+    assert "its cgroup has a limit of 24" in failure.message
 
 
 def test_the_kernel_s_word_on_the_memory_of_a_job_stands_above_its_log(tmp_path: Path) -> None:
