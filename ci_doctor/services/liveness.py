@@ -26,6 +26,8 @@ from ci_doctor.system.processes.process_table import look_up
 # A server that hangs takes a connection all the same, and may beat its heart: that costs less.
 _BUSY = 0.01
 _LEAST_BUSY_S = 0.02
+# The end of a connection takes a place in TCP's sequence (RFC 9293), as a byte does.
+_OF_CLOSE = 1
 # Of a period: whoever waits so long for a CPU could not have answered, or could not have read the answer.
 _STARVED = 0.25
 # By how much a period and its attempt grow, at most, if ci-doctor itself gets no CPU.
@@ -70,7 +72,7 @@ def progress(before: Sample, now: Sample, waited_s: float) -> str | None:
     stopped may do so in a loop, and log that it does: then answers alone count.
     """
     earlier = before.served or {}
-    if any(count > earlier.get(key, 0) for key, count in (now.served or {}).items()):
+    if any(count > earlier.get(key, 0) + _OF_CLOSE for key, count in (now.served or {}).items()):
         return "it answered other requests"
     if before.stopped & now.stopped:
         return None

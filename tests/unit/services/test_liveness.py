@@ -34,8 +34,9 @@ LATER = structs.replace(BEFORE, at=10.0)
         ({}, 3.0, "it waited 3.00 s for a CPU"),
         ({"log": (10, 2)}, 0.0, "it wrote to its log"),
         ({"log": (9, 1)}, 0.0, "it wrote to its log"),  # its middle was cut out
-        ({"served": {"a": 100, "b": 1}}, 0.0, "it answered other requests"),
-        ({"served": {"a": 100, "c": 1}}, 0.0, "it answered other requests"),
+        ({"served": {"a": 100, "b": 17}}, 0.0, "it answered other requests"),
+        ({"served": {"a": 100, "c": 17}}, 0.0, "it answered other requests"),
+        ({"served": {"a": 101, "c": 1}}, 0.0, None),  # it closed connections, that of a probe too
         ({"served": {"a": 1, "c": 0}}, 0.0, None),  # one ended, another was never answered
         ({"served": None}, 0.0, None),
     ],
@@ -50,7 +51,7 @@ def test_what_shows_that_a_service_is_busy(
     ("stopped", "changes", "shown"),
     [
         ({2}, {"cpu_s": {1: 9.0}, "log": (99, 9)}, None),  # an engine that waits for its worker
-        ({2}, {"served": {"a": 101}}, "it answered other requests"),
+        ({2}, {"served": {"a": 117}}, "it answered other requests"),
         (set(), {"log": (99, 9)}, "it wrote to its log"),  # it goes on meanwhile
         ({3}, {"log": (99, 9)}, "it wrote to its log"),
     ],
