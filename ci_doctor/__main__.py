@@ -158,7 +158,7 @@ def _judged(error: BaseException) -> tuple[int, str, str]:
     """The exit code, what happened and what to do."""
     broken = ("ci-doctor is broken, or its installation is", "install it again")
     try:
-        from ci_doctor.model.verdict import ExitCode
+        from ci_doctor.model.exit_code import ExitCode
         from ci_doctor.session.shortage import shortage
 
         lacking = shortage(error)

@@ -14,7 +14,7 @@ import click
 from ci_doctor.commands.documented import GENERAL, Group, option
 from ci_doctor.commands.listing import COMMANDS, GROUPS
 from ci_doctor.errors import Terminated
-from ci_doctor.model.verdict import ExitCode
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 

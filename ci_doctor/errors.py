@@ -11,7 +11,7 @@ Terminated             143   SIGTERM, SIGHUP, SIGQUIT (KeyboardInterrupt stands 
 
 from typing import TYPE_CHECKING
 
-from ci_doctor.model.verdict import ExitCode
+from ci_doctor.model.exit_code import ExitCode
 
 if TYPE_CHECKING:  # msgspec is a tenth of the start of `--version`, which needs no finding
     from ci_doctor.model.finding import Finding

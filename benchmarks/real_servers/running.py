@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.model.verdict import ExitCode
+from ci_doctor.model.exit_code import ExitCode
 from real_servers import place
 from real_servers.experiments import NOT_RED, Experiment
 from real_servers.readings import Answers, answers, reading

@@ -19,8 +19,8 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings, OwnCheck, Workload, timeout_s, words_of
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
-from ci_doctor.model.verdict import ExitCode
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -13,8 +13,8 @@ import click
 
 from ci_doctor.commands.documented import REPORT, command, option, output_options, pass_session
 from ci_doctor.errors import UsageError
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import ExitCode
 from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer, renderer
 from ci_doctor.render.formatting import listed, printable
 from ci_doctor.session.printing import say

@@ -29,8 +29,9 @@ from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.quantities import parse_size, step_seconds
-from ci_doctor.model.verdict import ExitCode, Verdict
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.model.words import PREPARED
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session

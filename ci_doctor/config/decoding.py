@@ -14,8 +14,9 @@ from msgspec.structs import asdict
 from ci_doctor.config.loading import Config, Keys
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.verdict import EXIT_CODES, ExitCode, Verdict
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from ci_doctor.model.words import did_you_mean, letters_apart, near_names, nearest
 
 DEFAULT = "default"

@@ -14,6 +14,8 @@ from ci_doctor.model.distribution import install_extra
 # --- `--database FILE|URL` -> which database is meant ---
 
 DEFAULT_FILE: Final = "ci-doctor-history.sqlite"
+# The last migration; a constant, so that a current database is known without loading Alembic.
+NEWEST: Final = "0001"
 _POSTGRES: Final = frozenset({"postgresql", "postgres"})
 # To SQLite they are databases in memory, which end with the command.
 _NO_FILES: Final = frozenset({"", ":memory:"})

@@ -23,8 +23,6 @@ T = TypeVar("T")
 # `attempt` is the evidence. `test_day` and `test_commit` are sums of it, kept by each write, so that
 # no query of a command reads all attempts. `job` holds the sums of its own attempts.
 
-# The last migration; a constant, so that a current database is known without loading Alembic.
-NEWEST: Final = "0001"
 METADATA: Final = sa.MetaData()
 _INT64: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 # One B-tree by primary key, and no second one by row number: half the size.

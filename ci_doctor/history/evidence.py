@@ -137,6 +137,11 @@ _MOST_MS: Final = 366 * 86_400 * _SECOND
 
 
 @lru_cache(maxsize=256)
+def test_label(suite: str, name: str) -> str:
+    """What a reader calls a test, and what `history test` takes."""
+    return f"{suite}::{name}" if suite else name
+
+
 def moment_ms(text: str | None) -> int | None:
     """The moment of an ISO 8601 text; None if it is none.
 

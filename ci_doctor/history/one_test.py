@@ -49,11 +49,6 @@ class NamedTest(Struct, frozen=True, kw_only=True):
     name: str
 
 
-def test_label(suite: str, name: str) -> str:
-    """What a reader calls a test, and what `history test` takes."""
-    return f"{suite}::{name}" if suite else name
-
-
 def named_test(connection: sa.Connection, text: str) -> NamedTest:
     """The test called `text`.
 
@@ -198,8 +193,6 @@ def _agents(attempts: Iterable[HistoryAttemptFacts]) -> tuple[AgentRateFacts, ..
 # --- the attempts of one test -> when it began to fail ---
 
 _MOST_COMMITS: Final = 50
-# A change of at least this probability is named.
-NAMED_FROM: Final = 0.95
 
 
 def began_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> BeganFacts:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.history.database import NEWEST
-from ci_doctor.history.evidence import UnreadableEvidence
-from ci_doctor.history.one_test import NAMED_FROM, test_label
+from ci_doctor.history.address import NEWEST
+from ci_doctor.history.evidence import UnreadableEvidence, test_label
+from ci_doctor.history.statistics import NAMED_FROM
 from ci_doctor.model.facts.history import (
     BeganFacts,
     ColumnFacts,

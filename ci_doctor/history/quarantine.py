@@ -10,16 +10,16 @@ import sqlalchemy as sa
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.database import TEST, TEST_COMMIT, Question
+from ci_doctor.history.evidence import test_label
 from ci_doctor.history.flaky import columns_of, infra_jobs
 from ci_doctor.history.one_test import (
     DECIDED,
-    NAMED_FROM,
     RED,
     NamedTest,
     attempts_of,
     began_facts,
-    test_label,
 )
+from ci_doctor.history.statistics import NAMED_FROM
 from ci_doctor.model.facts.history import (
     FlakyTestFacts,
     HistoryAttemptFacts,

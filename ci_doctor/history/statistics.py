@@ -61,6 +61,10 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     last: int
 
 
+# A change of at least this probability is named.
+NAMED_FROM: Final = 0.95
+
+
 def change_point(runs: Sequence[tuple[int, int]]) -> ChangePoint | None:
     """The change in `runs`, passed and failed ones of each commit in order; None for fewer than two commits."""
     if len(runs) < 2:

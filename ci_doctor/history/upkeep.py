@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.address import NEWEST, DatabaseAddress
 from ci_doctor.history.database import (
     ATTEMPT,
     DAY_MS,
     JOB,
     METADATA,
-    NEWEST,
     TEST_COMMIT,
     TEST_DAY,
     make_engine,

@@ -2,30 +2,12 @@
 """Pure. The closed set of things that a command can conclude, with what each means to a pipeline."""
 
 from collections.abc import Iterable
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
-# --- one exit code for each kind of outcome, which pipelines rely on (docs/exit-codes.md) ---
-
-
-class ExitCode(IntEnum):
-    """Exit status of `ci-doctor`.
-
-    125 is never used (buildkite-agent rewrites it to -1); 126, 127 and 128+n belong to the shell.
-    """
-
-    PASS = 0
-    FAILURE = 1  # `regression`, `failed`
-    USAGE = 2  # also click's and argparse's own code
-    FLAKY = 7  # pytest-rerunfailures' code under --fail-on-flaky
-    BUG = 70  # sysexits EX_SOFTWARE
-    INFRA = 75  # sysexits EX_TEMPFAIL
-    NONDETERMINISTIC = 85
-    UNDECIDED = 86  # `inconclusive` and `void`
-    SIGINT = 130
-    SIGTERM = 143
+from ci_doctor.model.exit_code import ExitCode
 
 
 class Meaning(Struct, frozen=True):

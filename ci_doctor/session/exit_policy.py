@@ -6,8 +6,9 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import ErrorKind, Outcome
-from ci_doctor.model.verdict import EXIT_CODES, ExitCode, Verdict
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 
 
 class ExitPolicy(Struct, frozen=True, kw_only=True):

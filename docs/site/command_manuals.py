@@ -19,7 +19,8 @@ from ci_doctor.commands.documented import (
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.config.decoding import variable_name
 from ci_doctor.configuration import SETTINGS
-from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, ExitCode
+from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS
 
 # What every command may end with: 75 if the machine lacks something (session/shortage.py).
 _ALWAYS: Final = (

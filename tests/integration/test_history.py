@@ -13,8 +13,8 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from ci_doctor.history.address import database_address
-from ci_doctor.history.database import METADATA, NEWEST, reading
+from ci_doctor.history.address import NEWEST, database_address
+from ci_doctor.history.database import METADATA, reading
 from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment

@@ -7,9 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ci_doctor.catalogue import all_rules
 from tests.support.imports import file_imports, first_paragraph, modules, path_to
@@ -189,3 +193,40 @@ def test_no_message_names_a_page_that_only_the_repository_has() -> None:
 
     assert named == []
     assert page.search(reference) is None
+
+
+_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import importlib
+import pkgutil
+
+import ci_doctor.commands
+from ci_doctor.catalogue import all_rules
+
+assert all_rules()
+for module in pkgutil.iter_modules(ci_doctor.commands.__path__):
+    importlib.import_module(f"ci_doctor.commands.{module.name}")
+"""
+
+
+def test_every_command_and_every_rule_is_known_where_no_extra_is_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    (everything,) = (Requirement(each) for each in extras["all"])
+    needed = {Requirement(each).name for name in everything.extras for each in extras[name]}
+    libraries = needed - {everything.name}
+    missing = [
+        module
+        for module, of in packages_distributions().items()
+        if libraries.intersection(map(canonicalize_name, of))
+    ]
+    assert "sqlalchemy" in missing
+    subprocess.run([sys.executable, "-c", _EXTRAS, *missing], check=True)

@@ -7,7 +7,8 @@ import pytest
 
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
-from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, ExitCode, Verdict
+from ci_doctor.model.exit_code import ExitCode
+from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
 from ci_doctor.pytest_runs.trial import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS
 from docs.site.made_pages import PAGES, made_page, write_pages

@@ -15,7 +15,7 @@ from ci_doctor.cli import root
 from ci_doctor.commands.documented import GENERAL, OPTIONS, REPORT, HelpLayout, command, option
 from ci_doctor.configuration import SETTINGS
 from ci_doctor.explanation import explain
-from ci_doctor.model.verdict import ExitCode
+from ci_doctor.model.exit_code import ExitCode
 from docs.site.command_manuals import CommandManual, OptionManual, command_at, manuals
 from tests.support.example_lines import own_words, parsed
 

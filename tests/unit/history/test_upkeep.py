@@ -12,12 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.address import NEWEST, DatabaseAddress
 from ci_doctor.history.database import (
     ATTEMPT,
     JOB,
     METADATA,
-    NEWEST,
     SOURCE,
     TEST_COMMIT,
     TEST_DAY,

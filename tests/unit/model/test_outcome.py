@@ -4,11 +4,12 @@
 import msgspec
 import pytest
 
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.facts.setup_env import FileState, SetVariable
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Rule, Severity
 from ci_doctor.model.outcome import SCHEMA, Report, concluded, junit_identity
 from ci_doctor.model.table import Cell, Row, Table, Unit, row, seconds, share, size, text_table
-from ci_doctor.model.verdict import EXIT_CODES, ExitCode, Verdict
+from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from tests.support.builders import a_report as report
 
 
