@@ -200,10 +200,8 @@ _WATCH = "While CMD runs"
 @option(
     "--stall",
     group=_WATCH,
-    default="5m",
-    show_default=True,
     metavar="TIME",
-    help="With --watch: the time without output, CPU, network and disk after which the processes are shown.",
+    help="With --watch: the time without output, CPU, network and disk after which the processes are shown. Default: 5m.",
 )
 @option(
     "--deadline",
@@ -256,7 +254,7 @@ def run(
     on_death: str,
     clean: bool,
     allow: tuple[str, ...],
-    stall: str,
+    stall: str | None,
     deadline: str | None,
     stacks: bool,
     by_class: bool,
@@ -280,6 +278,7 @@ def run(
             "--on-death": on_death != "say",
             "--clean": clean,
             "--allow": allow,
+            "--stall": stall is not None,
             "--deadline": deadline,
             "--stacks": stacks,
         },
@@ -364,11 +363,11 @@ def _check_watch(*, watch: bool, others: Mapping[str, object]) -> None:
             raise UsageError(f"{name} needs --watch", hint="add --watch")
 
 
-def _times_of(stall: str, deadline: str | None) -> tuple[float, float | None]:
+def _times_of(stall: str | None, deadline: str | None) -> tuple[float, float | None]:
     """The two times in seconds; without a deadline that of the step, if it has one."""
     from ci_doctor.config.decoding import seconds_above_zero
 
-    stall_s = seconds_above_zero(stall, "--stall")
+    stall_s = seconds_above_zero("5m" if stall is None else stall, "--stall")
     if deadline is not None:
         return stall_s, seconds_above_zero(deadline, "--deadline")
     times = step_seconds(os.environ.get("BUILDKITE_TIMEOUT", ""))

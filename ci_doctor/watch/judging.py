@@ -26,7 +26,8 @@ class Process(Struct, kw_only=True, eq=False):
     regular file that they lead to. `returncode` is as subprocess has it; None while it lives, and
     if nobody tells; oom: whose memory ran out, if the kernel killed it for that. `ports` are those
     that it listened on, ever. is_beside: another child of its parent was started while it ran.
-    `ended` is when that was noticed, and `alive` the last moment at which it surely lived.
+    `ended` is when that was noticed, and `alive` the last moment at which it surely lived. `front` ran
+    in the foreground then, the script first; empty if it was no server.
     """
 
     kin: Kin
@@ -44,6 +45,7 @@ class Process(Struct, kw_only=True, eq=False):
     is_orphan: bool = False
     is_beside: bool = False
     ports: set[int] = set()
+    front: "tuple[Process, ...]" = ()
     pidfd: int = -1
 
     @property
@@ -185,6 +187,11 @@ def is_pause(process: Process) -> bool:
 def is_client(process: Process) -> bool:
     """Whether it is a program that asks a server, and is none."""
     return process.program in _CLIENTS
+
+
+def is_ender(process: Process) -> bool:
+    """Whether it is a program that ends others."""
+    return process.program in _ENDERS
 
 
 def starts_elsewhere(process: Process) -> bool:
@@ -362,7 +369,7 @@ def _was_busy(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
         and not each.is_shell
         and not each.is_beside
         and each not in death.above()
-        and each.program not in _ENDERS
+        and not is_ender(each)
         and not (death.returncode == 0 and named_ports(each.words) & death.ports)
         and _is_in_front(each, death, chain)
         for each in scene.recent
@@ -603,6 +610,11 @@ def _last_seen(process: Process, scene: Scene) -> float:
 
 def _later(times: Sequence[float], death: Process) -> list[float]:
     return [at for at in times if at > (death.ended or 0.0)]
+
+
+def refused_later(death: Process, refused: Mapping[int, Sequence[float]]) -> list[float]:
+    """When connections to its ports were refused after its end, by the times of all by port."""
+    return sorted(at for port in death.ports for at in _later(refused.get(port, ()), death))
 
 
 def _noise(scene: Scene, death: Process) -> bool:

@@ -18,10 +18,10 @@ DIED = Rule(
     id="watch/died",
     severity=Severity.ERROR,
     meaning=(
-        "A server of the script ended while the script still waited for it: nobody will answer. "
-        "The script itself notices at the end of its own time."
+        "A server of the script ended while the script still waited for it, or before the script "
+        "failed: nobody answered any more."
     ),
-    remedy="Read the excerpt of its log; `--on-death end` ends the script then.",
+    remedy="Read the excerpt of its log; `--on-death end` ends a script that waits.",
 )
 STALL = Rule(
     id="watch/stall",
@@ -86,7 +86,9 @@ def end_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
         lines.append(facts.problem)
     # The end of a log is read first, and the script's own last words are what it noticed at last.
     for death in facts.deaths[-_SHOWN:] if failed or facts.is_ended else ():
-        lines += [f"waited for: {death.failure.message}", f"  {_telling_line(death.failure)}"]
+        word = "ended before" if death.is_late else "waited for"
+        lines += [f"{word}: {death.failure.message}", f"  {_telling_line(death.failure)}"]
+        lines += [f"  {death.waits}"] if death.is_late else []
     return lines
 
 

@@ -42,6 +42,7 @@ from ci_doctor.watch.judging import (
 )
 from ci_doctor.watch.leftovers import CommandSpawner, Leftovers, end_all
 from ci_doctor.watch.listening import Listening
+from ci_doctor.watch.losses import front_at, loss_of
 from ci_doctor.watch.report import left_lines, lines_of, stall_lines
 from ci_doctor.watch.script_place import place_of
 from ci_doctor.watch.stalls import StallWatch, WatchSettings
@@ -136,6 +137,8 @@ class ScriptWatch:
         self._thread.join()
         with contextlib.suppress(OSError):
             self._await_last(tree)
+            if request is None:
+                self._note_losses(tree)
             left = self._leftovers.processes(tree, self._listeners_now(), clock.now())
             if left and (self._settings.cleans or self._is_ended or request is not None):
                 self._say(left_lines(left, ended=True))
@@ -201,6 +204,7 @@ class ScriptWatch:
     def _await(self, tree: ScriptTree, due: float) -> bool:
         """Note which processes have ended until then; whether the script has, and all is over."""
         before, self._polled = self._polled, clock.now()
+        ended = []
         for descriptor, _ in self._poll.poll(max(0.0, due - self._polled)):
             if descriptor == self._stop_reader:
                 os.read(descriptor, 1)
@@ -208,10 +212,14 @@ class ScriptWatch:
             process = tree.by_pidfd.get(descriptor)
             if process is not None:
                 process.alive = before
+                ended.append(process)
                 with contextlib.suppress(OSError):  # no descriptor is left for a moment
                     tree.end(process)
                     if self._pending and is_pause(process):
                         self._look_quickly(tree)
+        for process in ended:
+            if process.ports:
+                process.front = front_at(process, tree.root, tree.living.values())
         return False
 
     def _look_quickly(self, tree: ScriptTree) -> None:
@@ -317,13 +325,29 @@ class ScriptWatch:
             self._say(("the script is ended: --on-death end",))
             end_all(self._own)
 
+    def _note_losses(self, tree: ScriptTree) -> None:
+        """The servers that had ended before the script failed."""
+        if self._is_ended or tree.root.returncode in {None, 0}:
+            return
+        from ci_doctor.watch.deaths import lost
+
+        recent = tree.recent(clock.now() - _RECENT_S)
+        living = [each.kin for each in tree.living.values()]
+        said: list[Process] = []
+        for process in self._pending:
+            loss = loss_of(process, recent, self._listeners, self._refused)
+            if loss is not None and not any(_is_family(process, other) for other in said):
+                said.append(process)
+                said_s = round(clock.now() - self._began, 2)
+                self._deaths.append(lost(process, loss, living, said_s))
+
     def _note_death(self, process: Process, waiting: Waiting, scene: Scene) -> None:
         # Most scripts lose no server.
         from ci_doctor.watch.deaths import failure_of, words_of
 
         chain = foreground(scene.root, scene.living)
         place = next(filter(None, map(place_of, reversed(chain))), None)
-        failure = failure_of(process, waiting, [each.kin for each in scene.living])
+        failure = failure_of(process, waiting.port, [each.kin for each in scene.living])
         death = WatchedDeath(
             failure=failure,
             waits=words_of(waiting, place),

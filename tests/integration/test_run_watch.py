@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -176,6 +177,61 @@ def test_a_recipe_of_make_is_a_script_too(tmp_path: Path, port: int) -> None:
     assert f"the script still waits for port {port}" in ran.err, ran
 
 
+CLIENT = """
+import sys, time, urllib.request
+failures = 0
+while failures < 2:
+    try:
+        urllib.request.urlopen("http://127.0.0.1:{port}/x", timeout=5).read()
+    except OSError:
+        failures += 1
+        time.sleep(0.3)
+    time.sleep(0.2)
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "word"),
+    [
+        ("--code 1", "died .* after its start, while it was in use: exit code 1"),
+        ("--signal 9", "died .* after its start, while it was in use: killed by SIGKILL"),
+        ("--code 0", "ended .* after its start: exit code 0"),
+    ],
+)
+def test_a_server_that_had_ended_before_its_client_failed_is_said_first(
+    tmp_path: Path, port: int, end: str, word: str
+) -> None:
+    (tmp_path / "client.py").write_text(CLIENT.format(port=port))
+    text = (
+        f"set -e\nSERVER --answers 8 {end} > server.log 2>&1 &\nPID=$!\n"
+        "until curl -sf http://localhost:$PORT/ > /dev/null; do sleep 0.1; done\n"
+        f"{sys.executable} -S client.py\nkill $PID\n"
+    )
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port))
+
+    assert ran.code == 5, ran
+    _, _, last = ran.err.partition("\nended before: ")
+    assert re.search(word, last), ran
+    assert f"to port {port} refused since" in last
+    assert ("device-side assert" in last) == ("--code 1" in end), "its own log says why"
+    report = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert re.search(word + ".*; then bash: exit code 5$", report["summary"]), report["summary"]
+    assert findings(tmp_path)[0] == "watch/died"
+
+
+def test_a_server_that_a_failed_script_stops_was_no_loss(tmp_path: Path, port: int) -> None:
+    text = (
+        "SERVER --on-term 1 > server.log 2>&1 &\nPID=$!\n" + LOOP + f"{sys.executable} -S -c "
+        "'import sys, time; time.sleep(1.2); sys.exit(5)'\nrc=$?\nkill $PID; sleep 0.6\n"
+        "curl -s http://localhost:$PORT/ && exit 9\nexit $rc\n"
+    )
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port))
+
+    assert ran.code == 5, ran
+    assert seen(tmp_path)["deaths"] == []
+
+
 def test_a_server_that_was_stopped_and_started_anew_is_nobodys_loss(
     tmp_path: Path, port: int
 ) -> None:
@@ -293,7 +349,9 @@ def test_thousands_of_short_processes_are_counted_and_cost_little(tmp_path: Path
     assert facts["cpu_s"] < 0.05 * report["duration_s"] + 0.1
 
 
-@pytest.mark.parametrize("option", ["--clean", "--stacks", "--on-death=end", "--allow=x"])
+@pytest.mark.parametrize(
+    "option", ["--clean", "--stacks", "--on-death=end", "--allow=x", "--stall=5"]
+)
 def test_its_options_need_it(tmp_path: Path, option: str) -> None:
     ran = doctor("run", option, "--", "true", cwd=tmp_path)
 

@@ -44,13 +44,15 @@ class WatchedServer(Struct, frozen=True, kw_only=True):
 class WatchedDeath(Struct, frozen=True, kw_only=True):
     """A server that ended while the script waited for it: how, and `waits`, a sentence on what waits.
 
-    port: the one that was asked for, None if it was a line in its log.
+    port: the one that was asked for, None if it was a line in its log. is_late: no wait was noticed;
+    it had ended before the script failed, and `waits` is on that failure.
     """
 
     failure: ServiceFailure
     waits: str
     said_s: float
     port: int | None = None
+    is_late: bool = False
 
 
 class WatchedStall(Struct, frozen=True, kw_only=True):
