@@ -23,6 +23,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Meaning
 from ci_doctor.model.words import near_names
+from ci_doctor.system.processes.process import describe_exit, describe_status
 
 _NOTHING = "Nothing."
 
@@ -169,6 +170,9 @@ def _meaning(word: str) -> Meaning | None:
     words = _verdicts_and_codes()
     if word in words:
         return words[word]
+    status = _of_status(word)
+    if status is not None:
+        return status
     rules = all_rules()
     rule = rules.get(word)
     if rule is not None:
@@ -179,6 +183,19 @@ def _meaning(word: str) -> Meaning | None:
     if is_import_race(word):
         return Meaning(imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy))
     return _of_family(word, list(rules))
+
+
+def _of_status(word: str) -> Meaning | None:
+    """What shells and timeout(1) mean by the exit status `word`; None if it is none, or means nothing."""
+    if re.fullmatch(r"[1-9]\d{2}", word) is None:
+        return None
+    described = describe_status(int(word))
+    if described == describe_exit(int(word)):
+        return None
+    remedy = (
+        f"`ci-doctor diagnose LOG --status {word}` looks in the command's log for why it ended so."
+    )
+    return Meaning(f"{described}, the status of a command of yours.", remedy)
 
 
 def _of_family(word: str, rules: Sequence[str]) -> Meaning | None:

@@ -21,11 +21,11 @@ from ci_doctor.diagnosis.log_rules import (
     RuleSet,
     check_rules,
 )
-from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
+from ci_doctor.diagnosis.outside import retry_policy
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
+from ci_doctor.model.cause import RetryPolicy, about_retry, is_of_test, title_of
 from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.facts.diagnose import (
     LogRuleFacts,
@@ -105,6 +105,10 @@ def _naming(rules: RuleSet, line: str) -> list[LogRule]:
 
 
 _MOST_CHARACTERS = 300
+_PERHAPS = (
+    "Another run may pass. Whether the change is at fault, a message alone does not tell: "
+    "`ci-doctor diagnose LOG` reads the whole log."
+)
 _NO_EXPLANATION = "A line that helps to read a log, and is never a cause."
 
 
@@ -152,12 +156,13 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     remedy = rule.remedy or of_class or "Nothing."
     meaning = rule.explanation or _NO_EXPLANATION
     policy = rule.retry or retry_policy(rule.class_, message)
-    # A person who pastes a message asks about a job that ended by it.
-    is_proven = policy is RetryPolicy.YES and lies_outside(rule, message, (), known_hosts())
     lines = [remedy]
     rows = [row("rule", rule.id)]
     if rule.class_ is not None:
-        lines.append(about_retry(policy, is_proven=is_proven))
+        is_test = is_of_test(rule.class_, rule.id)
+        # A pasted message proves nothing of a job: what else stands in its log, nobody knows.
+        of_policy = about_retry(policy, is_proven=False, is_test=is_test)
+        lines.append(_PERHAPS if policy is RetryPolicy.YES else of_policy)
         rows.append(row("class", f"{title_of(rule.class_)} ({rule.class_.value})"))
     if command is not None:
         lines.append(f"`{command}` goes on from here.")

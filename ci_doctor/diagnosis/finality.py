@@ -35,7 +35,11 @@ _LINES_OF_MESSAGE: Final = 2
 _OF_WORK: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 _HEADER: Final = "Traceback (most recent call last):"
 _OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
-_GPU: Final = re.compile(r"(?i)\b(?:cuda|gpu|nccl|nvml|device|engine ?core|worker)")
+# How the driver and its libraries complain: a word such as `device` may be the change's.
+_GPU: Final = re.compile(
+    r"(?i:\bCUDA(?: driver| runtime)? error\b|\bNCCL (?:error|WARN)\b|\bECC error\b|unspecified launch failure"
+    r"|fallen off the bus|GPU is lost)|\bNVRM: |\bcudaError|\bCU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_|\bNVML\b"
+)
 _GOT_OVER: Final = frozenset({ExceptionStanding.TOLERATED, ExceptionStanding.ANSWERED})
 _ENDING: Final = frozenset({ExceptionStanding.FATAL, ExceptionStanding.CAUSE})
 _WARNING: Final = re.compile(r"(?i)^(?:\[?warn(?:ing)?\b|npm warn|W: |\S{1,40}: warning: )")
@@ -180,8 +184,7 @@ def _is_consequence(first: Candidate, line: CleanLine) -> bool:
         return True
     if line.level in TOLERATED_LEVELS and _STOPS.search(message):
         return True
-    # Whatever runs on a lost GPU complains in words of its own.
-    return first.rule.class_ is FailureClass.GPU_HARDWARE and _JUDGED.search(message) is None
+    return first.rule.class_ is FailureClass.GPU_HARDWARE and _GPU.search(message) is not None
 
 
 def went_on(first: Candidate, candidates: Sequence[Candidate], lines: Sequence[str]) -> bool:

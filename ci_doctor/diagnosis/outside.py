@@ -39,7 +39,7 @@ _OF_PROGRAM: Final = re.compile(
 )
 # inotify(7) and quotas of a kernel's tables end with ENOSPC too.
 _NO_DISK: Final = re.compile(
-    r"file watchers|inotify|/dev/(?:shm|full)\b|semget|shmget|epoll", re.IGNORECASE
+    r"file watchers|inotify|/dev/(?:shm|full)\b|/sys/fs/cgroup\b|semget|shmget|epoll", re.IGNORECASE
 )
 # The system's message ends what a tool says, or stands before the call. In a sentence it is advice.
 _DISK: Final = re.compile(
@@ -73,6 +73,14 @@ _LASTING: Final = re.compile(
 # `host not found` and its like are the resolver's words, and come and go with it.
 _RESOLVER: Final = re.compile(
     r"(?i)(?:host(?:name)?|domain|server|name)\S* (?:was )?not found|nxdomain|ENOTFOUND|no such host"
+)
+# A client against a server, in the names of Python's libraries: whose server it is, they do not tell.
+_OF_CLIENT: Final = re.compile(
+    r"\b(?:API(?:Timeout|Connection)Error|InternalServerError|ServiceUnavailableError"
+    r"|(?:Read|Write|Connect|Connection|Server|Socket|Pool)Timeout(?:Error)?|Connect(?:ion|ionRefused|ionReset)?Error"
+    r"|Client(?:Connector|OS)Error|(?:Server|Remote)Disconnected(?:Error)?|RemoteProtocolError|NewConnectionError"
+    r"|MaxRetryError|_?InactiveRpcError|AioRpcError|HTTPStatusError: Server error|HTTPError: (?:HTTP Error )?5\d\d"
+    r"|APIStatusError: .{0,40}\b5\d\d)\b|(?i:connection refused)|\bECONNREFUSED\b"
 )
 # The words of package clients about their index that need not name it.
 _CLIENT: Final = re.compile(
@@ -162,6 +170,9 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
 
     around: the other lines of the same message, which may name a host in its place.
     """
+    # A rule that asks a person knows no proof.
+    if rule.retry not in {None, RetryPolicy.YES}:
+        return False
     # The driver expects an answer of the GPU, and says so.
     if rule.class_ is FailureClass.GPU_HARDWARE:
         return _GPU_FAULT.search(text) is not None
@@ -267,6 +278,12 @@ def retry_policy(class_: str | None, text: str) -> RetryPolicy:
         return RetryPolicy.ASK
     if is_lasting(class_, text):
         return RetryPolicy.NO
+    is_of_clients = class_ in {FailureClass.CODE_BUG, FailureClass.TEST_ASSERTION}
+    if is_of_clients and _OF_CLIENT.search(text) is not None:
+        return RetryPolicy.ASK
+    # A server on this machine is one of the job's own.
+    if class_ in OF_NETWORK and _LOCAL.search(text) is not None:
+        return RetryPolicy.ASK
     return POLICIES[class_].retry
 
 

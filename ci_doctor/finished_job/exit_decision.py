@@ -71,13 +71,13 @@ def decide(failed: FailedCommand) -> ExitDecision:
     retried = {infra: "is retried", failed.codes[Verdict.NONDETERMINISTIC]: "passes as a soft fail"}
     useless = [cause for cause in causes if _lies_inside(cause)]
     if status in retried and useless:
-        reason = f"{status} {retried[status]}, and {_named(useless[-1])} fails again"
+        reason = f"{status} {retried[status]}, and that could hide {_named(useless[-1])}"
         return _changed(status, failed.codes[Verdict.FAILED], reason)
     doubt = "the logs do not prove that the cause lies outside the change"
     if not failed.is_named:
         doubt = "no cause is named"
     elif any(cause.retry == RetryPolicy.NO for cause in causes):
-        doubt = "another run is useless"
+        doubt = "no log shows that another run helps"
     return ExitDecision(status=None, reason=doubt)
 
 
@@ -98,11 +98,11 @@ def _untouchable(failed: FailedCommand) -> str | None:
 
 
 def _lies_inside(cause: Cause) -> bool:
-    """Whether another run is useless for sure; last words that no rule knows are no proof."""
+    """Whether a cause asks for no other run; last words that no rule knows are no proof."""
     if cause.rule == LAST_OUTPUT.id:
         return False
-    is_useless = cause.retry == RetryPolicy.NO and not cause.is_outside
-    return is_useless and (cause.confidence or 0.0) >= LIKELY
+    is_inside = cause.retry == RetryPolicy.NO or cause.is_of_test
+    return is_inside and not cause.is_outside and (cause.confidence or 0.0) >= LIKELY
 
 
 def _named(cause: Cause) -> str:

@@ -278,7 +278,12 @@ class Cause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
         """Whether another run can help, as a sentence; empty if no log was read for it."""
         if self.confidence is None:
             return ""
-        return about_retry(self.retry, is_proven=self.may_be_retried)
+        return about_retry(self.retry, is_proven=self.may_be_retried, is_test=self.is_of_test)
+
+    @property
+    def is_of_test(self) -> bool:
+        """Whether a test failed: that it fails again, one run does not show."""
+        return is_of_test(self.class_, self.rule)
 
 
 def for_record(cause: Cause, most: int = _LONGEST_LINE) -> Cause:
@@ -335,10 +340,15 @@ def likelihood(confidence: float) -> str:
     return _LEAST_LIKELY
 
 
-def about_retry(policy: RetryPolicy, *, is_proven: bool) -> str:
+def is_of_test(class_: str | None, rule: str | None) -> bool:
+    """Whether a cause of `class_`, named by the log rule `rule`, is a failed test."""
+    return class_ == FailureClass.TEST_ASSERTION or (rule or "").startswith("pytest/")
+
+
+def about_retry(policy: RetryPolicy, *, is_proven: bool, is_test: bool = False) -> str:
     """Whether another run can help, as a sentence.
 
-    is_proven: the evidence proves that the cause lies outside the change.
+    is_proven: the evidence proves that the cause lies outside the change. is_test: a test failed.
     """
     if is_proven:
         return "Another run can help: the cause lies outside the change."
@@ -347,6 +357,8 @@ def about_retry(policy: RetryPolicy, *, is_proven: bool) -> str:
             return (
                 "Another run may pass, but the log does not prove that the change is not at fault."
             )
+        case RetryPolicy.NO if is_test:
+            return "The test fails again unless it is flaky: `ci-doctor pytest` tells."
         case RetryPolicy.NO:
             return "Another run is useless: it fails again."
         case RetryPolicy.ASK:

@@ -253,7 +253,8 @@ def _words_of(cause: Cause, kind: FailureKind) -> str:
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
     # The words agree with the exit code: also the machine may have shown a cause outside.
-    words = about_retry(cause.retry, is_proven=kind is FailureKind.OUTSIDE)
+    is_proven = kind is FailureKind.OUTSIDE
+    words = about_retry(cause.retry, is_proven=is_proven, is_test=cause.is_of_test)
     return f"by its log: {cause.title} ({cause.rule}). {words}"
 
 

@@ -132,3 +132,26 @@ def test_a_pool_without_a_free_connection_never_blames_the_server() -> None:
     facts = explain("PoolTimeout").facts
     assert isinstance(facts, ExplainFacts)
     assert "The server has never had this request" in facts.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "meant"),
+    [("124", "timeout(1)"), ("127", "does not find"), ("137", "128+9: SIGKILL")],
+)
+def test_a_status_of_a_command_is_explained_by_what_shells_mean_by_it(
+    status: str, meant: str
+) -> None:
+    assert meant in explain(status).summary
+
+
+@pytest.mark.parametrize("status", ["3", "200", "0137"])
+def test_a_status_that_means_nothing_to_shells_is_a_usage_error(status: str) -> None:
+    with pytest.raises(UsageError):
+        explain(status)
+
+
+def test_a_pasted_message_proves_nothing_about_the_job() -> None:
+    advice = str(explain("OSError: [Errno 28] No space left on device").tables)
+
+    assert "lies outside" not in advice
+    assert "`ci-doctor diagnose LOG` reads the whole log" in advice

@@ -111,7 +111,8 @@ def remedy_of(failure: ServiceFailure) -> NextStep | None:
     if cause is None:
         return finding_of(failure).remedy
     # Nothing here asks for a retry, whatever the line says of itself.
-    return f"{cause.remedy} {about_retry(cause.retry, is_proven=False)}".strip()
+    words = about_retry(cause.retry, is_proven=False, is_test=cause.is_of_test)
+    return f"{cause.remedy} {words}".strip()
 
 
 def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailure | None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
+import re
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from ci_doctor.catalogue import all_rules
+from ci_doctor.checks.gpu.xids import XIDS, XidMatter
 from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, Diagnosis, diagnose, load_rules, run
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.cause import FailureClass, Owner, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Outcome
@@ -274,3 +276,59 @@ def test_a_calm_new_line_and_one_of_several_are_no_cause_by_that_alone(tmp_path:
 
     assert diagnose([calm], load_rules(), [good]).cause is None
     assert diagnose([several], load_rules(), [good]).cause is None
+
+
+@pytest.mark.parametrize(
+    ("line", "class_"),
+    [
+        ("openai.APITimeoutError: Request timed out.", FailureClass.NETWORK),
+        ("openai.InternalServerError: Error code: 502", FailureClass.NETWORK),
+        (
+            "HTTPError: 503 Server Error: Service Unavailable for url: http://localhost:8000/v1",
+            FailureClass.NETWORK,
+        ),
+        (
+            "slurmstepd: error: *** JOB 7 ON a1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
+            FailureClass.TIMEOUT,
+        ),
+        ("OSError: [Errno 28] inotify watch limit reached", FailureClass.RESOURCE_LIMIT),
+        (
+            "Error: ENOSPC: System limit for number of file watchers reached, watch '/src'",
+            FailureClass.RESOURCE_LIMIT,
+        ),
+        ("mkdir /sys/fs/cgroup/a/b: no space left on device", FailureClass.RESOURCE_LIMIT),
+        ("[ 12.5] NVRM: Xid (PCI:0000:3b:00): 63, Row Remapper", FailureClass.GPU_HARDWARE),
+        ("ERROR the widget is odd", FailureClass.CODE_BUG),
+    ],
+)
+def test_a_line_that_does_not_tell_whose_fault_it_is_asks_a_person(
+    line: str, class_: FailureClass, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_text(f"{line}\n")
+
+    cause = run(DiagnoseRequest(logs=(str(tmp_path / "a.log"),), status=1)).cause
+
+    assert cause is not None
+    assert (cause.class_, cause.retry, cause.owner) == (class_, RetryPolicy.ASK, Owner.UNKNOWN)
+
+
+def test_a_time_out_without_a_host_is_called_a_server_s(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("httpx.ReadTimeout: timed out\n")
+
+    cause = run(DiagnoseRequest(logs=(str(tmp_path / "a.log"),), status=1)).cause
+
+    assert cause is not None
+    assert "host" not in cause.explanation
+
+
+def test_the_xids_that_are_faults_are_those_of_the_table_of_doctor() -> None:
+    fault = load_rules().by_id["gpu/hardware-fault"]
+    numbers = {
+        number
+        for number in range(1, 200)
+        if re.search(fault.regex, f"Xid (PCI:0000:3b:00): {number}, ")
+    }
+
+    # 94: an ECC error of the GPU that ended one program.
+    hardware = {each.number for each in XIDS if each.matter is XidMatter.HARDWARE} | {94}
+    assert numbers <= hardware

@@ -187,6 +187,7 @@ PERHAPS_THE_CHANGE = [
     # Faults of a program, which the driver reports.
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008, MMU Fault\n",
     "Error: ENOSPC: System limit for number of file watchers reached, watch '/src'\n",
+    "mkdir: cannot create directory '/sys/fs/cgroup/a/b': No space left on device\n",
     # What a program has caught, says of its own values, or advises.
     "cache: [Errno 28] No space left on device\n",
     'If you see "No space left on device", run: docker system prune\n',
@@ -247,6 +248,35 @@ def test_what_the_change_may_have_done_is_not_retried(
     text: str, frame: str, tmp_path: Path
 ) -> None:
     assert by_class(frame.format(text, 1, 1), tmp_path) is Verdict.FAILED
+
+
+# What a program says in words of its own after a line that lies outside.
+OTHER_WORDS = [
+    "INFO 200 requests served\nValueError: block_size must be a power of two\n",
+    "KeyError: 'block_size'\n",
+    "ERROR: failed: KeyError\n",
+    "12 passed, 1 failed\n",
+    "assert acc > 0.5\nAssertionError\n",
+    "server ready\nValueError: bad config\n",
+    "ValueError: 3 devices for 2 workers\n",
+    'Traceback (most recent call last):\n  File "a.py", line 2, in <module>\n    f()\nValueError: no such device\n',
+]
+
+
+@pytest.mark.parametrize("later", OTHER_WORDS)
+def test_other_words_after_any_line_that_lies_outside_leave_doubt(
+    later: str, tmp_path: Path
+) -> None:
+    retried = [text for text in OUTSIDE if by_class(text + later, tmp_path) is Verdict.INFRA]
+
+    assert retried == []
+
+
+@pytest.mark.parametrize("number", [63, 92, 121])
+def test_an_event_that_the_driver_only_records_is_no_proof(number: int, tmp_path: Path) -> None:
+    text = f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=77, name=python\n"
+
+    assert by_class(text, tmp_path) is Verdict.FAILED
 
 
 def of_three_processes(*, asserts: str = "") -> str:

@@ -59,3 +59,25 @@ def test_what_another_run_meets_again_is_not_cured_by_it(text: str) -> None:
 )
 def test_an_outage_is_cured_by_another_run(text: str) -> None:
     assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.YES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "E   openai.APIConnectionError: Connection error.",
+        "E   ConnectionRefusedError: [Errno 111] Connection refused",
+        "E   openai.APITimeoutError: Request timed out.",
+        "E   openai.InternalServerError: Error code: 502",
+        "E   requests.exceptions.HTTPError: 503 Server Error for url: http://localhost:8000/v1",
+    ],
+)
+@pytest.mark.parametrize("class_", [FailureClass.CODE_BUG, FailureClass.TEST_ASSERTION])
+def test_a_client_s_failure_against_a_server_asks_a_person(class_: FailureClass, text: str) -> None:
+    assert retry_policy(class_, text) is RetryPolicy.ASK
+    assert retry_policy(class_, "E   KeyError: 'reader'") is RetryPolicy.NO
+
+
+def test_a_server_on_this_machine_asks_a_person() -> None:
+    text = "HTTPConnectionPool(host='localhost', port=8000): Read timed out."
+
+    assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.ASK

@@ -166,5 +166,5 @@ def test_the_reason_names_the_cause_that_decided() -> None:
     )
 
     assert decide(failed).reason == (
-        "75 is retried, and the cause (test assertion, server.log:10) fails again"
+        "75 is retried, and that could hide the cause (test assertion, server.log:10)"
     )

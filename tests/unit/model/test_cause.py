@@ -36,6 +36,14 @@ def test_whether_another_run_helps(
     assert words in about_retry(retry_policy(class_, "it broke"), is_proven=is_proven)
 
 
+def test_of_a_failed_test_nobody_says_that_it_fails_again() -> None:
+    words = about_retry(
+        retry_policy(FailureClass.TEST_ASSERTION, "assert 3 == 4"), is_proven=False, is_test=True
+    )
+
+    assert "unless it is flaky" in words
+
+
 SAME = [
     [
         "RuntimeError: CUDA error: an illegal memory access at 0x7f2a11 on GPU 3",
