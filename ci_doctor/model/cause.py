@@ -358,7 +358,7 @@ def about_retry(policy: RetryPolicy, *, is_proven: bool, is_test: bool = False) 
                 "Another run may pass, but the log does not prove that the change is not at fault."
             )
         case RetryPolicy.NO if is_test:
-            return "The test fails again unless it is flaky: `ci-doctor pytest` tells."
+            return "The test fails again unless it is flaky: of pytest's tests `ci-doctor pytest` tells."
         case RetryPolicy.NO:
             return "Another run is useless: it fails again."
         case RetryPolicy.ASK:
