@@ -38,9 +38,10 @@ from simulation.servers import Servers
 from simulation.worlds import REQUESTS
 
 from ci_doctor.buildkite.fan_out import Evidence, NotEvidenceError, Origin, chosen, sealed, unsealed
+from ci_doctor.correctness.asked_jobs import Pair, Task, starts_at
 from ci_doctor.correctness.evidence.resume import write_starts
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.fan_out import Pair, Task, assemble, next_wave, pair_evidence, starts_at
+from ci_doctor.correctness.fan_out import assemble, next_wave, pair_evidence
 from ci_doctor.correctness.planning import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.results import SAMPLES, Tally, level_digests, without_answers
 from ci_doctor.correctness.settings import Arm, ArmSettings, CorrectnessSettings, Rules

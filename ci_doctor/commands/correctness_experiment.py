@@ -123,7 +123,7 @@ def run_experiment(
         settings = replace(settings, candidate=candidate, archive=None, control=True)
     is_fanned_out = settings.fan_out == BUILDKITE
     if is_fanned_out:
-        settings = _of_one_job(settings, is_whole=not check_requests and resume is None)
+        settings = of_one_job(settings, is_whole=not check_requests and resume is None)
     session.policy = _policy(settings, codes)
     request = ExperimentRequest(
         settings=settings,
@@ -160,9 +160,9 @@ def run_experiment(
         return session.finish(done, on_stdout=True)
 
 
-def _of_one_job(settings: CorrectnessSettings, *, is_whole: bool) -> CorrectnessSettings:
+def of_one_job(settings: CorrectnessSettings, *, is_whole: bool) -> CorrectnessSettings:
     """The settings of one job of an experiment over a build. Raises UsageError."""
-    from ci_doctor.correctness.fan_out import settings_of
+    from ci_doctor.correctness.asked_jobs import settings_of
 
     if not is_whole:
         raise UsageError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.commands.correctness_experiment import DEFAULT_DIRECTORY
+from ci_doctor.commands.correctness_experiment import DEFAULT_DIRECTORY, of_one_job
 from ci_doctor.commands.documented import load_configuration
 from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.teller import Teller
@@ -24,6 +24,7 @@ from ci_doctor.correctness.localise.commits import (
     remove_worktree,
 )
 from ci_doctor.correctness.localise.noise import NoisySearch, SearchSpace
+from ci_doctor.correctness.localise.search_jobs import BEGIN_ANEW, run_search_job
 from ci_doctor.correctness.localise.search_places import (
     CHECKOUTS,
     CommitPlace,
@@ -44,6 +45,7 @@ from ci_doctor.correctness.planning import (
 from ci_doctor.correctness.settings import BUILDKITE, Arm, Caches, CorrectnessSettings
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.session.session import Session
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -197,11 +199,6 @@ class _Search:
         confidence: float,
         **flags: Any,
     ) -> None:
-        if flags.get("fan_out") == BUILDKITE:
-            raise UsageError(
-                "--fan-out: the starts of a search are made on this machine",
-                hint="write --fan-out local:N, or leave it out",
-            )
         self.session = session
         self.only = only
         self.is_resumed = resume is not None
@@ -219,6 +216,9 @@ class _Search:
         self.settings: CorrectnessSettings = replace(
             settings, archive=None, control=False, localise=False, caches=caches
         )
+        self.is_fanned_out = self.settings.fan_out == BUILDKITE
+        if self.is_fanned_out:
+            self.settings = of_one_job(self.settings, is_whole=not self.is_resumed)
 
     @property
     def resume_command(self) -> str:
@@ -257,6 +257,11 @@ class _Search:
         """Make the search, and deliver its report."""
         session, plan = self.session, prepared.plan
         identity: RunIdentity = identify(plan, more)
+        if self.is_fanned_out:
+            # Each job decides or asks by them.
+            more = {**more, "most": self._most, "confidence": self._confidence}
+            identity = identify(plan, more)
+            words = replace(words, resume=BEGIN_ANEW)
         if self.is_resumed:
             check_resumable(plan.directory, identity)
             session.accept()
@@ -272,21 +277,31 @@ class _Search:
                 tell.say(note)
                 show = partial(show_experiment, tell)
                 run = SearchRun(plan, identity, new_search, prepared.redactor, show)
+
+                def conclude() -> Outcome:
+                    received = interruption.received
+                    return search_outcome(
+                        run.replayed,
+                        run.evidence,
+                        plan,
+                        words,
+                        stopped=run.stopped,
+                        signal=received.name if received is not None else None,
+                    )
+
                 try:
-                    run.make(place, interruption, is_resumed=self.is_resumed)
+                    if self.is_fanned_out:
+                        of_run = replace(prepared, identity=identity)
+                        outcome = run_search_job(
+                            of_run, run, place, os.environ, interruption, conclude
+                        )
+                    else:
+                        run.make(place, interruption, is_resumed=self.is_resumed)
+                        outcome = conclude()
                 finally:
                     # What is built stays only for a search that goes on.
-                    if not run.stopped:
+                    if self.is_fanned_out or not run.stopped:
                         clean()
-            received = interruption.received
-            outcome = search_outcome(
-                run.replayed,
-                run.evidence,
-                plan,
-                words,
-                stopped=run.stopped,
-                signal=received.name if received is not None else None,
-            )
             return session.finish(outcome, on_stdout=True)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the build: the starts of an experiment as jobs of a Buildkite build, and the decision over what they leave.
 
+A search under noise goes the same way (`localise.search_jobs`).
+
 The experiment is the one of `run`: its order is drawn, its looks are planned, and `judge` decides. Only who makes a
 start differs. A job makes two neighbours of the drawn order on one agent. The step after these jobs decides over all
 evidence so far. It asks for the rest of the block if the verdict is open, and so on.
@@ -14,37 +16,42 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.agent import ApiTime
 from ci_doctor.buildkite.fan_out import (
-    Asked,
-    BuildSteps,
     Evidence,
     Gathered,
     NotEvidenceError,
     Origin,
-    gather,
     leave,
 )
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.steps import TASK_VARIABLE, StepTemplate, job_step
 from ci_doctor.correctness import rules
+from ci_doctor.correctness.asked_jobs import (
+    Job,
+    Pair,
+    Task,
+    enter,
+    hand_on,
+    in_words,
+    pairs_of,
+    starts_at,
+)
 from ci_doctor.correctness.evidence.resume import reread
-from ci_doctor.correctness.evidence.run_identity import STARTS, identify
+from ci_doctor.correctness.evidence.run_identity import STARTS
 from ci_doctor.correctness.planning import PreparedExperiment
 from ci_doctor.correctness.results import (
     SAMPLES,
     Experiment,
     ExperimentEnding,
     SameAnswers,
+    StartResult,
     Tally,
     unusable,
 )
 from ci_doctor.correctness.run import OnProgress, begin, conclude, judge, make_experiment
-from ci_doctor.correctness.settings import Arm, CorrectnessSettings
+from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.schedule import next_arms
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.decodable import decodable
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import InfraError
 from ci_doctor.identity.identity import Identity, differences
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.finding import Evidence as Excerpt
@@ -53,115 +60,8 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.render.formatting import amount
-from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.version import tool_version
-
-# The places in the drawn order, from 0 on, of the starts that one job makes.
-Pair = tuple[int, ...]
-_IN_A_JOB = 2
-# How the keys of uploaded steps begin; their labels are the same.
-_KEY = "ci-doctor-fan-out-"
-# A pair that two jobs have lost is not asked for again.
-_MOST_TRIES = 2
-
-
-class Task(Struct, frozen=True, kw_only=True):
-    """What a job is asked for: a pair of the last wave, or to decide over all `waves`.
-
-    `began` is the job that drew the `seed`, `plan` the digest of what all jobs work on. A wave is a step, and its pairs
-    are that step's jobs, in the order of their numbers.
-    """
-
-    plan: str
-    began: str
-    seed: int
-    waves: tuple[tuple[Pair, ...], ...]
-    decides: bool = False
-
-    def key(self, wave: int) -> str:
-        """The key of the step of a wave."""
-        return f"{_KEY}{self.plan[:12]}-starts-{wave + 1}"
-
-    def asked(self, build: str) -> Asked:
-        """The steps that were asked for each pair."""
-        steps: dict[str, tuple[str, ...]] = {}
-        for number, wave in enumerate(self.waves):
-            for pair in wave:
-                steps[_name(pair)] = (*steps.get(_name(pair), ()), self.key(number))
-        return Asked(build=build, plan=self.plan, steps=steps)
-
-
-def _name(pair: Pair) -> str:
-    return "-".join(str(place + 1) for place in (pair[0], pair[-1])[: len(pair)])
-
-
-def read_task(environ: Mapping[str, str]) -> Task | None:
-    """What the job of `environ` is asked for; None for one that begins. Raises UsageError."""
-    text = environ.get(TASK_VARIABLE)
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text, type=decodable(Task))
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise UsageError(
-            f"{TASK_VARIABLE} is no task of this ci-doctor: {error}",
-            hint="use one version of ci-doctor in all jobs, and do not set the variable yourself",
-        ) from error
-
-
-def settings_of(settings: CorrectnessSettings, environ: Mapping[str, str]) -> CorrectnessSettings:
-    """The settings of one job of the experiment: its order is that of all. Raises UsageError."""
-    for name, value in (("devices", settings.devices), ("archive", settings.archive)):
-        if value:
-            raise UsageError(
-                f"fan_out: `{name}` belongs to one machine", hint=f"leave {name} or fan_out out"
-            )
-    task = read_task(environ)
-    seed = settings.seed if task is None else task.seed
-    # It would start servers on the agent that decides.
-    return replace(settings, seed=seed, localise=False)
-
-
-def plan_digest(prepared: PreparedExperiment, began: str) -> str:
-    """What all jobs must agree on: requests, commands, settings, order, commit, version, and the job that began.
-
-    What an agent adds to the environment is no part of it: that makes another kind of agent. Neither is where its
-    checkout lies.
-    """
-    plan = prepared.plan
-    roots = (plan.environment.get("BUILDKITE_BUILD_CHECKOUT_PATH"), str(plan.services_directory))
-
-    def anywhere(text: str) -> str:
-        for root in filter(None, roots):
-            text = text.replace(root, ".")
-        return text
-
-    def moved(spec: ServiceSpec) -> ServiceSpec:
-        words = [anywhere(word) for word in spec.words()]
-        env = {name: anywhere(value) for name, value in spec.env.items()}
-        return replace(spec, command=words, cwd=spec.cwd and anywhere(spec.cwd), env=env)
-
-    arms = {
-        arm: replace(each, specs={name: moved(spec) for name, spec in each.specs.items()})
-        for arm, each in plan.arms.items()
-    }
-    own = identify(replace(plan, arms=arms, environment={}))
-    identity = msgspec.to_builtins(replace(prepared.identity, hashes=own.hashes))
-    limits = list(plan.rules.limits)
-    return digest(
-        {"identity": identity, "limits": limits, "version": tool_version(), "began": began}
-    )
-
-
-def pairs_of(first: int, last: int) -> tuple[Pair, ...]:
-    """The places from `first` to before `last`, two for each job. Pure."""
-    places = range(first, last)
-    return tuple(
-        tuple(places[begin : begin + _IN_A_JOB]) for begin in range(0, len(places), _IN_A_JOB)
-    )
 
 
 def run_fanned_out(
@@ -172,85 +72,15 @@ def run_fanned_out(
 ) -> Outcome:
     """What this job does of the experiment. Only the last one has a verdict.
 
-    Raises UsageError outside a Buildkite job, and for a job that works on something else than the one that asked;
-    InfraError if steps or evidence cannot be uploaded or gathered.
+    Raises UsageError and InfraError as `enter` does; InfraError if steps or evidence cannot be uploaded or gathered.
     """
-    running = JobEnvironment.from_environ(environ)
-    # The verdict depends on it, so it does not share the seconds of what is only reported.
-    agent = BuildSteps.find(environ, api_time=ApiTime())
-    if running is None or running.build_id is None or agent is None:
-        raise UsageError(
-            "fan_out: this is no job of a Buildkite build, or buildkite-agent is not on PATH",
-            hint="write --fan-out local:N, or leave it out",
-        )
-    task = read_task(environ)
-    began = running.job_id if task is None else task.began
-    plan = plan_digest(prepared, began)
-    if task is None:
-        # Else each job that is asked would ask others.
-        if any((name or "").startswith(_KEY) for name in (running.step_key, running.label)):
-            raise UsageError(
-                f"{TASK_VARIABLE} did not reach the command of a step that ci-doctor has uploaded",
-                hint=f"let the container of the step have it: environment = [{TASK_VARIABLE}] of its plugin",
-            )
-        task = Task(plan=plan, began=began, seed=prepared.plan.rules.seed, waves=())
+    job = enter(prepared, environ)
+    if job.is_first:
         arms = next_arms((), prepared.plan.ids, prepared.plan.rules, prepared.plan.rules.max_starts)
-        return _hand_on(
-            prepared, _Job(agent=agent, environ=environ, task=task), pairs_of(0, len(arms))
-        )
-    if task.plan != plan:
-        raise UsageError(
-            "this job is asked for starts of another experiment: the requests, a command, a setting, the commit or "
-            "the version of ci-doctor differs from those of the job that asked",
-            hint="let all jobs check out one commit, and use one fan-out in a step",
-        )
-    job = _Job(agent=agent, environ=environ, task=task)
-    if task.decides:
-        with own_directory("evidence") as folder:
-            gathered = gather(agent, Path(folder), task.asked(running.build_id))
-        return _decide(prepared, job, gathered)
-    number = running.parallel_job or 0
-    if not task.waves or number >= len(task.waves[-1]):
-        raise UsageError(
-            f"{TASK_VARIABLE} has no starts for parallel job {number}",
-            hint="leave the parallelism of uploaded steps as it is",
-        )
-    return _make(prepared, job, task.waves[-1][number], on_progress, interruption)
-
-
-class _Job(Struct, frozen=True, kw_only=True):
-    """The running job: its agent, its variables, and what it is asked for."""
-
-    agent: BuildSteps
-    environ: Mapping[str, str]
-    task: Task
-
-
-def _hand_on(prepared: PreparedExperiment, job: _Job, wave: tuple[Pair, ...]) -> Outcome:
-    """Ask for these pairs, and for a decision after them."""
-    task = replace(job.task, waves=(*job.task.waves, wave))
-    key = task.key(len(task.waves) - 1)
-    deciding = key.replace("-starts-", "-decides-")
-
-    def words(*, decides: bool) -> str:
-        return msgspec.json.encode(replace(task, decides=decides)).decode()
-
-    template = prepared.request.settings.step or StepTemplate()
-    steps = [
-        job_step(template, job.environ, key=key, task=words(decides=False), jobs=len(wave)),
-        job_step(StepTemplate(), job.environ, key=deciding, task=words(decides=True), after=key),
-    ]
-    result = job.agent.upload_steps(steps)
-    if not result.ok:
-        raise InfraError(
-            f"no further job can be asked for: {result.message}", hint="retry this job"
-        )
-    starts = sum(map(len, wave))
-    return Outcome(
-        verdict=None,
-        summary=f"{amount(starts, 'start')} in {amount(len(wave), 'job')} of the step {key}; "
-        f"the step {deciding} decides",
-    )
+        return hand_on(prepared, job, pairs_of(0, len(arms)))
+    if job.task.decides:
+        return _decide(prepared, job, job.gathered())
+    return _make(prepared, job, job.pair(), on_progress, interruption)
 
 
 # --- a job that makes starts ---
@@ -259,12 +89,14 @@ def _hand_on(prepared: PreparedExperiment, job: _Job, wave: tuple[Pair, ...]) ->
 class _Contents(Struct, frozen=True, kw_only=True):
     """The first line of a pair's evidence: the identity of each arm here, and the lengths of what follows.
 
-    `host` is the agent. `is_outside`: something outside the change has ended a start.
+    `host` is the agent. `is_outside`: something outside the change has ended a start. `broken` is why nothing can be
+    started at the point of a search.
     """
 
     arms: Mapping[Arm, Identity]
     host: str = ""
     is_outside: bool = False
+    broken: str = ""
     starts: int
     samples: int
     logs: Mapping[str, int] = {}
@@ -276,7 +108,7 @@ _LOG_BYTES = 1 << 20
 
 def _make(
     prepared: PreparedExperiment,
-    job: _Job,
+    job: Job,
     pair: Pair,
     on_progress: OnProgress,
     interruption: Interruption,
@@ -286,36 +118,46 @@ def _make(
     experiment = make_experiment(prepared, begin(prepared), on_progress, interruption)
     if experiment.ending.is_signal:
         return conclude(prepared, experiment, judge(prepared, experiment))
-    made = [result for result in experiment.results if result.counts]
-    names = in_words(prepared.pace.order, pair)
-    if len(made) < len(given):
+    return leave_pair(prepared, job, pair, experiment.results)
+
+
+def leave_pair(
+    prepared: PreparedExperiment,
+    job: Job,
+    pair: Pair,
+    results: Sequence[StartResult],
+    broken: str = "",
+) -> Outcome:
+    """Upload what the starts of this job left in the report directory; `broken` says why there are none.
+
+    Raises InfraError, also if the budget has cut one short.
+    """
+    made = [result for result in results if result.counts]
+    names = in_words(job.task.order(prepared), pair)
+    if len(made) < len(pair) and not broken:
         raise InfraError(
             f"the budget ended before {names} were made",
             hint="write a larger --budget, or a larger `timeout` in [correctness.step]",
         )
-    origin = Origin.of(job.environ, plan=job.task.plan, task=_name(pair))
+    origin = Origin.of(job.environ, plan=job.task.plan, task=job.task.name(pair))
     body = pair_evidence(
         prepared.plan.directory,
         prepared.identities,
         host=job.environ.get("BUILDKITE_AGENT_NAME") or platform.node(),
         is_outside=any(each.start.outside and not each.start.claimed for each in made),
+        broken=broken,
     )
     path = leave(job.agent, origin, body)
     return Outcome(verdict=None, summary=f"made {names}; their evidence is {path}")
 
 
-def starts_at(order: Sequence[Arm], pair: Sequence[int]) -> tuple[tuple[Arm, int], ...]:
-    """The arm and number of the start at each place of the order. Pure."""
-    return tuple((order[place], order[: place + 1].count(order[place])) for place in pair)
-
-
-def in_words(order: Sequence[Arm], pair: Pair) -> str:
-    """The names of a pair's starts: `A1 and B1`. Pure."""
-    return " and ".join(f"{arm.letter}{number}" for arm, number in starts_at(order, pair))
-
-
 def pair_evidence(
-    directory: Path, identities: Mapping[Arm, Identity], host: str = "", *, is_outside: bool = False
+    directory: Path,
+    identities: Mapping[Arm, Identity],
+    host: str = "",
+    *,
+    is_outside: bool = False,
+    broken: str = "",
 ) -> bytes:
     """What the starts in a report directory left, without secrets, as one text."""
     starts, samples = ((directory / name).read_bytes() for name in (STARTS, SAMPLES))
@@ -327,6 +169,7 @@ def pair_evidence(
         arms=identities,
         host=host,
         is_outside=is_outside,
+        broken=broken,
         starts=len(starts),
         samples=len(samples),
         logs={name: len(log) for name, log in logs.items()},
@@ -347,6 +190,7 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
     origin: Origin
     host: str = ""
     is_outside: bool = False
+    broken: str = ""
 
     @classmethod
     def read(cls, evidence: Evidence) -> "PairEvidence":
@@ -372,6 +216,7 @@ class PairEvidence(Struct, frozen=True, kw_only=True):
             origin=evidence.origin,
             host=contents.host,
             is_outside=contents.is_outside,
+            broken=contents.broken,
         )
 
     def agent(self) -> str:
@@ -409,26 +254,54 @@ class AssembledEvidence(Struct, frozen=True, kw_only=True):
     repeated: tuple[str, ...] = ()
 
 
+def _read_parts(
+    evidence: Sequence[Evidence], kind: str | None
+) -> tuple[list[PairEvidence], list[str]]:
+    """The evidence of one pair, of agents of the kind if there is one, and why other evidence does not count."""
+    read: list[PairEvidence] = []
+    refused: list[str] = []
+    for each in evidence:
+        try:
+            part = PairEvidence.read(each)
+        except NotEvidenceError as error:
+            refused.append(f"job {each.origin.job}: {error}")
+            continue
+        if kind and part.agent() != kind:
+            refused.append(f"job {each.origin.job}: its agent is {part.agent()}, not {kind}")
+        else:
+            read.append(part)
+    return read, refused
+
+
+def _check_gathered(lost: Sequence[Pair], gathered: Gathered) -> None:
+    if lost and gathered.problems:
+        raise InfraError(
+            f"the evidence cannot be gathered: {'; '.join(gathered.problems[:3])}",
+            hint="retry this job",
+        )
+
+
 def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> AssembledEvidence:
-    """Put the evidence of all pairs into the report directory, in the drawn order, and read it as a run's own."""
-    plan = prepared.plan
+    """Put the evidence of all pairs into the report directory, in the drawn order, and read it as a run's own.
+
+    That of a search is of one kind of agent. Raises InfraError if some is lost that cannot be gathered.
+    """
+    plan, order = prepared.plan, task.order(prepared)
     begin(prepared)
     pairs = sorted({pair for wave in task.waves for pair in wave})
-    words = {pair: in_words(prepared.pace.order, pair) for pair in pairs}
+    words = {pair: in_words(order, pair) for pair in pairs}
+    kind = task.kind if task.points else None
     parts: dict[Pair, PairEvidence] = {}
     refused: list[str] = []
     repeated: list[str] = []
     for pair in pairs:
-        read: list[PairEvidence] = []
-        for evidence in gathered.evidence.get(_name(pair), ()):
-            try:
-                read.append(PairEvidence.read(evidence))
-            except NotEvidenceError as error:
-                refused.append(f"{words[pair]} of job {evidence.origin.job}: {error}")
+        read, wrong = _read_parts(gathered.evidence.get(task.name(pair), ()), kind)
+        refused += [f"{words[pair]} of {each}" for each in wrong]
         if read:
             # The first, or whoever repeats jobs could choose among answers. Only one that was ended from outside has none.
             part = next((each for each in read if not each.is_outside), read[0])
             parts[pair] = part
+            kind = part.agent() if task.points else None
             repeated += [
                 f"{words[pair]}: job {each.origin.job}, beside {part.origin.job}"
                 for each in read
@@ -441,7 +314,9 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
     same = SameAnswers(plan.comparison, finished.outputs)
     results = []
     for pair in [*parts]:
-        names = [f"{arm.letter}{number}" for arm, number in starts_at(prepared.pace.order, pair)]
+        is_broken = task.points and parts[pair].broken
+        made = () if is_broken else starts_at(order, pair)
+        names = [f"{arm.letter}{number}" for arm, number in made]
         if not by_name.keys() >= set(names) or parts[pair].starts.count(b"\n") != len(names):
             refused.append(f"job {parts[pair].origin.job} does not hold {words[pair]}")
             del parts[pair]
@@ -450,6 +325,8 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
         for name in names:
             result = by_name[name]
             results.append(replace(result, start=replace(result.start, agent=agent)))
+    lost = tuple(pair for pair in pairs if pair not in parts)
+    _check_gathered(lost, gathered)
     return AssembledEvidence(
         experiment=Experiment(
             results=tuple(map(same.at_gate, results)),
@@ -458,7 +335,7 @@ def assemble(prepared: PreparedExperiment, task: Task, gathered: Gathered) -> As
             rules=plan.rules,
             comparison=plan.comparison,
         ),
-        lost=tuple(pair for pair in pairs if pair not in parts),
+        lost=lost,
         parts=parts,
         refused=tuple(refused),
         repeated=tuple(repeated),
@@ -491,10 +368,8 @@ def next_wave(
     prepared: PreparedExperiment, task: Task, assembled: AssembledEvidence
 ) -> tuple[Pair, ...]:
     """The pairs to ask for: those that were lost once, else the rest of the block; none if it can be decided. Pure."""
-    asked = [pair for wave in task.waves for pair in wave]
     if assembled.lost:
-        is_over = any(asked.count(pair) >= _MOST_TRIES for pair in assembled.lost)
-        return () if is_over else assembled.lost
+        return () if task.lost_for_good(assembled.lost) else assembled.lost
     experiment, plan = assembled.experiment, prepared.plan
     if unusable(experiment.results, plan.arms):
         return ()
@@ -541,43 +416,39 @@ _NEXT = (
 )
 
 
-def _decide(prepared: PreparedExperiment, job: _Job, gathered: Gathered) -> Outcome:
+def _decide(prepared: PreparedExperiment, job: Job, gathered: Gathered) -> Outcome:
     task = job.task
     assembled = assemble(prepared, task, gathered)
-    if assembled.lost and gathered.problems:
-        raise InfraError(
-            f"the evidence cannot be gathered: {'; '.join(gathered.problems[:3])}",
-            hint="retry this job",
-        )
     wave = next_wave(prepared, task, assembled)
+    order = prepared.pace.order
     if wave:
-        return replace(
-            _hand_on(prepared, job, wave),
-            findings=tuple(_findings(prepared.pace.order, task, gathered, assembled)),
-        )
+        return with_jobs(hand_on(prepared, job, wave), order, task, gathered, assembled)
     for part in assembled.parts.values():
         # This agent may be of another kind than those that made starts.
         prepared = replace(prepared, identities=part.arms)
         break
-    order = prepared.pace.order
     decision = judge(prepared, with_lost(prepared, assembled))
     decision = without_lost(decision, [in_words(order, pair) for pair in assembled.lost])
     outcome = conclude(prepared, assembled.experiment, decision)
-    return replace(
-        outcome,
-        tables=(
-            *outcome.tables,
-            text_table(title="Jobs", lines=tuple(job_lines(order, assembled))),
-        ),
-        findings=(
-            # Nothing resumes this run.
-            *(
-                replace(each, remedy=_NEXT) if each.rule == rules.INCONCLUSIVE.id else each
-                for each in outcome.findings
-            ),
-            *_findings(order, task, gathered, assembled),
-        ),
+    # Nothing resumes this run.
+    findings = tuple(
+        replace(each, remedy=_NEXT) if each.rule == rules.INCONCLUSIVE.id else each
+        for each in outcome.findings
     )
+    return with_jobs(replace(outcome, findings=findings), order, task, gathered, assembled)
+
+
+def with_jobs(
+    outcome: Outcome,
+    order: Sequence[Arm],
+    task: Task,
+    gathered: Gathered,
+    assembled: AssembledEvidence,
+) -> Outcome:
+    """An outcome with what was lost or refused, and at the end with the jobs behind it. Pure."""
+    findings = (*outcome.findings, *_findings(order, task, gathered, assembled))
+    jobs = text_table(title="Jobs", lines=tuple(job_lines(order, assembled)))
+    return replace(outcome, findings=findings, tables=(*outcome.tables, jobs))
 
 
 def job_lines(order: Sequence[Arm], assembled: AssembledEvidence) -> Iterator[str]:

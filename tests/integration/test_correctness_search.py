@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import BARE, Ran, begin, doctor, inside
+from ci_doctor.buildkite.fan_out import Origin, sealed
+from tests.support import stand_in_agent
+from tests.support.cli import BARE, Ran, begin, doctor, inside, words
 from tests.support.git_repository import git, make_repository
 from tests.support.report_schema import checked_report
+from tests.support.stand_in_build import Fate, StandInBuild
 
 pytestmark = pytest.mark.integration
 
@@ -84,7 +87,7 @@ def test_starts_of_a_search_run_at_once_and_each_end_has_both_places(tmp_path: P
     assert places["baseline"] == places["candidate"]
 
 
-def test_a_search_makes_no_jobs(tmp_path: Path) -> None:
+def test_a_search_outside_a_build_makes_no_jobs(tmp_path: Path) -> None:
     ask(tmp_path)
     ran = inside(
         "correctness", "localise", "--baseline", server(), "--candidate", server("--x 1"), *COMMON,
@@ -93,6 +96,72 @@ def test_a_search_makes_no_jobs(tmp_path: Path) -> None:
 
     assert ran.code == 2, ran
     assert "local:N" in ran.out + ran.err
+
+
+def over_jobs(folder: Path, command: str, fate: Fate) -> tuple[StandInBuild, dict[str, Any]]:
+    """A search whose starts are jobs, and the facts of the job that ends it."""
+    ask(folder)
+    agents = {f"agent-{number}": {"VLLM_KIND": "h100"} for number in range(2)}
+    files = {"requests.jsonl": (folder / "requests.jsonl").read_text()}
+    build = StandInBuild(folder, command, agents, files=files, fate=fate)
+    last = build.run()
+    (path,) = last.directory.rglob("report.json")
+    made = checked_report(path.read_text())
+    assert made["exit_code"] == last.status == 0, last
+    assert [table for table in made["tables"] if table["title"] == "Jobs"]
+    return build, made["facts"]
+
+
+@pytest.mark.nightly
+def test_starts_of_a_search_are_jobs_and_what_is_lost_double_or_foreign_does_not_count(
+    tmp_path: Path,
+) -> None:
+    other = sealed(Origin(build="other", plan="0" * 64, task="1", step="s", job="j"), b"{}\n")
+
+    def fate(step: str, number: int, retry: int) -> str:
+        if not step.endswith("starts-1"):
+            return ""
+        plan = step.split("-")[-3]
+        stand_in_agent.put_artifact(
+            build_log, "j", f"ci-doctor-evidence/1-{plan}0000.evidence.gz", other
+        )
+        return {0: "lost", 1: "twice"}.get(number, "")
+
+    build_log = tmp_path / "agent.log"
+    line = words(
+        "correctness", "localise", "--baseline", server("FAULT=1"), "--candidate", server("FAULT=1"),
+        "--env", "candidate:FAULT=1", "--env", "candidate:OTHER=1", *COMMON, "--fan-out",
+    )  # fmt: skip
+    build, made = over_jobs(tmp_path, shlex.join(line), fate)
+
+    assert made["answers"][0]["names"] == ["FAULT=1"]
+    # Both ends, then those of them that left nothing once more.
+    assert [len(build.of_step(f"starts-{wave}")) for wave in (1, 2)] == [7, 2]
+    assert sum(each["starts"] for each in made["points"]) == made["starts"]
+
+
+@pytest.mark.nightly
+def test_each_job_of_a_bisection_builds_its_own_commit(tmp_path: Path) -> None:
+    history = History(tmp_path / "origin")
+    at = history.add("0", ())
+    for number in range(8):
+        at = history.add("1" if number > 3 else "0", (at,), build="broken" if number == 2 else "ok")
+    ids = history.write()
+    line = words(
+        "correctness", "bisect", f"{ids[1]}..{ids[-1]}", "--command", server(),
+        "--build", "sh -c '! grep broken build'", *COMMON, "--fan-out",
+    )  # fmt: skip
+    source = shlex.quote(str(history.directory))
+    command = f"git clone -q {source} own; cp requests.jsonl own; cd own; {shlex.join(line)}"
+    build, made = over_jobs(
+        tmp_path,
+        command,
+        lambda step, number, _: "lost" if "starts-2" in step and number == 0 else "",
+    )
+
+    assert made["answers"][0]["names"][0].startswith(ids[6][:12])
+    for job in build.jobs:
+        assert len(git(job.directory / "own", "worktree", "list").splitlines()) == 1
 
 
 @pytest.mark.nightly

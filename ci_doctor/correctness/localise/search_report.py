@@ -66,7 +66,7 @@ def search_outcome(
         failure = Failure(
             message=f"interrupted by {signal} after {amount(len(results), 'start')}; "
             "every process was stopped",
-            hint=f"`{words.resume}` continues",
+            hint=f"to go on: {words.resume}",
             kind=signal_kind(signal),
         )
         summary = failure.message

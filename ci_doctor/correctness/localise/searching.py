@@ -238,8 +238,18 @@ class SearchRun:
         """What the evidence comes to."""
         return replayed(self.new_search(), self.evidence, self.plan.ids)
 
-    def make(self, place: Place, interruption: Interruption, *, is_resumed: bool) -> None:
-        """Make starts until the search ends, the budget does, or a signal comes. Raises UsageError and InfraError."""
+    def make(
+        self,
+        place: Place,
+        interruption: Interruption,
+        *,
+        is_resumed: bool = False,
+        given: PlannedStart | None = None,
+    ) -> None:
+        """Make starts until the search ends, the budget does, or a signal comes; or only the one that is `given`.
+
+        Raises UsageError and InfraError.
+        """
         directory = self.plan.directory
         before = self._resumed() if is_resumed else self._begun()
         same = SameAnswers(self.plan.comparison, before.outputs)
@@ -254,30 +264,42 @@ class SearchRun:
                 _PointWriter(directory / POINTS, append=True) as points,
             ):
                 gather = LocalStarts(place, samples, outputs, self.tell, interruption)
-                self._until_end(gather, _Files(starts, points, same), interruption)
+                if given is None:
+                    self._until_end(gather, _Files(starts, points, same), interruption)
+                    return
+                for evidence in gather([given]):
+                    self.evidence.append(evidence)
+                    if evidence.result is not None:
+                        starts.write(evidence.result)
         finally:
             shutil.rmtree(directory / CACHES, ignore_errors=True)
             for removed in redact_logs(directory, self.redactor):
                 self.tell(ExperimentProgress(note=f"warning: {removed}"))
 
     def _until_end(self, gather: Gatherer, files: "_Files", interruption: Interruption) -> None:
-        while not self.stopped:
-            state = self.replayed
-            if state.watched is not None and not state.watched.answers:
-                self.stopped = self._of_good_end()
-                return
-            planned = self._planned(state.search.next_points(self.plan.at_once))
-            if not planned:
-                return
-            self.stopped = self._reason_to_stop()
-            if self.stopped:
-                return
+        while not self.stopped and (planned := self.next_starts(self.plan.at_once)):
             for each in planned:
                 files.points.note(_PointLine(point=str(each.point), start=each.name))
             for evidence in gather(planned):
                 self._note(evidence, files)
             if interruption.received is not None:
                 self.stopped = f"interrupted by {interruption.received.name}"
+
+    def next_starts(self, count: int) -> list[PlannedStart]:
+        """At most so many starts to make now; none at the end, of which `stopped` may hold the reason."""
+        state = self.replayed
+        if state.watched is not None and not state.watched.answers:
+            self.stopped = self._of_good_end()
+            return []
+        planned = self._planned(state.search.next_points(count))
+        self.stopped = self._reason_to_stop() if planned else ""
+        return [] if self.stopped else planned
+
+    def take_broken(self, evidence: StartEvidence) -> None:
+        """That nothing can be started at a point. Raises InfraError for an end of the search."""
+        if evidence.planned.point in {self.space.good, self.space.bad}:
+            raise InfraError(f"an end of the search cannot be built: {evidence.broken}")
+        self.evidence.append(evidence)
 
     def _of_good_end(self) -> str:
         """Why nothing can be compared with the good end."""
@@ -290,11 +312,9 @@ class SearchRun:
     def _note(self, evidence: StartEvidence, files: "_Files") -> None:
         planned, result = evidence.planned, evidence.result
         if result is None:
-            if planned.point in {self.space.good, self.space.bad}:
-                raise InfraError(f"an end of the search cannot be built: {evidence.broken}")
+            self.take_broken(evidence)
             line = _PointLine(point=str(planned.point), broken=evidence.broken)
             files.points.note(line)
-            self.evidence.append(evidence)
             self.tell(ExperimentProgress(note=f"{planned.name}  skipped: {evidence.broken}"))
             return
         if result.cut_short:

@@ -9,21 +9,23 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.fan_out import Evidence, Gathered, NotEvidenceError, Origin
 from ci_doctor.buildkite.steps import TASK_VARIABLE
-from ci_doctor.correctness.evidence.resume import write_starts
-from ci_doctor.correctness.evidence.run_identity import identify
-from ci_doctor.correctness.fan_out import (
-    AssembledEvidence,
-    PairEvidence,
+from ci_doctor.correctness.asked_jobs import (
     Task,
-    assemble,
     in_words,
-    job_lines,
-    pair_evidence,
     pairs_of,
     plan_digest,
     read_task,
     settings_of,
     starts_at,
+)
+from ci_doctor.correctness.evidence.resume import write_starts
+from ci_doctor.correctness.evidence.run_identity import identify
+from ci_doctor.correctness.fan_out import (
+    AssembledEvidence,
+    PairEvidence,
+    assemble,
+    job_lines,
+    pair_evidence,
     with_lost,
     without_lost,
 )
