@@ -236,7 +236,8 @@ FAN_OUT = Rule(
     id="correctness/fan-out",
     severity=Severity.WARNING,
     meaning="A job that was to make starts left no whole evidence, or evidence was uploaded that is not of this "
-    "build, this plan or the job that was asked. Neither counts as agreement.",
+    "build, this plan or the job that was asked; or that of a search is of another kind of agent than the first. "
+    "None of it counts as agreement.",
     remedy="Look at the log of the step's jobs. A pair of starts is asked for once more. If it is lost "
     "again, the run is undecided: retry its first step.",
 )

@@ -44,7 +44,8 @@ def run_search_job(
     """
     job = enter(prepared, environ)
     if job.is_first:
-        return hand_on(prepared, *_next_wave(prepared, run, job))
+        job, wave = _next_wave(prepared, run, job)
+        return hand_on(prepared, job, wave) if wave else conclude()
     if not job.task.decides:
         return _make(prepared, run, place, job, interruption, conclude)
     gathered = job.gathered()
@@ -54,7 +55,7 @@ def run_search_job(
     job = replace(job, task=replace(job.task, kind=kind))
     task, order = job.task, job.task.order(prepared)
     take(run, task, assembled)
-    wave: tuple[Pair, ...] = assembled.lost
+    wave = assembled.lost
     gone = task.lost_for_good(wave)
     if gone:
         names = ", ".join(in_words(order, each) for each in gone)
