@@ -51,8 +51,8 @@ def run_search_job(
     gathered = job.gathered()
     assembled = assemble(prepared, job.task, gathered)
     # What counts is of one kind.
-    kind = next((each.agent() for each in assembled.parts.values()), "")
-    job = replace(job, task=replace(job.task, kind=kind))
+    kinds = (each.agent() for each in assembled.parts.values())
+    job = replace(job, task=replace(job.task, kind=job.task.kind or next(kinds, "")))
     task, order = job.task, job.task.order(prepared)
     take(run, task, assembled)
     wave = assembled.lost

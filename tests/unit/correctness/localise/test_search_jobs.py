@@ -174,7 +174,7 @@ def decided(
         return Outcome(verdict=None, summary="")
 
     job = Asking(
-        agent=BuildSteps(Path("buildkite-agent"), {}, api_time=ApiTime()),
+        agent=BuildSteps("buildkite-agent", {}, api_time=ApiTime()),
         environ={},
         build="b",
         number=0,
@@ -187,7 +187,7 @@ def decided(
     run = run_of(one, deadline)
     over = Outcome(verdict=None, summary="over")
     outcome = run_search_job(one, run, NoPlace(), {}, Interruption(), lambda: over)  # type: ignore[arg-type]
-    assert (outcome.summary == "over") is not asked
+    assert (outcome.summary == "over") is not bool(asked)
     return (asked[0] if asked else None), run
 
 
