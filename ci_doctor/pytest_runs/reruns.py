@@ -19,8 +19,11 @@ MOST_RERUN: Final = 50
 # So many that fail alike are one failure; so many of them run again.
 MANY: Final = 5
 IN_THEIR_PLACE: Final = 3
-# Three failures in the order and three passes alone: by chance in 1 of 64 cases at most.
-MOST_ORDERS: Final = 3
+# After the suite and a run alone, in the order of Thue and Morse: strict turns would keep step with a
+# test that fails every second time. Three failures in the order and three passes alone: by chance in
+# 1 of 64 cases at most.
+_TURNS: Final = (RunKind.ALONE, RunKind.ORDER, RunKind.ALONE, RunKind.ORDER, RunKind.ORDER)
+_MOST_ALONE: Final = 1 + _TURNS.count(RunKind.ALONE)
 # Reruns take no longer than the suite so many times, but may take this long.
 OF_THE_SUITE: Final = 2.0
 LEAST_TIME_S: Final = 60.0
@@ -171,20 +174,24 @@ class Reruns:
         self._one(plan, [test], f"running {test} alone, {which}")
 
     def _in_order(self, failures: Sequence[SuiteFailure]) -> None:
-        """The order of each once more, then the test alone, until chance is excluded or it is flaky."""
+        """Each in its order and alone, in `_TURNS`, until chance is excluded or it is flaky."""
         left = list(failures)
-        for number in range(1, MOST_ORDERS + 1):
-            if number > 1:
+        for place, kind in enumerate(_TURNS):
+            if kind is RunKind.ALONE:
+                number = 2 + _TURNS[:place].count(kind)
                 for failure in left:
-                    self._once_alone(failure.test, f"{number} of at most {MOST_ORDERS}")
-                left = [failure for failure in left if self._is_open(failure.test)]
-            for order in orders_to_repeat(left):
-                tests = [each.test for each in left if each.test in order]
-                text = f"running the {len(order)} tests up to {order[-1]} again, in their order"
-                if len(order) == 1:
-                    text = f"running {order[0]} again, with all files collected"
-                self._one(replace(self._plan, kind=RunKind.ORDER, tests=order), tests, text)
+                    self._once_alone(failure.test, f"{number} of at most {_MOST_ALONE}")
+            else:
+                self._orders(left)
             left = [failure for failure in left if self._is_open(failure.test)]
+
+    def _orders(self, failures: Sequence[SuiteFailure]) -> None:
+        for order in orders_to_repeat(failures):
+            tests = [each.test for each in failures if each.test in order]
+            text = f"running the {len(order)} tests up to {order[-1]} again, in their order"
+            if len(order) == 1:
+                text = f"running {order[0]} again, with all files collected"
+            self._one(replace(self._plan, kind=RunKind.ORDER, tests=order), tests, text)
 
     def _one(self, plan: PytestPlan, about: Sequence[str], text: str) -> None:
         """One run about these tests, if there is time for it."""

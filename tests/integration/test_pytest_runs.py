@@ -244,8 +244,14 @@ def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) 
     victim = "test_order.py::test_second"
     # Three times each: chance is excluded.
     assert project.attempts(victim) == [
-        "suite failed", *["alone passed", "order failed"] * 3
-    ]  # fmt: skip
+        "suite failed",
+        "alone passed",
+        "alone passed",
+        "order failed",
+        "alone passed",
+        "order failed",
+        "order failed",
+    ]
     assert "test-run/order-dependent" in project.rules()
     # The test alone would pass.
     (finding,) = project.report["findings"]
@@ -263,8 +269,28 @@ def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject)
     assert project.attempts("test_once.py::test_once") == [
         "suite failed",
         "alone passed",
+        "alone passed",
         "order passed",
     ]
+
+
+def test_a_failure_of_every_second_run_is_flaky(project: TestProject) -> None:
+    project.put("test_a.py", "def test_before(): pass\n")
+    project.put(
+        "test_turns.py",
+        """
+        from pathlib import Path
+        def test_turns():
+            file = Path(__file__).with_name("turns")
+            turns = len(file.read_text()) if file.exists() else 0
+            file.write_text("x" * (turns + 1))
+            assert turns % 2
+        """,
+    )
+
+    ran = project.doctor()
+
+    assert (ran.code, project.report["verdict"]) == (0, "flaky"), ran
 
 
 @pytest.mark.nightly

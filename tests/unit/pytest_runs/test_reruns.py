@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is run again after a failure."""
 
-from typing import Any
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.judging import Circumstances, judge
+from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import (
+    Reruns,
     SuiteFailure,
     has_passed,
     orders_to_repeat,
@@ -14,6 +20,9 @@ from ci_doctor.pytest_runs.reruns import (
     suite_failures,
 )
 from ci_doctor.pytest_runs.stages import rest_after
+
+if TYPE_CHECKING:
+    from ci_doctor.pytest_runs.process import PytestRunner
 
 
 def attempt(name: str, outcome: str, pid: int | None = 7) -> TestAttempt:
@@ -137,3 +146,33 @@ def test_a_crash_before_the_first_test_would_come_again() -> None:
 def test_a_crash_that_used_up_maxfail_ends_the_suite() -> None:
     assert rest_after([crashed(maxfail=1)]) == ()
     assert rest_after([crashed(maxfail=2)]) == ("c", "d")
+
+
+class RunsOfOneTest:
+    """In place of processes: the n-th run of the test `b` ends as the n-th of `endings`, over and over."""
+
+    is_interrupted = False
+
+    def __init__(self, endings: str) -> None:
+        self._endings = itertools.cycle(endings)
+
+    def run(self, plan: PytestPlan) -> PytestSession:
+        outcome = PytestOutcome.FAILED if next(self._endings) == "F" else PytestOutcome.PASSED
+        ended = TestAttempt(run=plan.kind, test="b", outcome=outcome, pid=1)
+        return PytestSession(kind=plan.kind, attempts=(ended,), order={1: ("a", "b")})
+
+
+@pytest.mark.parametrize("endings", ["FP", "FPP", "FFP", "FPF", "FPPP", "FPPF", "FPPFP"])
+def test_a_failure_that_comes_every_so_many_runs_is_flaky(endings: str) -> None:
+    runs = RunsOfOneTest(endings)
+    plan = PytestPlan(
+        kind=RunKind.SUITE, python=Path("python"), args=(), environ={}, directory=Path()
+    )
+    suite = runs.run(plan)
+    reruns = Reruns(cast("PytestRunner", runs), plan, 1000.0, reruns=2, tell=lambda _: None)
+
+    reruns.run(suite_failures([suite]))
+
+    attempts = [each for ran in (suite, *reruns.sessions) for each in ran.attempts]
+    judged = judge("b", tuple(attempts), Circumstances())
+    assert (judged.verdict, judged.order_dependent) == (Verdict.FLAKY, False), judged.why
