@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -172,6 +173,9 @@ UNKNOWN_STEP: Final = ""
 BUSY_S: Final = 60.0
 _CACHE_KIB: Final = 65_536
 _LOG_LIMIT: Final = 64 * 1024 * 1024
+# The index of a write-ahead log takes 32 KiB at once.
+_LOG_INDEX: Final = 32 * 1024
+FREE_SPACE: Final = "free some space on that disk"
 _BEGIN: Final = "ci_doctor_begin"
 # insufficient_privilege, read_only_sql_transaction
 # (https://www.postgresql.org/docs/current/errcodes-appendix.html).
@@ -241,7 +245,7 @@ def _is_only_read(file: Path) -> bool:
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """A transaction that reads, and sees one state of the database. Raises as `writing` does."""
-    with _translated(engine), engine.connect() as connection, connection.begin():
+    with translated(engine.url), engine.connect() as connection, connection.begin():
         yield connection
 
 
@@ -252,44 +256,67 @@ def writing(engine: sa.Engine, *, exclusive: bool = False) -> Iterator[sa.Connec
     Raises UsageError for a file that is no database, InfraError if it cannot be reached.
     """
     kind = "EXCLUSIVE" if exclusive else "IMMEDIATE"
-    with _translated(engine), engine.connect() as plain:
+    with translated(engine.url), engine.connect() as plain:
         connection = plain.execution_options(**{_BEGIN: kind})
         with connection.begin():
             yield connection
 
 
 @contextmanager
-def _translated(engine: sa.Engine) -> Iterator[None]:
+def translated(url: sa.URL) -> Iterator[None]:
+    """What a driver raises in it, as `writing` raises it; a bug of ours stays as it is."""
     try:
         yield
-    except sa.exc.DBAPIError as error:
-        readable = _readable(engine, error)
+    except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        origin = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        is_operational = isinstance(error, sa.exc.OperationalError | sqlite3.OperationalError)
+        readable = _readable(url, origin, is_operational=is_operational)
         if readable is None:
             raise
         raise readable from error
 
 
-def _readable(engine: sa.Engine, error: sa.exc.DBAPIError) -> CiDoctorError | None:
+def _readable(
+    url: sa.URL, origin: BaseException | None, *, is_operational: bool
+) -> CiDoctorError | None:
     """The error for the user; None for a bug of ours."""
-    text = " ".join(str(error.orig).split())
-    name = engine.url.render_as_string(hide_password=True)
-    if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in text:
+    text = " ".join(str(origin).split())
+    name = url.render_as_string(hide_password=True)
+    if isinstance(origin, sqlite3.DatabaseError) and "not a database" in text:
         return UsageError(f"{name}: it is not a SQLite database", hint="name another --database")
-    if isinstance(error.orig, sqlite3.DatabaseError) and "malformed" in text:
+    if isinstance(origin, sqlite3.DatabaseError) and "malformed" in text:
         hint = "move the file away, and ingest the evidence files into a new one"
         return InfraError(f"{name}: the file is damaged ({text})", hint=hint)
-    refused = _refusal(engine.url.database, error, text)
+    if isinstance(origin, sqlite3.Error) and _is_full(origin, url.database):
+        return InfraError(f"{name}: its disk is full ({text})", hint=FREE_SPACE)
+    refused = _refusal(url.database, origin, text)
     if refused is not None:
         return UsageError(f"{name}: {refused[0]}", hint=refused[1])
-    if isinstance(error, sa.exc.OperationalError):
+    if is_operational:
         hint = "the evidence files are still there: ingest them again later"
         return InfraError(f"{name}: {text}", hint=hint)
     return None
 
 
-def _refusal(database: str | None, error: sa.exc.DBAPIError, text: str) -> tuple[str, str] | None:
+def _is_full(error: sqlite3.Error, file: str | None) -> bool:
+    """Whether the disk has no room for what SQLite writes: also for the index of a log (wal.html#walfile)."""
+    # An error of the module itself has none.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    if code == sqlite3.SQLITE_FULL:
+        return True
+    if code & 0xFF != sqlite3.SQLITE_IOERR:
+        return False
+    try:
+        return shutil.disk_usage(Path(file or "").parent).free < _LOG_INDEX
+    except OSError:
+        return False
+
+
+def _refusal(
+    database: str | None, origin: BaseException | None, text: str
+) -> tuple[str, str] | None:
     """Why this process may not do what it wants with the database, and what to do; None if it may."""
-    if isinstance(error.orig, sqlite3.OperationalError):
+    if isinstance(origin, sqlite3.OperationalError):
         if "readonly" in text:
             what = "the file or its folder cannot be written"
             return what, "write from a job that may, or name another --database"
@@ -301,7 +328,7 @@ def _refusal(database: str | None, error: sa.exc.DBAPIError, text: str) -> tuple
                 what,
                 "SQLite reads such a file only if it may write beside it: copy it into a folder of yours",
             )
-    if getattr(error.orig, "sqlstate", None) in _REFUSED:
+    if getattr(origin, "sqlstate", None) in _REFUSED:
         return text, "write from a job that may, or give this role the right"
     if _NO_DATABASE.search(text):
         hint = "createdb NAME makes it, then `ci-doctor history upgrade` its tables"

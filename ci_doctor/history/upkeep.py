@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a database: brings its schema to this version, and removes attempts before a day."""
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -16,12 +17,14 @@ from ci_doctor.history.address import NEWEST, DatabaseAddress
 from ci_doctor.history.database import (
     ATTEMPT,
     DAY_MS,
+    FREE_SPACE,
     JOB,
     METADATA,
     TEST_COMMIT,
     TEST_DAY,
     make_engine,
     reading,
+    translated,
     writing,
 )
 
@@ -109,7 +112,10 @@ def _prepare_file(address: DatabaseAddress, busy_s: float) -> str | None:
                 before = _version(connection, address)
             if before is None:
                 # Write-ahead logging, which lets others read while one writes; the file keeps it.
-                with closing(sqlite3.connect(address.file, isolation_level=None)) as plain:
+                with (
+                    translated(engine.url),
+                    closing(sqlite3.connect(address.file, isolation_level=None)) as plain,
+                ):
                     plain.execute("PRAGMA journal_mode = WAL")
             with writing(engine, exclusive=True) as connection:
                 _migrate(connection, before)
@@ -167,9 +173,12 @@ def _alone(file: Path) -> Iterator[None]:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise UsageError(
-            f"cannot open {file}: {error.strerror}", hint="name a file in a folder that exists"
-        ) from error
+        message = f"cannot open {file}: {error.strerror}"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise InfraError(message, hint=FREE_SPACE) from error
+        is_absent = error.errno in {errno.ENOENT, errno.ENOTDIR}
+        where = "in a folder that exists" if is_absent else "that this process may write"
+        raise UsageError(message, hint=f"name a file {where}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

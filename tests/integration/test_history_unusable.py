@@ -2,6 +2,7 @@
 """A history that cannot be used: a run says so, and keeps its status."""
 
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import doctor
+from tests.integration.test_plugin_robust import needs_mounts
+from tests.support.cli import doctor, environment, words
 from tests.support.histories import engine_of
 from tests.support.silent_server import LOGGED_IN, silent_server
 
@@ -70,3 +72,50 @@ def test_a_history_that_cannot_be_used_is_named_and_changes_no_status(
     # A file that can be read still says how often the cause was seen.
     assert "not written: " in line
     assert problem in line
+
+
+# Of so many KiB, of which `$3` are taken.
+FULL = 'mount -t tmpfs -o size="$2"k tmpfs "$1"; head -c "$3"k /dev/zero > "$1/fill"; shift 3; exec "$@"'
+
+
+@needs_mounts
+@pytest.mark.parametrize(
+    ("size", "taken"),
+    # No room for the file's first page; for its header alone; for the index of its log.
+    [(4, 4), (8, 4), (24, 0)],
+)
+def test_a_full_disk_is_no_bug_and_no_wrong_command_line(
+    tmp_path: Path, size: int, taken: int
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "junit.xml").write_text(
+        '<testsuite name="s"><testcase classname="a" name="b"/></testsuite>'
+    )
+
+    ran = subprocess.run(
+        [
+            *(
+                "unshare",
+                "-rm",
+                "sh",
+                "-ec",
+                FULL,
+                "sh",
+                str(tmp_path / "full"),
+                str(size),
+                str(taken),
+            ),
+            *words(
+                "history", "ingest", "junit.xml", "--about=commit=abc", "--database=full/h.sqlite"
+            ),
+        ],
+        cwd=tmp_path,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 75, ran
+    assert "full" in ran.stderr or "No space left" in ran.stderr
+    assert "free some space on that disk" in ran.stderr
