@@ -100,12 +100,14 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     """A file, or lines of it, that no rule has looked at.
 
     reason: one sentence without a full stop. is_partial: rules have looked at the rest of the file.
+    is_reported: a rule reports the same at this line.
     """
 
     file: str
     line: int
     reason: str
     is_partial: bool = False
+    is_reported: bool = False
 
 
 # The rules of lint about lint itself; those of its readers stand beside these.

@@ -29,12 +29,14 @@ class Readers(Struct, frozen=True, kw_only=True):
     shell: of a script, and of files that it sources. pipeline: of a YAML file by name and text; None
     if it is no pipeline. python: the same for a program; None if it decides nothing in a job.
     consistency: of several files by name, and whether these are all files of a repository.
+    unparsable: why a file that decides nothing in a job cannot be parsed.
     """
 
     shell: Callable[[ShellSource, ReadText], FileReading]
     pipeline: Callable[[str, str], FileReading | None]
     python: Callable[[str, str], FileReading | None]
     consistency: Callable[[Mapping[str, str], bool], tuple[Violation, ...]]
+    unparsable: Callable[[str, str, SourceKind], tuple[Unreadable, ...]]
 
 
 class LintRequest(Struct, frozen=True, kw_only=True):

@@ -142,7 +142,7 @@ def _verdict(ran: LintRun, facts: LintFacts) -> Verdict | None:
     # Whether `[lint]` leaves out every file: as in a commit that changes only such files.
     if bool(ran.left_out) and not ran.files and not ran.unreadable:
         return None
-    if not _files_read(ran) and not _is_nothing_changed(ran):
+    if _named_unread(ran) or (not _files_read(ran) and not _is_nothing_changed(ran)):
         return Verdict.VOID
     return Verdict.PASS
 
@@ -156,6 +156,11 @@ def _reasons(ran: LintRun) -> dict[str, str]:
     """Why no rule has looked at a file, by file."""
     unreadable = ran.unreadable
     return {each.file: each.reason for each in unreadable if not each.is_partial}
+
+
+def _named_unread(ran: LintRun) -> list[str]:
+    """The files that a person has named, and no rule has looked at."""
+    return [file for file in _reasons(ran) if file in ran.scope.paths]
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:
@@ -190,6 +195,9 @@ def _summary(ran: LintRun, facts: LintFacts) -> str:
     unreadable = len({each.file for each in ran.unreadable})
     if unreadable:
         parts.append(f"{amount(unreadable, 'file')} not wholly readable")
+    named = _named_unread(ran)
+    if named:
+        parts.append(f"{named[0]} was named, and could not be read")
     if ran.selection.known:
         parts.append(f"{ran.selection.known} known to the baseline")
     if facts.fix is not None:

@@ -2,6 +2,7 @@
 """Reads a tree: collects its files, has each judged by the rules of its kind, and selects what is to be reported."""
 
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -78,7 +79,31 @@ def readers_of(tree: LintTree, texts: RepositoryTexts) -> Readers:
 
         return check_consistency(files, whole=whole)
 
-    return Readers(shell=shell, pipeline=pipeline, python=python, consistency=consistency)
+    return Readers(
+        shell=shell,
+        pipeline=pipeline,
+        python=python,
+        consistency=consistency,
+        unparsable=_unparsable,
+    )
+
+
+def _unparsable(file: str, text: str, kind: SourceKind) -> tuple[Unreadable, ...]:
+    """Why `text` cannot be parsed; nothing for one that can, or that is no file of data or Python."""
+    if kind is SourceKind.YAML:
+        from ci_doctor.lint.pipelines.check import unparsable_data
+
+        return unparsable_data(file, text)
+    if kind is SourceKind.PYTHON:
+        from ci_doctor.lint.gates import check_python
+
+        return check_python(file, text).unreadable
+    if kind is SourceKind.TOML:
+        try:
+            tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            return (Unreadable(file=file, line=1, reason=f"it is no TOML: {error}"),)
+    return ()
 
 
 class RepositoryPipelines(Mapping[str, str]):
@@ -199,7 +224,7 @@ def run(request: LintRequest, tell: Callable[[str], None]) -> LintRun:
     if chosen and scope.is_repository and any((scope.root / path).is_dir() for path in scope.paths):
         whole = _whole(scope, tree, changed)
     readers = request.readers(tree, texts)
-    files, unreadable = _judged(chosen, readers, texts, tell)
+    files, unreadable = _judged(chosen, readers, texts, tell, named=scope.paths)
     tell("comparing files")
     compared = texts.all_texts(files if whole is None else whole)
     across = readers.consistency(compared, whole is not None) if files else ()
@@ -261,8 +286,13 @@ def _judged(
     readers: Readers,
     texts: RepositoryTexts,
     tell: Callable[[str], None],
+    *,
+    named: Collection[str],
 ) -> tuple[dict[str, JudgedFile], tuple[Unreadable, ...]]:
-    """Each of `files` by the rules of its kind alone, and what nobody could read of them."""
+    """Each of `files` by the rules of its kind alone, and what nobody could read of them.
+
+    Of the files `named` by a person also those must parse that decide nothing in a job.
+    """
     judged = {}
     unreadable: list[Unreadable] = []
     for each in files:
@@ -272,6 +302,9 @@ def _judged(
             unreadable.append(source)
             continue
         reading = examine(each.file, source.text, each.kind, readers, texts.read)
+        if reading.role is CiRole.OTHER and each.file in named:
+            problems = readers.unparsable(each.file, source.text, each.kind)
+            reading = replace(reading, unreadable=problems)
         judged[each.file] = JudgedFile(source=source, kind=each.kind, reading=reading)
         unreadable += reading.unreadable
     return judged, tuple(dict.fromkeys(unreadable))
@@ -282,6 +315,8 @@ def _unreadable_lines(
 ) -> Iterator[Violation]:
     lines: dict[str, list[str]] = {}
     for each in unreadable:
+        if each.is_reported:
+            continue
         judged = files.get(each.file)
         if each.file not in lines:
             lines[each.file] = [] if judged is None else judged.source.text.split("\n")

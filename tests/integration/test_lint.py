@@ -219,3 +219,28 @@ def test_a_fixture_that_is_wrong_on_purpose_is_no_error(tmp_path: Path) -> None:
 
     assert ran.code == 0
     assert [each["severity"] for each in json.loads(ran.out)["findings"]] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("x/pipeline.yml", "label: [a\n"), ("x/a.py", "import (\n"), ("x/a.toml", "a = [\n")],
+)
+def test_a_file_that_was_named_and_cannot_be_parsed_is_void(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    make_repository(tmp_path, {name: content, "x/good.sh": "set -e\ntrue\n"})
+
+    # Among others of the repository it decides nothing.
+    assert doctor("lint", cwd=tmp_path).code == 0
+    ran = doctor("lint", "x/good.sh", name, cwd=tmp_path)
+
+    assert ran.code == 86, ran
+    assert f"{name} was named, and could not be read" in " ".join(ran.out.split())
+
+
+def test_what_is_no_yaml_is_said_once(tmp_path: Path) -> None:
+    make_repository(tmp_path, {".buildkite/pipeline.yml": "label: [a\n"})
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    assert findings(ran) == [("pipeline/unparsable-yaml", ".buildkite/pipeline.yml", 2)]

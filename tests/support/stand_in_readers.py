@@ -137,4 +137,10 @@ def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:
     return tuple(violations)
 
 
-READERS = Readers(shell=shell, pipeline=pipeline, python=python, consistency=consistency)
+READERS = Readers(
+    shell=shell,
+    pipeline=pipeline,
+    python=python,
+    consistency=consistency,
+    unparsable=lambda file, text, kind: (),
+)

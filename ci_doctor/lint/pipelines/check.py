@@ -68,15 +68,17 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> FileReadin
         job_steps=job_steps,
     )
     violations: list[Violation] = []
-    if composition.problem is not None and not composition.problem.ours and not templated:
-        violations += key_rules.unparsable_yaml(pipeline, composition.problem)
+    problem = composition.problem
+    is_reported = problem is not None and not problem.ours and not templated
+    if problem is not None and is_reported:
+        violations += key_rules.unparsable_yaml(pipeline, problem)
     for _, check in _CHECKED:
         violations += check(pipeline, context)
     violations.sort(key=lambda each: (each.place.line, each.rule.id))
     return FileReading(
         role=CiRole.PIPELINE,
         violations=tuple(violations),
-        unreadable=_unreadable(pipeline, composition.problem, templated=templated),
+        unreadable=_unreadable(pipeline, problem, templated=templated, is_reported=is_reported),
         scripts=scripts_of(pipeline),
     )
 
@@ -92,13 +94,31 @@ def _is_template(text: str, problem: YamlProblem | None) -> bool:
 
 
 def _unreadable(
-    pipeline: PipelineFile, problem: YamlProblem | None, *, templated: bool
+    pipeline: PipelineFile, problem: YamlProblem | None, *, templated: bool, is_reported: bool
 ) -> tuple[Unreadable, ...]:
     if problem is None:
         return ()
     line = min(problem.line, len(pipeline.lines))
-    reason = f"no rule has read it from here: {problem.reason}"
+    reason = f"the parser stopped here: {problem.reason}"
     if templated:
         reason = f"a template, which is YAML only when it has been rendered ({problem.reason})"
     is_partial = bool(pipeline.documents)
-    return (Unreadable(file=pipeline.file, line=line, reason=reason, is_partial=is_partial),)
+    return (
+        Unreadable(
+            file=pipeline.file,
+            line=line,
+            reason=reason,
+            is_partial=is_partial,
+            is_reported=is_reported,
+        ),
+    )
+
+
+def unparsable_data(file: str, text: str) -> tuple[Unreadable, ...]:
+    """Where a YAML file that is no pipeline cannot be parsed; a template is YAML once it is rendered."""
+    text = with_plain_breaks(text)
+    problem = compose(text).problem
+    if problem is None or _is_template(text, problem):
+        return ()
+    reason = f"the parser stopped here: {problem.reason}"
+    return (Unreadable(file=file, line=min(problem.line, text.count("\n") + 1), reason=reason),)
