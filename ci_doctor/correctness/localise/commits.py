@@ -46,12 +46,13 @@ def read_range(directory: Path, words: str) -> CommitRange:
     good, bad = (_commit(repository, each) for each in (good_word, bad_word))
     if run_git(repository, ("merge-base", "--is-ancestor", good, bad)).returncode:
         base = run_git(repository, ("merge-base", good, bad)).stdout.strip()
-        raise UsageError(
-            f"{good_word} is no ancestor of {bad_word}",
-            hint=f"write {base[:12]}..{bad_word}, their merge base"
-            if base
-            else "a shallow clone may hide it: git fetch --unshallow",
-        )
+        hint = f"write {base[:12]}..{bad_word}, from their merge base on"
+        if not base:
+            hint = "a shallow clone may hide it: git fetch --unshallow"
+        # The ends are swapped: the merge base would leave an empty range.
+        if base == bad:
+            hint = f"write {bad_word}..{good_word}, the good end first"
+        raise UsageError(f"{good_word} is no ancestor of {bad_word}", hint=hint)
     listed = run_git(
         repository,
         ("log", "--topo-order", "--reverse", "-z", f"--format={_FIELDS}", bad, f"^{good}"),
