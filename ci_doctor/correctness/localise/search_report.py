@@ -120,6 +120,7 @@ def _facts(
         rates_good=rates.good,
         rates_bad=rates.bad,
         noisy=state.watched.noisy if state.watched else 0,
+        unanswered=state.watched.unanswered if state.watched else 0,
         points=tuple(points),
         commands=words.commands(answers[0]) if answers else (),
     )
@@ -133,6 +134,9 @@ def _starts(facts: SearchFacts, state: ReplayedSearch, results: Sequence[StartRe
     if facts.noisy:
         noisy = f"{amount(facts.noisy, 'request')} that the good end does not repeat"
         rows.append(row("not looked at", noisy))
+    if facts.unanswered:
+        silent = f"{amount(facts.unanswered, 'request')} that no start of the good end answered"
+        rows.append(row("not looked at", silent))
     unused = len(results) - sum(each.starts for each in facts.points)
     if unused > 0 and state.watched is not None:
         rows.append(row("no evidence", amount(unused, "start")))

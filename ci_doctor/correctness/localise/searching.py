@@ -307,6 +307,9 @@ class SearchRun:
         failures = [each.failure for each in made if each is not None and each.failure is not None]
         if len(failures) > len(made) / 2:
             return f"the good end does not start: {failures[-1].message}"
+        watched = self.replayed.watched
+        if watched is not None and not watched.noisy:
+            return "no start of the good end answered a request"
         return "the good end does not repeat its answers to any request"
 
     def _note(self, evidence: StartEvidence, files: "_Files") -> None:

@@ -42,10 +42,14 @@ class StartEvidence(Struct, frozen=True, kw_only=True):
 
 
 class Watched(Struct, frozen=True, kw_only=True):
-    """The baseline's answers to each request that is watched, and how many requests are not."""
+    """The baseline's answers to each request that is watched, and how many requests are not.
+
+    Those that no start of it answered are `unanswered`; the others, whose answers do not repeat, `noisy`.
+    """
 
     answers: Mapping[str, frozenset[Answer]]
     noisy: int = 0
+    unanswered: int = 0
 
     def differing(self, start: ArmStart) -> tuple[str, ...]:
         """The watched requests that the start answers otherwise, or not at all."""
@@ -64,7 +68,7 @@ def watched(requests: Sequence[str], good: Sequence[ArmStart], bad: Sequence[Arm
     a third of the baseline's starts answer otherwise is not watched.
     """
     answers: dict[str, frozenset[Answer]] = {}
-    noisy = 0
+    noisy = unanswered = 0
     for request in requests:
         ours = Counter(start.answers.get(request) for start in good)
         theirs = Counter(start.answers.get(request) for start in bad)
@@ -76,11 +80,13 @@ def watched(requests: Sequence[str], good: Sequence[ArmStart], bad: Sequence[Arm
             and count * max(1, len(bad)) >= theirs[answer] * len(good)
         )
         others = sum(count for answer, count in ours.items() if answer not in accepted)
-        if not accepted or others > _NOISY * len(good):
+        if ours.keys() <= {None}:
+            unanswered += 1
+        elif not accepted or others > _NOISY * len(good):
             noisy += 1
         else:
             answers[request] = accepted
-    return Watched(answers=answers, noisy=noisy)
+    return Watched(answers=answers, noisy=noisy, unanswered=unanswered)
 
 
 class ReplayedSearch(Struct, frozen=True, kw_only=True):

@@ -645,7 +645,8 @@ class SearchFacts(Facts, frozen=True, kw_only=True):
     `exhausted` (no further start tells anything) or `open`; `stopped` says why it is open. `answers` are the likeliest, the
     best first, given the model of docs/localise-bisect.md. `rates_good` and `rates_bad` are the least and the
     greatest share of starts that may differ without the fault and with it. `noisy` requests are not looked
-    at, because the good end does not repeat its answers. `commands` differ in one thing.
+    at, because the good end does not repeat its answers, nor `unanswered` ones, which no start of it answered.
+    `commands` differ in one thing.
     """
 
     subject: str
@@ -656,5 +657,6 @@ class SearchFacts(Facts, frozen=True, kw_only=True):
     rates_good: tuple[float, float]
     rates_bad: tuple[float, float]
     noisy: int = 0
+    unanswered: int = 0
     points: tuple[SearchPoint, ...] = ()
     commands: tuple[str, ...] = ()
