@@ -323,7 +323,7 @@ class ExternalWatch:
 
 
 def absent(pid: int, log: Path | None, probe: ReadinessProbe) -> ServiceFailure:
-    """There is no process `pid`: it ended, and its parent has taken its exit code."""
+    """There is no process `pid`: it ended, and its parent has taken its exit code, or it never was."""
     subject = Subject(
         name=f"pid {pid}",
         pid=pid,

@@ -96,7 +96,7 @@ def _finding(failure: ServiceFailure) -> Finding:
         finding = structs.replace(finding, remedy=advice, remedy_kind=RemedyKind.ADVICE)
     if not failure.exit_unknown:
         return finding
-    why = "exit code unknown: it is not a child of ci-doctor, and its own parent has taken the code"
+    why = "exit code unknown: only the parent of a process gets it, and that is not ci-doctor"
     return structs.replace(finding, evidence=(*finding.evidence, Evidence(excerpt=why)))
 
 
