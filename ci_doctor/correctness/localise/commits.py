@@ -46,13 +46,10 @@ def read_range(directory: Path, words: str) -> CommitRange:
     good, bad = (_commit(repository, each) for each in (good_word, bad_word))
     if run_git(repository, ("merge-base", "--is-ancestor", good, bad)).returncode:
         base = run_git(repository, ("merge-base", good, bad)).stdout.strip()
-        hint = f"write {base[:12]}..{bad_word}, from their merge base on"
-        if not base:
-            hint = "a shallow clone may hide it: git fetch --unshallow"
-        # The ends are swapped: the merge base would leave an empty range.
-        if base == bad:
-            hint = f"write {bad_word}..{good_word}, the good end first"
-        raise UsageError(f"{good_word} is no ancestor of {bad_word}", hint=hint)
+        raise UsageError(
+            f"{good_word} is no ancestor of {bad_word}",
+            hint=_range_hint(good_word, bad_word, base, is_swapped=base == bad),
+        )
     listed = run_git(
         repository,
         ("log", "--topo-order", "--reverse", "-z", f"--format={_FIELDS}", bad, f"^{good}"),
@@ -69,6 +66,16 @@ def read_range(directory: Path, words: str) -> CommitRange:
             hint="name a good commit that is newer",
         )
     return CommitRange(repository=repository, good=good, bad=bad, commits=commits)
+
+
+def _range_hint(good_word: str, bad_word: str, base: str, *, is_swapped: bool) -> str:
+    """What to write where the good end is no ancestor of the bad one; `base` is their merge base, if any."""
+    if not base:
+        return "a shallow clone may hide it: git fetch --unshallow"
+    # The merge base of swapped ends is the bad one, and would leave an empty range.
+    if is_swapped:
+        return f"write {bad_word}..{good_word}, the good end first"
+    return f"write {base[:12]}..{bad_word}, from their merge base on"
 
 
 def _commit(repository: Path, word: str) -> str:
