@@ -100,8 +100,10 @@ def show_experiment(tell: Teller, progress: "ExperimentProgress") -> None:
         tell.say(f"{progress.start}  {event_line(progress.event)}")
     else:
         # A log that ends with 39/40 looks as if one answer never came.
-        show = tell.say if progress.answers == progress.requests else tell
-        show(f"{progress.start}  {progress.answers}/{progress.requests} answers")
+        is_last = progress.answers + progress.failed == progress.requests
+        show = tell.say if is_last else tell
+        failed = f", {progress.failed} failed" if progress.failed else ""
+        show(f"{progress.start}  {progress.answers}/{progress.requests} answers{failed}")
 
 
 _WIDEST = max(map(len, Phase))

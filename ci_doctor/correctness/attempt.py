@@ -69,7 +69,7 @@ _STILL_READY_S = 5.0
 
 
 class ExperimentProgress(Struct, frozen=True, kw_only=True):
-    """What happened in a start: a service's event, or one more of the answers to `requests`.
+    """What happened in a start: a service's event, or one more answer or failure of `requests`.
 
     Or `note`: a sentence on the whole.
     """
@@ -77,6 +77,7 @@ class ExperimentProgress(Struct, frozen=True, kw_only=True):
     start: str = ""
     event: ServiceEvent | None = None
     answers: int = 0
+    failed: int = 0
     requests: int = 0
     note: str = ""
 
@@ -304,7 +305,12 @@ class StartAttempt:
         self.tally.add(sample)
         total = sum(len(each.requests) for each in self._passes)
         self.tools.tell(
-            ExperimentProgress(start=self.tally.name, answers=self.tally.count, requests=total)
+            ExperimentProgress(
+                start=self.tally.name,
+                answers=self.tally.count - self.tally.unanswered,
+                failed=self.tally.unanswered,
+                requests=total,
+            )
         )
 
 

@@ -353,7 +353,7 @@ def _shared(facts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 class Tally:
     """The samples of one start so far.
 
-    `errors` holds the first error of each request that had one. `words` and `tokens` hold the digests of
+    `errors` holds the first error of each request that had one; `unanswered` of the samples have one. `words` and `tokens` hold the digests of
     words, and of words and tokens, as `digests` does of all. `requests` are those that are sent, if they are known.
     """
 
@@ -370,6 +370,7 @@ class Tally:
         self.number = number
         self.name = f"{arm.letter}{number}"
         self.count = 0
+        self.unanswered = 0
         self.errors: dict[str, str] = {}
         self.proof_missing: tuple[str, ...] = ()
         self.digests: PassDigests = {}
@@ -396,6 +397,7 @@ class Tally:
         if sample.error is not None or sample.digest is None:
             # The first error: later ones are often its consequences.
             error = sample.error or "no answer"
+            self.unanswered += 1
             self.errors.setdefault(request, error)
             return
         # One object for the id: those of two samples are two.

@@ -158,6 +158,16 @@ def test_notes_and_services_stay_and_of_the_answers_the_last() -> None:
     ]
 
 
+def test_of_requests_that_failed_no_answers_are_claimed() -> None:
+    told = Told()
+    show_experiment(told, ExperimentProgress(start="A1", answers=2, failed=1, requests=16))
+    show_experiment(told, ExperimentProgress(start="A1", answers=2, failed=14, requests=16))
+    assert told.lines == [
+        ("status", "A1  2/16 answers, 1 failed"),
+        ("kept", "A1  2/16 answers, 14 failed"),
+    ]
+
+
 def test_everything_stands_behind_its_phase() -> None:
     sent = RestartProgress(phase=Phase.KILL, text="SIGKILL to vllm")
     happened = RestartProgress(phase=Phase.RECOVERY, event=READY)
