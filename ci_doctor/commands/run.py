@@ -28,7 +28,7 @@ from ci_doctor.commands.documented import (
 from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.errors import UsageError
+from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.quantities import parse_size, step_seconds
 from ci_doctor.model.verdict import Verdict
@@ -285,7 +285,12 @@ def run(
     )
     limit = _bytes_of(log_limit)
     stall_s, deadline_s = _times_of(stall, deadline)
-    session.claim()
+    try:
+        session.claim()
+    except (UsageError, InfraError) as error:
+        # Who reads 75 or 2 in a job's log would look for the command's own end.
+        message = f"{error.message}; nothing was started"
+        raise type(error)(message, hint=error.hint) from error
     if unprepared:
         load_configuration(session, config_path)
         environ, preparation = dict(os.environ), Preparation()

@@ -164,3 +164,14 @@ def test_many_runs_at_once_below_one_root_have_a_folder_each(tmp_path: Path) -> 
 
     assert codes == [0] * 6
     assert len(list((tmp_path / "root").glob("explain*/report.json"))) == 6
+
+
+def test_a_directory_that_cannot_be_written_says_that_the_command_was_not_started(
+    tmp_path: Path,
+) -> None:
+    # Nobody makes a directory there, root included.
+    ran = doctor("run", "--report-dir", "/proc/reports", "--", "touch", "made", cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert "nothing was started" in " ".join(ran.err.split())
+    assert not (tmp_path / "made").exists()
