@@ -56,6 +56,8 @@ def value_hint(error: click.ClickException) -> str | None:
         return None
     unknown = _NOT_ONE_OF.search(error.format_message())
     parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and isinstance(parameter, click.Option):
+        return f"write {parameter.opts[0]} {parameter.metavar or 'VALUE'}; {_help(error)}"
     if unknown is not None and parameter is not None and isinstance(parameter.type, click.Choice):
         near = nearest(unknown["value"], map(str, parameter.type.choices))
         return f"did you mean `{near}`?" if near is not None else None

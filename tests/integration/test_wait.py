@@ -520,3 +520,10 @@ def test_a_full_disk_of_the_working_directory_is_not_that_of_an_unknown_log(scen
     )  # fmt: skip
     assert ran.returncode == 1, ran
     assert [each["rule"] for each in json.loads(ran.stdout)["findings"]] == ["services/not-ready"]
+
+
+def test_the_hint_for_a_probe_that_is_missing_names_its_option(tmp_path: Path) -> None:
+    ran = doctor("wait", "http://127.0.0.1:9", cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert "write --ready PROBE" in " ".join(ran.err.split())
