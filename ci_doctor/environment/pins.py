@@ -94,7 +94,7 @@ def _unparsable(project: Project, described: Described) -> Finding | None:
     effect = "nearer tags keep them from being picked"
     if described.breaks_on is not None:
         severity = Severity.WARNING
-        effect = f"{project.source.name} would read {described.breaks_on!r} as one"
+        effect = f"{project.source.name} would pick {described.breaks_on!r}, and fail or be misled"
     return rules.UNPARSABLE_TAG.finding(
         severity=severity,
         summary=(
@@ -193,18 +193,20 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
     is_known = described.tag is not None or described.repository is None
     if is_known or described.shallow or described.gap is not None:
         return None
+    # The tool itself, which picks one of them, would not come to this version.
+    without = "without the tags that are no versions " if described.breaks_on is not None else ""
     if described.unreleased is not None:
         return rules.NO_USABLE_TAG.finding(
             severity=Severity.NOTE,
             summary=(
                 f"neither this clone nor its remote {described.unreleased} has a tag of a release: "
-                f"{project.tool} computes {described.version} for {project.label}"
+                f"{without}{project.tool} computes {described.version} for {project.label}"
             ),
         )
     return rules.NO_USABLE_TAG.finding(
         (
             f"no tag reachable from HEAD is a version of {project.label}: "
-            f"{project.tool} computes {described.version}"
+            f"{without}{project.tool} computes {described.version}"
         ),
         remedy="tag a release on this history, or check out the commit that has one behind it",
     )

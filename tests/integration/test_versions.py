@@ -217,7 +217,7 @@ def test_the_offending_tag_is_named_with_a_remedy_that_works(tmp_path: Path) -> 
     assert offending(computed) == ("nightly-cu13",)
     finding = next(each for each in computed.findings if each.rule == "version/unparsable-tag")
     assert finding.severity is Severity.WARNING
-    assert "would read 'nightly-cu13' as one" in finding.summary
+    assert "would pick 'nightly-cu13', and fail or be misled" in finding.summary
     assert finding.remedy is not None
     (repository.root / "pyproject.toml").write_text(
         SCM.replace("[tool.setuptools_scm]\n", finding.remedy + "\n")

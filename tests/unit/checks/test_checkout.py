@@ -212,7 +212,7 @@ def test_a_date_is_read_as_a_version_and_a_release_is_ok(tmp_path: Path) -> None
     git(top, "tag", "v0.4.4")
     release = version_tags.run(check_context(top))
 
-    assert "would read 'nightly-2026-04-22' as one" in found.finding.summary
+    assert "would pick 'nightly-2026-04-22', and fail or be misled" in found.finding.summary
     assert (release.status, release.summary) == (
         CheckStatus.OK,
         "setuptools-scm computes 0.4.4 for serving",

@@ -98,6 +98,17 @@ def test_many_tags_are_counted_and_all_of_them_are_evidence() -> None:
     assert len(finding.evidence) == 12
 
 
+def test_no_version_is_claimed_that_the_tool_itself_would_not_compute() -> None:
+    described = msgspec.structs.replace(
+        CLEAN, tag=None, version="0.1.dev1", unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
+    )
+
+    tags, none = (each.summary for each in judge(PROJECT, described, allow_fallback=False))
+
+    assert "setuptools-scm would pick 'nightly-cu13', and fail or be misled" in tags
+    assert "without the tags that are no versions setuptools-scm computes 0.1.dev1" in none
+
+
 @pytest.mark.parametrize(
     ("tag", "glob"),
     [
