@@ -195,9 +195,8 @@ def _summary(ran: LintRun, facts: LintFacts) -> str:
     unreadable = len({each.file for each in ran.unreadable})
     if unreadable:
         parts.append(f"{amount(unreadable, 'file')} not wholly readable")
-    named = _named_unread(ran)
-    if named:
-        parts.append(f"{named[0]} was named, and could not be read")
+    if unread := _named_unread(ran):
+        parts.append(f"{unread[0]} was named, and could not be read")
     if ran.selection.known:
         parts.append(f"{ran.selection.known} known to the baseline")
     if facts.fix is not None:
