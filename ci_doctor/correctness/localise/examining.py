@@ -156,10 +156,13 @@ def examined(
         # What requests hold was chosen of so many kinds by what earlier ones had shown, which counts as well.
         later = _chance(table, part, rest & inside, wrong, by_name=True)
         chances.append(min(later, _KINDS * _chance(table, part, rest & known, wrong, by_name=True)))
-    differing = (inside & wrong).bit_count()
+    differing = (inside & wrong & cause.mask).bit_count()
     equal = (inside & ~wrong & ~cause.mask).bit_count()
     # It says of each request that it differs: as often as not would be chance.
-    return Exam(differing=differing, equal=equal, chance=max(chances, default=0.5**differing))
+    return Exam(
+        differing=differing, equal=equal, other=(inside & (wrong ^ cause.mask)).bit_count(),
+        chance=max(chances, default=0.5**differing),
+    )  # fmt: skip
 
 
 def _chance(

@@ -80,7 +80,7 @@ def _is_of_load(table: SendTable, subject: LocalisedDifference, least: int) -> b
     for lane in table.lanes:
         if any(each.at_once >= least for each in lane):
             loaded_starts.append(lane)
-        elif any(each.name in differing for each in lane):
+        elif any(each.name in differing and each.wrong is not None for each in lane):
             quiet_starts.append(lane)
     # A start may show it or not, whatever it gets: of the run each did, or one start alone shows both.
     starts_of_run = math.isqrt(subject.pairs) if subject.always_differs else 0
@@ -110,6 +110,7 @@ def _brackets(table: SendTable) -> Iterator[_Bracket]:
         groups = [
             (values[places[0]], any(table.sends[at].wrong for at in places))
             for places in _groups(table)
+            if any(table.sends[at].wrong is not None for at in places)
         ]
         least = min(value for value, differs in groups if differs)
         near = [differs for value, differs in groups if least <= value <= _NEAR * least]

@@ -176,8 +176,12 @@ def _fitting(conclusion: LocalisedCause) -> Iterator[str]:
     """The cause, what speaks for it, and others that fit."""
     exam = conclusion.exam
     if exam.is_passed:
-        sends = formatting.amount(exam.differing + exam.equal, "later send")
-        yield f"foretold for {sends}, {exam.differing} of them to differ, and so it was"
+        sends = formatting.amount(exam.sends, "later send")
+        if exam.other:
+            counts = f"{exam.differing} differ and {exam.equal} do not, as foretold"
+            yield f"foretold for {sends}: {counts}; of {exam.other} the order at once is not known"
+        else:
+            yield f"foretold for {sends}, {exam.differing} of them to differ, and so it was"
     tested = "" if conclusion.is_tested else ", and was not tested on later sends"
     yield f"what fits all of this{tested}: {conclusion.cause}"
     for each in conclusion.rivals:
@@ -249,10 +253,16 @@ def localisation_facts(
         differing_pairs=subject.differing_pairs,
         cause=conclusion.cause if conclusion.is_tested else None,
         untested=None if conclusion.is_tested else conclusion.cause,
-        foretold=conclusion.exam.differing + conclusion.exam.equal,
+        foretold=conclusion.exam.sends,
+        foretold_differing=conclusion.exam.differing,
+        foretold_otherwise=conclusion.exam.other,
         rivals=conclusion.rivals,
         by_rate=conclusion.by_rate or None,
-        conditions=tuple(map(_condition, localisation.results)),
+        noise=conclusion.noise or None,
+        conditions=tuple(
+            _condition(each, is_foretold=at in conclusion.exam.trials)
+            for at, each in enumerate(localisation.results)
+        ),
         smallest=words(smallest) if smallest else None,
         without=tuple(map(words, conclusion.vanished)),
         command=_command(localisation, argv, run),
@@ -262,7 +272,7 @@ def localisation_facts(
     )
 
 
-def _condition(result: TrialResult) -> LocalisationTrial:
+def _condition(result: TrialResult, *, is_foretold: bool) -> LocalisationTrial:
     return LocalisationTrial(
         condition=words(result.trial),
         result=str(standing_of(result)),
@@ -271,6 +281,8 @@ def _condition(result: TrialResult) -> LocalisationTrial:
         pause_s=round(result.trial.pause_s, 1),
         differing=tuple(place for place, each in enumerate(result.sends, 1) if each.wrong),
         compared=result.compared,
+        untold=result.untold,
+        foretold=is_foretold,
         why=result.why or None,
     )
 

@@ -410,7 +410,7 @@ class _RunningSearch:
         return Localisation(
             subject=self.subject,
             conclusion=self.search.conclusion(),
-            results=tuple(self.search.results),
+            results=tuple(self.search.told),
             requests=self.search.requests,
             starts=tuple(self.starts),
             stopped=self.stopped,

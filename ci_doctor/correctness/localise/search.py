@@ -420,7 +420,9 @@ class LocalisationSearch(SentSoFar):
         known = table.mask(each.wrong is not None for each in table.sends)
         if like is None:
             return Exam()
-        return examined(like, table, lanes, table.wrong, known & ~like.context.unsure)
+        unsure = like.context.unsure | like.target.unsure
+        exam = examined(like, table, lanes, table.wrong, known & ~unsure)
+        return replace(exam, trials=tuple(sorted(made)))
 
     def _variants(self, trial: Trial, cause: Cause) -> Iterator[Trial]:
         """The trial with another request at its end, or, for a trait of what came before, right before it."""
@@ -623,7 +625,7 @@ class LocalisationSearch(SentSoFar):
         if with_it is not None and self._shown(with_it):
             shown = (with_it,)
         vanished = [each for each in found.contrasts.without if self._shown(each) is False]
-        cause = found.cause.in_words()
+        cause = self._in_words(found.cause)
         if self._shorts() and found.cause.family == ("any", "any"):
             cause += f", from about token {self.place()} of its answer on"
         copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
@@ -635,11 +637,17 @@ class LocalisationSearch(SentSoFar):
             cause += f" (equal: {'; '.join(equal[:_MOST_COPIES])})"
         return LocalisedCause(
             cause=cause,
-            rivals=tuple(each.in_words() for each in found.rivals),
+            rivals=tuple(map(self._in_words, found.rivals)),
             exam=found.exam, is_tested=found.exam.is_passed or _is_name(found.cause),
             shown=shown, vanished=tuple(vanished), noise=noise,
             copies=copies, shorts=self._shorts(), by_rate=self._by_rate() if found.cause.target.family.startswith("some") else "",
         )  # fmt: skip
+
+    def _in_words(self, cause: Cause) -> str:
+        """The cause; of one that names requests, whether changed copies differ that it does not name."""
+        said = cause.mask | cause.context.unsure | cause.target.unsure
+        is_more = self._table()[0].wrong & ~said
+        return cause.in_words() + " (so do some changed copies)" * bool(is_more)
 
     def _by_rate(self) -> str:
         return by_rate(self._all_lanes(), self.subject, self.requests, self._bases)

@@ -607,22 +607,30 @@ def _of_numbers(
     """From each number of a parameter on, and up to it; `has` are the values by request."""
     numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
     steps = sorted(each for each in values if type(each) in {int, float})
+    sent = tuple(numbers.get(each.name, math.nan) for each in table.sends)
+    fewer = tuple(-each for each in sent)
+    # The sign is that of the direction: a border among negative numbers is not measured.
+    is_plain = min(steps, default=0) >= 0
+
+    def part(text: str, cost: float, mask: int, least: float, below: float) -> CausePart:
+        said = f"requests with `{key}` {{}} {text}"
+        return CausePart(
+            f"{key} {text}", said.format(number(least)), cost, mask, least=least,
+            below=below if is_plain else None, said=said if is_plain else "",
+            numbers=fewer if text == "or less" else sent,
+        )  # fmt: skip
+
     for lower, upper in itertools.pairwise(steps):
         least = [name for name, value in numbers.items() if value >= upper]
-        text = f"requests with `{key}` {number(upper)} or more"
-        yield CausePart(f"{key} or more", text, 3.2, table.named(least), least=upper, below=lower)
+        yield part("or more", 3.2, table.named(least), upper, lower)
         # A server has a default for what is not given.
         lacking = [name for name in table.requests if name not in has]
-        text = f"requests with `{key}` {number(upper)} or more or none"
         many, none = table.named(least), table.named(lacking)
         # Said only if both have differed.
         if many & table.wrong and none & table.wrong:
-            yield CausePart(
-                f"{key} or more or none", text, 3.6, many | none, least=upper, below=lower
-            )
+            yield part("or more or none", 3.6, many | none, upper, lower)
         most = [name for name, value in numbers.items() if value <= lower]
-        text = f"requests with `{key}` {number(lower)} or less"
-        yield CausePart(f"{key} or less", text, 3.2, table.named(most), least=lower, below=upper)
+        yield part("or less", 3.2, table.named(most), lower, upper)
 
 
 def visible(text: str) -> int:

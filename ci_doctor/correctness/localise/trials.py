@@ -132,7 +132,12 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     @property
     def compared(self) -> int:
         """How many could be compared."""
-        return sum(each.wrong is not None for each in self.sends)
+        return sum(each.wrong is not None or each.is_short for each in self.sends)
+
+    @property
+    def untold(self) -> tuple[int, ...]:
+        """The places, from 1, of sends of which nobody knows whether they differ."""
+        return tuple(at for at, each in enumerate(self.sends, 1) if each.wrong is None)
 
 
 class TrialStanding(StrEnum):
@@ -282,12 +287,20 @@ def _named(names: Sequence[str]) -> str:
 class Exam(Struct, frozen=True, kw_only=True):
     """What a cause has foretold of sends that it was not made from: so many to differ, and so many not to, and all were so.
 
-    `chance` is that of the condition that is least sure.
+    Of `other` ones under way at once it was otherwise: nobody knows their order.
+    `chance` is that of the condition that is least sure. `trials` are the places of the results that it foretold, from 0.
     """
 
     differing: int = 0
     equal: int = 0
+    other: int = 0
     chance: float = 1.0
+    trials: tuple[int, ...] = ()
+
+    @property
+    def sends(self) -> int:
+        """All of which it has foretold something."""
+        return self.differing + self.equal + self.other
 
     @property
     def is_passed(self) -> bool:

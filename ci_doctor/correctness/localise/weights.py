@@ -124,24 +124,37 @@ def _bits(shares: Iterable[float]) -> float:
 
 def bracketed(cause: Cause, table: SendTable, bases: Mapping[str, str]) -> Cause:
     """The cause, whose numbers end at the nearest ones that were sent, in starts, and differed or were equal."""
-    return Cause(
-        target=_measured(cause.target, cause.context.mask, table, bases, with_copies=False),
-        context=_measured(
-            cause.context,
-            cause.target.mask,
-            table,
-            bases,
-            with_copies=cause.target.family.startswith(("some", "prompt of", "all of")),
-        ),
-    )
+    is_of_names = cause.target.family.startswith(("some", "prompt of", "all of"))
+    made = []
+    for part, other in ((cause.target, cause.context), (cause.context, cause.target)):
+        with_copies = part is cause.context and is_of_names
+        both = []
+        for each in part.both:
+            rest = other.mask
+            # A number is the border where all else holds.
+            for one in part.both:
+                rest &= -1 if one is each else one.mask
+            both.append(_measured(each, rest, table, bases, with_copies=False))
+        if both:
+            is_target = part is cause.target
+            text = joint(both) if is_target else " and ".join(each.words for each in both)
+            made.append(replace(part, both=tuple(both), words=text))
+        else:
+            made.append(_measured(part, other.mask, table, bases, with_copies=with_copies))
+    return Cause(target=made[0], context=made[1])
 
 
 def _measured(
     part: CausePart, rest: int, table: SendTable, bases: Mapping[str, str], *, with_copies: bool
 ) -> CausePart:
     """`rest` are the sends of the other part; `with_copies`: those of which a changed copy is one, too."""
-    if part.both or not part.said or part.unsure & table.wrong:
+    if not part.said:
         return part
+    if part.unsure & table.wrong:
+        # On both sides of its number it is not sure of all.
+        sure = table.mask(each.wrong is False for each in table.sends) & rest & ~part.unsure
+        values = {abs(value) for at, value in enumerate(part.numbers) if sure >> at & 1}
+        return part if part.below in values else replace(part, below=None)
     # Of a beginning each request has an edge of its own.
     with_copies = with_copies and "prefix" in part.family
     named = {table.sends[at].name for at in range(len(table.sends)) if rest >> at & 1}
@@ -151,7 +164,8 @@ def _measured(
         base = bases.get(each.name, each.name)
         is_meant = rest >> at & 1 or (with_copies and base in named)
         is_known = each.wrong is not None or (each.is_short and part.by_place)
-        if is_meant and is_known and not part.unsure >> at & 1:
+        is_number = not math.isnan(part.numbers[at])
+        if is_meant and is_known and is_number and not part.unsure >> at & 1:
             key = base if with_copies else ""
             (differing if each.wrong else equal)[key].append(part.numbers[at])
     # What never came is no number.

@@ -276,7 +276,9 @@ class LocalisationTrial(Struct, frozen=True, kw_only=True):
     That is `differs`, `equal` or `not tried` (`why` has the reason). `sent` holds the names of the
     requests, group after group, `at_once` of a group under way together; `pause_s` is the time
     without a request before the last group. `differing` are the places, from 1, of those to which the
-    candidate answered otherwise, of the `compared` ones.
+    candidate answered otherwise, of the `compared` ones. Of those `untold` nobody knows: without an
+    answer, or one that ends before a difference would show. Of a `foretold` trial the cause of the
+    localisation has said before what it would show.
     """
 
     condition: str
@@ -286,6 +288,8 @@ class LocalisationTrial(Struct, frozen=True, kw_only=True):
     pause_s: float = 0.0
     differing: tuple[int, ...] = ()
     compared: int = 0
+    untold: tuple[int, ...] = ()
+    foretold: bool = False
     why: str | None = None
 
 
@@ -302,12 +306,14 @@ class LocalisationStart(Struct, frozen=True, kw_only=True):
 class LocalisationFacts(Struct, frozen=True, kw_only=True):
     """Where the arms differ: the `cause` that fits all `conditions`, and the `rivals` that fit as well.
 
-    `foretold` is how many further sends the cause was tested on. What fits, and was not tested so that
-    chance is excluded, is `untested`, and no cause.
+    `foretold` is how many further sends the cause was tested on, `foretold_differing` how many of them
+    differ as it said. `foretold_otherwise` were not as it said, at once with others in an unknown order.
+    What fits, and was not tested so that chance is excluded, is `untested`, and no cause.
     In the experiment `differing_pairs` of the `pairs` of starts, one of each arm, differ on
     `request`. `smallest` is the smallest condition that differed again, `command` makes it, and in
     those of `without` the difference was gone. `stopped` says why the search ended early.
-    `by_rate` is what the rates show where no cause fits, or one that names requests.
+    `by_rate` is what the rates show where no cause fits, or one that names requests. `noise` says how
+    often the difference came, if not in every start: of these the cause fits those with a difference.
     """
 
     request: str
@@ -316,8 +322,11 @@ class LocalisationFacts(Struct, frozen=True, kw_only=True):
     cause: str | None = None
     untested: str | None = None
     foretold: int = 0
+    foretold_differing: int = 0
+    foretold_otherwise: int = 0
     rivals: tuple[str, ...] = ()
     by_rate: str | None = None
+    noise: str | None = None
     conditions: tuple[LocalisationTrial, ...] = ()
     smallest: str | None = None
     without: tuple[str, ...] = ()

@@ -148,7 +148,7 @@ def localised(of: LocalisedDifference, fault: Fault, **changes: Any) -> Localisa
     fields: dict[str, Any] = {
         "subject": of,
         "conclusion": search.conclusion(),
-        "results": tuple(search.results),
+        "results": tuple(search.told),
         "requests": search.requests,
         **changes,
     }

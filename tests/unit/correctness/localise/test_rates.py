@@ -132,3 +132,27 @@ def test_a_copy_in_the_place_of_a_request_among_the_same_others_tells_what_it_ne
         for each, name in zip(lane, (name for pair in other for name in pair), strict=True)
     ]
     assert "logprobs" not in by_rate([alone, alone, moved, moved], of, requests, {copy.id: "r0"})
+
+
+def test_a_group_without_an_answer_is_not_equal() -> None:
+    def group(size: int, block: int, wrong: tuple[bool | None, ...]) -> list[TrialSend]:
+        return [
+            TrialSend(name=f"r{at}", block=block, at_once=size, wrong=wrong[at % len(wrong)])
+            for at in range(size)
+        ]
+
+    of = subject()
+    requests = {each.id: each for each in of.requests}
+    alone = [TrialSend(name="r0", block=at, at_once=1, wrong=False) for at in range(40)]
+    unknown = [each for block in range(20) for each in group(2, block, (None,))]
+    wrongs = ((True, False), (False,))
+    large = [each for block in range(20) for each in group(4, block, wrongs[block % 2])]
+    said = "requests differed only with 4 or more at once"
+    known = [replace(each, wrong=False) for each in unknown]
+    expected = f"{said} (2: equal; one at a time: equal)"
+    assert by_rate([alone, alone, known, large, large], of, requests, {}) == expected
+    assert by_rate([alone, alone, unknown, large, large], of, requests, {}) == (
+        f"{said} (one at a time: equal)"
+    )
+    # A start without an answer is no quiet one.
+    assert not by_rate([alone, unknown, large, large], of, requests, {})
