@@ -425,7 +425,7 @@ def test_the_later_of_two_with_one_beginning_differs_at_once_with_the_other() ->
     ("keys", "cause"),
     [
         (("stop", "max_tokens", "temperature"), "requests with `max_tokens`, `stop` and `temperature` differ"),
-        (("stop", "max_tokens", "temperature", "top_k"), "the requests r4, r5 differ (equal: "),
+        (("stop", "max_tokens", "temperature", "top_k"), "the requests r4, r5 differ (so do some changed copies) (equal: "),
     ],
 )  # fmt: skip
 def test_three_kinds_at_once_are_named_and_of_more_the_equal_copies_stand_as_facts(
