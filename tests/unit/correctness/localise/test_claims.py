@@ -7,6 +7,7 @@ Requests and servers are drawn. What a phrase means is written here once more, o
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,10 @@ def kind(text: str, named: Mapping[str, Body]) -> Holds | None:
 def all_of(parts: Sequence[Callable[[Any], bool] | None]) -> Callable[[Any], bool] | None:
     known = [each for each in parts if each is not None]
     return (lambda x: all(each(x) for each in known)) if len(known) == len(parts) else None
+
+
+def on_body(holds: Holds) -> Applies:
+    return lambda each: holds(each.body)
 
 
 def context(text: str, named: Mapping[str, Body]) -> Applies | None:
@@ -235,7 +240,7 @@ def check_rates(said: str, sends: Sequence[Sent], named: Mapping[str, Body]) -> 
     parts: list[Applies | None] = []
     for each in (match["who"] or "").split(" that are also ") if match["who"] else ():
         holds = kind(re.sub(r" \(or .+\)$", "", each), named)
-        parts.append((lambda e, holds=holds: holds(e.body)) if holds else None)
+        parts.append(on_body(holds) if holds else None)
     where = re.sub(r" \(or .+\)$", "", match["where"] or match["place"] or "")
     parts.append(context(where, named))
     applies = all_of(parts)
@@ -376,6 +381,10 @@ class Drawn(Struct, frozen=True):
     pairs: int
 
 
+def pick(chosen: random.Random, _what: str, some: Sequence[Any]) -> Any:
+    return chosen.choice(list(some))
+
+
 def drawn(choose: Callable[[str, Sequence[Any]], Any], seed: int) -> Drawn:
     draw = random.Random(seed)
     bodies = []
@@ -460,7 +469,7 @@ def test_claims_of_all_sorts_are_made_and_none_contradicts_the_trials() -> None:
     read = set[str]()
     for seed in SEEDS:
         chosen = random.Random(seed)
-        read |= claims_of(drawn(lambda _, some, of=chosen: of.choice(list(some)), seed))
+        read |= claims_of(drawn(partial(pick, chosen), seed))
     assert read == {"cause", "rates", "foretold", "without", "smallest"}
 
 
