@@ -6,7 +6,7 @@ from itertools import combinations, product
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ci_doctor.correctness.settings import Arm
@@ -67,7 +67,9 @@ A, B = False, True
 
 
 def test_p(patterns: Sequence[Pattern], labels: Labels) -> float:
-    given = {each: [f"r{index}"] for index, each in enumerate(patterns)}
+    given: dict[Pattern, list[str]] = {}
+    for index, each in enumerate(patterns):
+        given.setdefault(each, []).append(f"r{index}")
     return mix_test(traits(given, [False] * len(labels.block)), labels).p
 
 
@@ -147,6 +149,12 @@ def experiments(draw: st.DrawFn) -> tuple[list[Pattern], Labels]:
 
 
 @given(experiments())
+@example(  # two requests of one pattern weigh two
+    (
+        [(0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 1, 1), (0, 0, 0, 1, 1, 0)],
+        Labels(candidate=(True, True, False, False, False, False), block=(0,) * 6),
+    )
+)
 def test_it_counts_what_its_definition_counts(experiment: tuple[list[Pattern], Labels]) -> None:
     patterns, labels = experiment
     if not any(len(set(each)) > 1 for each in patterns):
