@@ -116,7 +116,7 @@ def _stable_value(value: Any, key: str, folder: Path) -> Any:
         return {
             name: _stable_value(each, name, folder)
             for name, each in value.items()
-            if name != "/tmp"
+            if name not in {"/tmp", "/dev/shm"}  # of other programs
         }
     is_volatile = value not in (None, [], {}) and _VOLATILE.search(key)
     # Other programs write files, too.
