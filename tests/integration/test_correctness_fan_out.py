@@ -99,6 +99,7 @@ def test_a_difference_asks_for_the_rest_of_the_block_and_a_fault_is_red(tmp_path
     assert {path.parent.name for path in last.glob("logs/*/*.log")} >= {"A1", "B5"}
 
 
+@pytest.mark.nightly
 def test_a_lost_agent_costs_its_pair_which_is_made_once_more(tmp_path: Path) -> None:
     build = a_build(tmp_path, "", "flip", fate=lost("starts-2", 1))
     report = verdict_of(build)

@@ -516,6 +516,7 @@ def test_a_sweep_fails_where_the_store_has_its_fault_and_nowhere_else(
     assert (bench.directory / "setups").read_text().count("\n") == len(cells)
 
 
+@pytest.mark.nightly
 def test_a_moment_that_never_comes_is_void_and_the_settled_restarts_are_kept(bench: Bench) -> None:
     write_store_of_lines(
         bench, "", moment=["under-load", "saving"], signal="SIGKILL", recovery_timeout="3s"
@@ -538,6 +539,7 @@ def test_a_moment_that_never_comes_is_void_and_the_settled_restarts_are_kept(ben
     assert [each["kept"] for each in bench.report["facts"]["cells"]] == [False, False]
 
 
+@pytest.mark.nightly
 def test_a_restart_without_time_is_no_verdict_and_is_made_when_it_is_resumed(bench: Bench) -> None:
     write_store_of_lines(bench, "", signal=["SIGKILL", "SIGTERM"], setup="sh -c 'sleep 60'")
     ran = bench.check("--budget", "3s")

@@ -263,6 +263,7 @@ NEEDS_A_CPU = (
 )
 
 
+@pytest.mark.nightly
 def test_a_service_that_others_keep_from_the_cpu_is_not_called_never_ready(scene: Scene) -> None:
     words = [sys.executable, "-c", f"{ON_ONE_CPU} print(flush=True)\nwhile True: pass"]
     # Each in a session of its own: the kernel shares CPUs out by session (sched(7), autogroup).

@@ -159,6 +159,7 @@ def test_the_cause_of_a_fault_of_relations_and_sums_is_named(
     assert cause in conclusion.cause, conclusion
 
 
+@pytest.mark.nightly
 def test_a_sign_that_no_copy_lacked_is_not_named() -> None:
     """An earlier turn of the chat holds 30: copies change each message, not the last one alone."""
     conclusion = searched(subject(["r2"], MIXED), continues).conclusion()
@@ -384,6 +385,7 @@ def test_what_came_since_is_told_in_the_unit_that_fits_or_in_each_that_does() ->
     assert any("tokens or more came since the same prompt" in each for each in said), conclusion
 
 
+@pytest.mark.nightly
 def test_the_role_of_a_message_and_the_tokens_of_a_prompt_are_named() -> None:
     def answered_before(_b: Sequence[Body], body: Body, _w: Sequence[Body]) -> bool:
         return any(each["role"] == "assistant" for each in body.get("messages", []))
@@ -409,6 +411,7 @@ def test_numbers_end_at_the_nearest_ones_that_were_equal_and_differed() -> None:
     assert re.search(r"shares its first 2[01] characters \(19: equal\)$", cause), cause
 
 
+@pytest.mark.nightly
 def test_the_later_of_two_with_one_beginning_differs_at_once_with_the_other() -> None:
     def later(_before: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
         seen = [each for each in _before[-len(beside) :] if each in beside] if beside else []
