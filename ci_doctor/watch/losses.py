@@ -55,11 +55,21 @@ def front_at(death: Process, root: Process, living: Iterable[Process]) -> tuple[
     beside = [
         each
         for each in there
-        if each not in chain
-        and not each.ports
-        and any(each.parent is it.parent and abs(each.born - it.born) < _PIPE_S for it in chain[1:])
+        if each not in chain and (_listens_in_front(each, chain[-1]) or _is_of_pipe(each, chain))
     ]
     return (*chain, *beside)
+
+
+def _listens_in_front(process: Process, last: Process) -> bool:
+    """Whether a shell waits for this command, which listens itself, as pytest does for its reruns."""
+    is_in_front = process.parent is last and last.is_shell and not is_background(process)
+    return bool(process.ports) and is_in_front
+
+
+def _is_of_pipe(process: Process, chain: Sequence[Process]) -> bool:
+    return not process.ports and any(
+        process.parent is it.parent and abs(process.born - it.born) < _PIPE_S for it in chain[1:]
+    )
 
 
 def loss_of(

@@ -55,6 +55,14 @@ def test_a_client_that_failed_after_it_shows_the_loss() -> None:
     assert found.failed_s == pytest.approx(1.9)
 
 
+def test_a_client_that_listens_itself_shows_the_loss_and_a_server_beside_it_does_not() -> None:
+    pytest_ = command("python -m pytest", 3, 11.9, ports={45_000})
+    beside = command("python other.py", 2, 11.95, ports={9000}, is_beside=True)
+    found = loss(server(), beside, pytest_)
+    assert found is not None
+    assert found.by is pytest_
+
+
 def test_of_a_pipe_each_command_is_in_the_foreground() -> None:
     pytest_ = command("python -m pytest", 3.0, 11.9, is_beside=True)
     found = loss(server(), pytest_, command("tee log", 3.01, 11.9, 0))
