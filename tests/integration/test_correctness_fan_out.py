@@ -164,17 +164,20 @@ def test_evidence_of_something_else_is_never_agreement(tmp_path: Path, what: str
             stand_in_agent.uploaded(build.log)[-2]["env"]["CI_DOCTOR_TASK"]  # type: ignore[index]
         )
         own = Origin(build=BUILD, plan=task["plan"], task="1-2", step=step, job="j1")
-        changed = {"build": "another", "job": "j2", "plan": "0" * 64, "content": "j1"}[what]
+        other = {"build": "another", "job": "j2", "plan": "0" * 64, "content": "j1"}[what]
         origin = (
             own
             if what == "content"
             else type(own)(
-                **{**{name: getattr(own, name) for name in own.__struct_fields__}, what: changed}
+                **{**{name: getattr(own, name) for name in own.__struct_fields__}, what: other}
             )
         )
         content = sealed(origin, evidence.body)
         if what == "content":
-            content = content[:-9] + b"\0" + content[-8:]
+            # Not at its end, where bits may only fill a byte.
+            middle = len(content) // 2
+            changed = bytes([content[middle] ^ 1])
+            content = content[:middle] + changed + content[middle + 1 :]
         name = f"ci-doctor-evidence/{step}-{task['plan'][:16]}.evidence.gz"
         stand_in_agent.put_artifact(build.log, "j1", name, content)
         return "lost"
