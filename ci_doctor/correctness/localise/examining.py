@@ -124,12 +124,7 @@ def orders(
 
 def _conditions(cause: Cause) -> list[tuple[CausePart, int]]:
     """Each condition, with the sends of which all others hold."""
-    parts = [
-        part
-        for each in (cause.target, cause.context)
-        for part in (each.both or (each,))
-        if each.family != "any"
-    ]
+    parts = [part for part in _parts_in(cause) if part.family != "any"]
     made = []
     for part in parts:
         rest = -1
