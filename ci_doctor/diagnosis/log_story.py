@@ -16,6 +16,7 @@ from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, offsets_of, scan, strongest_hits
 from ci_doctor.diagnosis.tracebacks import (
     TOLERATED_LEVELS,
+    ExceptionStanding,
     exception_lines,
     rule_of_exception,
 )
@@ -76,13 +77,18 @@ _MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END
 
 # A server that cannot go on says so, and then closes what it has opened.
 _LINES_OF_STOP = 15
+# A worker that fails is not the last to say so: its engine and the server print tracebacks of their own.
+_LINES_OF_ENGINE = 200
 
 
-def ended_well(hits: Sequence[Hit], last_lines: Sequence[TextLine]) -> bool:
+def ended_well(
+    hits: Sequence[Hit], last_lines: Sequence[TextLine], fatal: AbstractSet[int] = frozenset()
+) -> bool:
     """Whether one of the last 60 lines reports success or the job's end, and no step failed.
 
     hits: of the log, in the order of its lines. last_lines: at least the last line. It is False if
     a run of tests failed after the last success. What `passed_job` gives outweighs failed steps.
+    fatal: numbers of the lines of exceptions that ended a program, by its own words.
     """
     last_mark = _last(hits, _MARKS)
     if last_mark is None or not last_lines:
@@ -102,7 +108,9 @@ def ended_well(hits: Sequence[Hit], last_lines: Sequence[TextLine]) -> bool:
     has_cause = any(
         hit.rule.role is Role.CAUSE and hit.clean.level not in TOLERATED_LEVELS for hit in near
     )
-    if Mark.STOP in last_mark.fields and has_cause:
+    # A stop from outside ends engines too, but not by a fatal exception.
+    is_engine = any(last_line - _LINES_OF_ENGINE <= number < last_line for number in fatal)
+    if Mark.STOP in last_mark.fields and (has_cause or is_engine):
         return False
     return passed_job(hits) is not None or _last(hits, {Role.END}) is None
 
@@ -360,7 +368,9 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     last_texts = [clean_line(line.content).message for line in last]
     last_line = last[-1].number if last else 0
     steps = ended_steps(marks)
-    has_ended_well = ended_well(marks, last)
+    named = [*_candidates(log, result, rules), *_last_words(log, result, steps)]
+    fatal = {each.line.number for each in named if each.standing is ExceptionStanding.FATAL}
+    has_ended_well = ended_well(marks, last, fatal)
     quiet = quiet_lines(last_texts)
     # What is the same for all lines of the log.
     of_log = {
@@ -370,7 +380,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         "last_run_failed": last_run_failed(hits),
     }
     candidates = []
-    for each in (*_candidates(log, result, rules), *_last_words(log, result, steps)):
+    for each in named:
         number = each.line.number
         own = [step for step in steps if step.holds(number)]
         end = max(number, own[0].end.number - 1) if own else last_line

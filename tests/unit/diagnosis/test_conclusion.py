@@ -407,6 +407,33 @@ def test_a_server_that_stops_in_order_after_a_cause_has_not_ended_well(
     assert named(tmp_path, f"{STARTED}{BOUND}\n{end}", None) == BOUND
 
 
+# As vLLM 0.32.0 writes it, also where it is stopped from outside; its logger's place and process are left out.
+ENGINE_DIED = """\
+ERROR 11-29 21:34:08 [async_llm.py:906] AsyncLLM output_handler failed.
+ERROR 11-29 21:34:08 [async_llm.py:906] Traceback (most recent call last):
+ERROR 11-29 21:34:08 [async_llm.py:906]   File "/opt/vllm/v1/engine/core_client.py", line 1235, in get_output_async
+ERROR 11-29 21:34:08 [async_llm.py:906]     raise self._format_exception(outputs) from None
+ERROR 11-29 21:34:08 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+INFO:     Shutting down
+"""
+WORKER_FAILED = """ERROR 11-29 21:34:08 [multiproc_executor.py:1063] WorkerProc hit an exception.
+ERROR 11-29 21:34:08 [multiproc_executor.py:1063] Traceback (most recent call last):
+ERROR 11-29 21:34:08 [multiproc_executor.py:1063]   File "/opt/vllm/v1/worker/gpu_model_runner.py", line 3502, in _bookkeeping_sync
+ERROR 11-29 21:34:08 [multiproc_executor.py:1063]     gen.set_offset(gen.get_offset() - 4)
+ERROR 11-29 21:34:08 [multiproc_executor.py:1063] RuntimeError: CPU Generator does not use offset
+"""
+
+
+@pytest.mark.parametrize(("before", "ends_well"), [("", True), (WORKER_FAILED, False)])
+def test_a_server_that_stops_in_order_has_ended_well_unless_its_worker_failed_right_before(
+    tmp_path: Path, before: str, ends_well: bool
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"{STARTED}{before}{ENGINE_DIED}{STOPPED}")
+
+    assert diagnose([str(log)], load_rules()).ended_well == ends_well
+
+
 def test_a_server_that_stops_in_order_long_after_an_error_has_ended_well(tmp_path: Path) -> None:
     requests = 'INFO:     127.0.0.1:40000 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 20
 
