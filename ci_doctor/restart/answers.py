@@ -32,6 +32,9 @@ _SHOWN_BEFORE = 40
 # Of a text so much is kept to show a difference: a load may hold thousands of long answers.
 _LONGEST_KEPT = 16_000
 
+# Threads that wait for each other's CPU may wait as long as a pass takes.
+_LEAST_FREE = 0.05
+
 
 class _Voice(Struct):
     """The answers to one request in one part of the check. `texts` are their hashes."""
@@ -155,13 +158,18 @@ class Ledger:
         counts = self._of(phase)
         counts.seconds = round(counts.seconds + seconds, 3)
 
-    def passed(self, phase: Phase, answered: int, seconds: float) -> None:
-        """One whole pass of the load is through."""
+    def passed(self, phase: Phase, answered: int, seconds: float, waited_s: float = 0.0) -> None:
+        """One whole pass of the load is through; a thread waited `waited_s` of its seconds for a CPU."""
         counts = self._of(phase)
         counts.seconds = round(counts.seconds + seconds, 3)
         # The best pass: a busy machine is slow for a moment, a server that lost a worker stays so.
         # A clock that has not moved gives no rate.
-        counts.rate = max(counts.rate or 0.0, answered / seconds if seconds > 0 else 0.0)
+        if seconds > 0:
+            counts.rate = max(counts.rate or 0.0, answered / seconds)
+            free_s = max(seconds - waited_s, seconds * _LEAST_FREE)
+            counts.free_rate = max(counts.free_rate or 0.0, answered / free_s)
+        else:
+            counts.rate = counts.rate or 0.0
 
     def ok(self, phase: Phase) -> int:
         """The good answers so far."""

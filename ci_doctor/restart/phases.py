@@ -24,7 +24,7 @@ from ci_doctor.restart.clients import sender_of
 from ci_doctor.restart.release import Release, resident
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
-from ci_doctor.services.busy_timeout import BusyTimeout, before_death
+from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.probe import attempt, wait_until_ready
 from ci_doctor.services.ready import ReadinessProbe, ReadySpec, Scheme, parse_ready
@@ -162,6 +162,7 @@ class Phases:
         self._writes = Writes(plan, group) if plan.load else None
         self._release: Release | None = None
         self._sender = sender_of(plan, group)
+        self._waits = all_waits(group.living_pids)
         # The orderly stop that is under way, or the start.
         self._stop: asyncio.Task[None] | None = None
         self._start: asyncio.Task[Any] | None = None
@@ -247,9 +248,10 @@ class Phases:
         keep = functools.partial(self._ledger.keep, phase)
         while made < self._plan.settings.passes or (spent_s < _MEASURED_S and made < _MOST_PASSES):
             before = self._ledger.ok(phase)
+            waited = self._waits.now()
             seconds = await one_pass(self._sender, self._plan.requests, keep)
             answered = self._ledger.ok(phase) - before
-            self._ledger.passed(phase, answered, seconds)
+            self._ledger.passed(phase, answered, seconds, self._waits.since(waited))
             made += 1
             spent_s += seconds
             if answered < len(self._plan.requests):

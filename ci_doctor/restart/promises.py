@@ -217,7 +217,17 @@ def as_fast(observation: Observation, terms: Terms) -> Promise:
     # Requests that fail or hang are reported already, and are the reason.
     if after.ok < after.sent:
         return untested(rules.SLOWER, f"{message})")
+    if is_hindered(observation, terms):
+        return untested(rules.SLOWER, f"{message}, on a busy machine)")
     return broken(rules.SLOWER, f"{message}, and {terms.throughput:g} is the least)")
+
+
+def is_hindered(observation: Observation, terms: Terms) -> bool:
+    """Whether the load was slower, and would be fast enough without the waits for a CPU."""
+    before = observation.counts(Phase.BASELINE).rate or 0.0
+    after = observation.counts(Phase.AFTER)
+    least = terms.throughput * before
+    return (after.rate or 0.0) < least <= (after.free_rate or 0.0)
 
 
 def same_outputs(observation: Observation, terms: Terms) -> Promise:
@@ -361,7 +371,13 @@ def same_model(observation: Observation) -> Promise:
 
 
 def suspicious(observation: Observation, terms: Terms) -> Iterator[Finding]:
-    """Warnings about answers that break no promise."""
+    """Warnings that break no promise."""
+    if as_fast(observation, terms).state is State.UNTESTED and is_hindered(observation, terms):
+        message = (
+            f"{observation.ratio or 0.0:.2f} of the requests a second of before were answered after the restart, "
+            "while threads of the services waited for a CPU: whether the service is slower is open"
+        )
+        yield rules.BUSY_MACHINE.finding(message, remedy=rules.BUSY_MACHINE.remedy)
     answers = observation.answers
     if not answers.requests:
         return

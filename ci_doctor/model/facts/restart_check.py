@@ -54,7 +54,8 @@ class Counts(Struct, kw_only=True):
     """The requests of a phase by how they ended; `hung` ones were given up at their time limit.
 
     `seconds` is how long requests were sent, `rate` the answers per second of the best pass (of
-    phases that consist of whole passes). `errors` are the first three that differ, `empty` counts
+    phases that consist of whole passes), `free_rate` that of the best pass without the time in which
+    one thread of the services, or of ci-doctor, waited for a CPU. `errors` are the first three that differ, `empty` counts
     answers that hold no text, `blank` those and the ones with white space alone.
     """
 
@@ -65,6 +66,7 @@ class Counts(Struct, kw_only=True):
     blank: int = 0
     seconds: float = 0.0
     rate: float | None = None
+    free_rate: float | None = None
     errors: tuple[str, ...] = ()
 
     @property

@@ -32,8 +32,9 @@ def test_replies_are_counted_by_phase_and_only_errors_that_differ_are_kept() -> 
 def test_the_best_pass_is_the_rate() -> None:
     ledger = Ledger(compare=False)
     ledger.passed(Phase.AFTER, 10, 2.0)
-    ledger.passed(Phase.AFTER, 10, 1.0)
+    ledger.passed(Phase.AFTER, 10, 1.0, waited_s=0.5)
     assert ledger.counts[Phase.AFTER].rate == 10.0
+    assert ledger.counts[Phase.AFTER].free_rate == 20.0
     assert ledger.counts[Phase.AFTER].seconds == 3.0
 
 

@@ -124,6 +124,22 @@ def test_a_throughput_at_the_threshold_is_kept_and_none_is_asked_with_0() -> Non
     assert broken(slower, structs.replace(TERMS, throughput=0.0)) == []
 
 
+def test_what_is_slower_only_by_waits_for_a_cpu_is_untested_and_a_warning() -> None:
+    busy = seen(phases=phases(after=Counts(ok=8, rate=3.0, free_rate=7.0)))
+    promises = judge(busy, TERMS)
+    slower = next(each for each in promises if each.rule.id == "restart-check/slower")
+
+    assert slower.state is State.UNTESTED
+    assert "on a busy machine" in slower.message
+    conclusion = conclude(busy, promises, TERMS)
+    rules = [each.rule for each in findings(busy, promises, conclusion, TERMS)]
+    assert rules == ["restart-check/busy-machine"]
+
+
+def test_what_is_slower_without_its_waits_for_a_cpu_too_is_broken() -> None:
+    assert broken(seen(phases=phases(after=Counts(ok=8, rate=3.0, free_rate=6.3)))) == ["slower"]
+
+
 def test_requests_that_fail_after_it_are_not_told_twice_as_slowness() -> None:
     assert broken(seen(phases=phases(after=Counts(ok=1, failed=7, rate=1.0)))) == ["lost-after"]
 
