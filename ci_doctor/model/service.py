@@ -109,7 +109,8 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     `peak_rss` is bytes. `misuse` is the log line that says that the command cannot run as it is
     written, `misused` its part that names the file, module or option. `oom` tells whose memory ran
     out, if the kernel killed for lack of it. `fatal` is the log line that was taken for the end.
-    `processes` are lines about each process of a service that hangs.
+    `processes` are lines about each process of a service that hangs. `is_of_job`: what lies outside the service is a
+    process of this job, so that the job meets it again in another run.
     `consequences` are sentences on what failed after it, `stopped` is what the stop left behind if
     the group never came to be.
     """
@@ -140,12 +141,18 @@ class ServiceFailure(Struct, frozen=True, kw_only=True):
     was_ready: bool = False
     misuse: str | None = None
     misused: str | None = None
+    is_of_job: bool = False
     duration_s: float
 
     @property
+    def may_be_retried(self) -> bool:
+        """Whether the cause lies outside the job, so that another run may do without it."""
+        return self.kind is FailureKind.OUTSIDE and not self.is_of_job
+
+    @property
     def verdict(self) -> Verdict:
-        """`infra` if the cause lies outside the change, else `failed`."""
-        if self.kind is FailureKind.OUTSIDE:
+        """`infra` if the cause lies outside the job, else `failed`."""
+        if self.may_be_retried:
             return Verdict.INFRA
         # Not a regression: nothing was compared with a run before the change.
         return Verdict.FAILED

@@ -160,9 +160,8 @@ def not_ready(subject: Subject, answer: str, limits: Death | None = None) -> Ser
 
 def answered_by_another(subject: Subject, owner: PortOwner) -> ServiceFailure:
     """The probe was answered, but by a process that was there before the service."""
-    return _outside(
-        subject, f"another process answers in place of {subject.name}: {owner.describe()}"
-    )
+    message = f"another process answers in place of {subject.name}: {owner.describe()}"
+    return structs.replace(_outside(subject, message), is_of_job=owner.is_of_job)
 
 
 def liveness_unknown(subject: Subject, why: str) -> ServiceFailure:
@@ -191,6 +190,12 @@ def never_started(name: str, kind: FailureKind, why: str) -> ServiceFailure:
         message=f"{name} was not started: {why}",
         duration_s=0.0,
     )
+
+
+def port_taken(name: str, owner: PortOwner) -> ServiceFailure:
+    """The process was not even started, because `owner` listens on its port."""
+    failure = never_started(name, FailureKind.OUTSIDE, owner.describe())
+    return structs.replace(failure, is_of_job=owner.is_of_job)
 
 
 def older_listener(probe: ReadinessProbe, pid: int, living: Living) -> PortOwner | None:
@@ -317,12 +322,12 @@ def _reason(end: LogEnd, subject: Subject, living: Living) -> tuple[bool, str]:
     if cause is None or not cause.is_final:
         return False, ""
     clause = f"; by its log {cause.sentence}"
-    # That a port is taken lies outside only if none of our own processes has it.
+    # That a port is taken lies outside only if no process of the job has it.
     if cause.class_ == FailureClass.PORT_IN_USE:
         owner = _external_owner(cause, subject, living)
         if owner is None:
             return False, clause
-        return True, f"; {owner.describe()}"
+        return not owner.is_of_job, f"; {owner.describe()}"
     if not cause.may_be_retried:
         return False, ""
     return True, clause

@@ -90,6 +90,12 @@ OUTSIDE = Rule(
     ),
     remedy="Free what is named, or retry on another machine.",
 )
+PORT_OF_JOB = Rule(
+    id="services/port-of-job",
+    severity=Severity.ERROR,
+    meaning="A process that this job has started listens on the port of a service. Another run of the job meets it again.",
+    remedy="End that process before, or give the service a port of its own (`{port}`).",
+)
 CLIENT_FAILED = Rule(
     id="services/client-failed",
     severity=Severity.ERROR,
@@ -173,6 +179,7 @@ RULES = (
     HUNG,
     NOT_READY,
     OUTSIDE,
+    PORT_OF_JOB,
     CLIENT_FAILED,
     ENDED_WITH_CLIENT,
     KILLED,
@@ -210,6 +217,7 @@ def _rule_of(failure: ServiceFailure) -> Rule:
     rules = (
         # Before the kind: whoever ran out of memory, this rule's remedy is the one that helps.
         (bool(failure.oom), OOM_KILLED),
+        (failure.is_of_job, PORT_OF_JOB),
         (failure.kind is FailureKind.OUTSIDE, OUTSIDE),
         (failure.kind is FailureKind.NOT_READY, NOT_READY),
         (failure.fatal is not None, FATAL_LINE),
@@ -282,7 +290,7 @@ def with_next_step(advice: str | None, failure: ServiceFailure) -> str | None:
 
 
 def _first_step(rule: Rule, failure: ServiceFailure) -> NextStep | None:
-    if rule in {OOM_KILLED, OUTSIDE}:
+    if rule in {OOM_KILLED, OUTSIDE, PORT_OF_JOB}:
         return rule.remedy
     if failure.log is None:
         return "see why it could not be started"

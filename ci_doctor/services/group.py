@@ -76,7 +76,7 @@ def cannot_start(
     owner = owner_of(filled.probe.port)
     if owner is None:
         return None
-    return failure_cause.never_started(name, FailureKind.OUTSIDE, owner.describe())
+    return failure_cause.port_taken(name, owner)
 
 
 async def _probe(group: RunningGroup, instance: Instance, time_limit: BusyTimeout) -> str | None:

@@ -19,7 +19,7 @@ from ci_doctor.model.outcome import (
     Failure,
     Outcome,
 )
-from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
+from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
@@ -284,7 +284,7 @@ def _service_case(run: ServiceRun, failure: ServiceFailure | None) -> Case:
     if failure is not None and failure.service == run.name:
         outcome = CaseOutcome.FAILED
         # An error of the machine is none of the service: JUnit readers keep the two apart.
-        if failure.kind is FailureKind.OUTSIDE:
+        if failure.may_be_retried:
             outcome = CaseOutcome.ERROR
         return Case(
             group="services",

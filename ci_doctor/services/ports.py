@@ -2,10 +2,12 @@
 """Acts on sockets: reserves free ports, and tells who owns a taken one."""
 
 import contextlib
+import os
 import secrets
 import socket
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,6 +15,9 @@ from ci_doctor.errors import InfraError
 from ci_doctor.model.quantities import moment_text
 from ci_doctor.system.processes.listeners import holders, listening_inodes, socket_inodes
 from ci_doctor.system.processes.process_table import read_table
+
+if TYPE_CHECKING:
+    import psutil
 
 # Ray's workers take 10002 to 19999 (docs.ray.io, "Ports configurations"): they start after us, and
 # beside us.
@@ -24,6 +29,8 @@ _HIGHEST = 65_535
 _ENOUGH = 1_000
 # Each attempt is at random: so many fail in a row only if nearly every port is taken.
 _ATTEMPTS = 200
+# Of one job, unlike that of a step or a build ("Environment variables", buildkite.com/docs).
+_JOB = "BUILDKITE_JOB_ID"
 _OUR_HOSTS = {"localhost", "0.0.0.0", "::", "::1"}  # noqa: S104 - compared, not bound
 
 
@@ -43,19 +50,22 @@ class PortOwner(Struct, frozen=True, kw_only=True):
     """Who listens on a port or a unix socket.
 
     `pid` is None if the system does not tell (another user's process). `since` is RFC 3339 in UTC, to the second.
+    `is_of_job`: it is known to be a process of the job of this process.
     """
 
     port: int | Path
     pid: int | None = None
     name: str | None = None
     since: str | None = None
+    is_of_job: bool = False
 
     def describe(self) -> str:
         """`port 8000 is owned by nginx (pid 42, since 2026-11-21T02:03:04Z)`."""
         what = f"socket {self.port}" if isinstance(self.port, Path) else f"port {self.port}"
         if self.pid is None:
             return f"{what} is owned by a process of another user"
-        return f"{what} is owned by {self.name} (pid {self.pid}, since {self.since})"
+        whose = " of this job" if self.is_of_job else ""
+        return f"{what} is owned by {self.name}{whose} (pid {self.pid}, since {self.since})"
 
 
 def reserve_port() -> ReservedPort:
@@ -157,6 +167,26 @@ def _described(port: int | Path, pid: int) -> PortOwner:
     try:
         process = psutil.Process(pid)
         since = moment_text(process.create_time(), "seconds")
-        return PortOwner(port=port, pid=pid, name=process.name(), since=since)
+        is_of_job = _is_of_job(process)
+        return PortOwner(port=port, pid=pid, name=process.name(), since=since, is_of_job=is_of_job)
     except psutil.Error:  # it has ended meanwhile
         return PortOwner(port=port)
+
+
+def _is_of_job(process: "psutil.Process") -> bool:
+    """Whether the job of this process has started `process`, as far as that can be known.
+
+    On Buildkite by the job of its environment: jobs of one agent may share a session. Elsewhere by the session,
+    which a script shares with all that it starts in the background (setsid(2)). Raises psutil.Error.
+    """
+    import psutil
+
+    job = os.environ.get(_JOB)
+    if job:
+        try:
+            return process.environ().get(_JOB) == job
+        except psutil.AccessDenied:
+            return False
+    with contextlib.suppress(OSError):
+        return os.getsid(process.pid) == os.getsid(0)
+    return False

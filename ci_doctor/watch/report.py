@@ -9,7 +9,7 @@ from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.facts.watch import WatchedDeath, WatchedStall, WatchFacts
 from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.service import FailureKind, LeftThing, ServiceFailure
+from ci_doctor.model.service import LeftThing, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.findings import finding_of, leak_findings, leak_table
 from ci_doctor.watch.timeline import longest, timeline_table
@@ -113,7 +113,7 @@ def with_watch(outcome: Outcome, facts: WatchFacts, retry_status: int | None = N
     if facts.is_ended:
         summary = f"{facts.deaths[-1].failure.message}; the script was ended"
         failure = facts.deaths[-1].failure
-        helps = failure.kind is FailureKind.OUTSIDE
+        helps = failure.may_be_retried
         status = retry_status if retry_status is not None and helps else ENDED_STATUS
     elif status and facts.unanswered:
         summary = f"{facts.unanswered[0].failure.message}; then {summary}"

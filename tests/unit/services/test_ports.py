@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,14 +59,15 @@ def test_ports_are_drawn_from_above_the_workers_of_ray_where_enough_are_left(
     assert (pool[0], pool[-1]) == (first, last)
 
 
-def test_the_owner_of_a_port_is_named() -> None:
+def test_the_owner_of_a_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BUILDKITE_JOB_ID", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         owner = owner_of(port)
         assert owner is not None
         assert owner.pid == os.getpid()
         assert owner.describe().startswith(
-            f"port {port} is owned by {owner.name} (pid {os.getpid()}, since 20"
+            f"port {port} is owned by {owner.name} of this job (pid {os.getpid()}, since 20"
         )
         assert listens([os.getpid()], port)
         assert not listens([os.getppid()], port)
@@ -96,3 +99,32 @@ def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:
 )
 def test_only_this_machine_s_listeners_can_be_seen(host: str, local: bool) -> None:
     assert is_local(host) is local
+
+
+@pytest.mark.parametrize(
+    ("job", "own_session", "is_of_job"),
+    [
+        pytest.param("", False, True, id="same-session"),
+        pytest.param("", True, False, id="own-session"),
+        pytest.param("this", True, True, id="same-job-of-buildkite"),
+        pytest.param("another", False, False, id="another-job-of-the-agent"),
+    ],
+)
+def test_a_listener_is_of_this_job_by_the_job_of_its_environment_else_by_its_session(
+    monkeypatch: pytest.MonkeyPatch, job: str, own_session: bool, is_of_job: bool
+) -> None:
+    program = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    monkeypatch.setenv("BUILDKITE_JOB_ID", job)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=own_session,
+    ) as process:
+        assert process.stdout
+        port = int(process.stdout.readline())
+        monkeypatch.setenv("BUILDKITE_JOB_ID", "this" if job else "")
+        owner = owner_of(port)
+        process.communicate(b"\n")
+    assert owner is not None
+    assert owner.is_of_job == is_of_job
