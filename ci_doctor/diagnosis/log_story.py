@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
-from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Mark, Role, RuleSet
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, NAMEABLE, LogRule, Mark, Role, RuleSet
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, offsets_of, scan, strongest_hits
@@ -96,7 +96,9 @@ def ended_well(
     if last_mark.line.number <= last_lines[-1].number - _LINES_OF_END:
         return False
     role = last_mark.rule.role
-    if role is Role.RUN_FAILED:
+    # A runner passed, and what came after it had the last word.
+    is_outdone = role in {Role.SUCCESS, Role.RUN_PASSED} and _ends_in_failure(hits, last_lines)
+    if role is Role.RUN_FAILED or is_outdone:
         return False
     # What ends one step may begin the last one, of which nothing tells how it went.
     begin = _last(hits, {Role.BEGIN})
@@ -113,6 +115,16 @@ def ended_well(
     if Mark.STOP in last_mark.fields and (has_cause or is_engine):
         return False
     return passed_job(hits) is not None or _last(hits, {Role.END}) is None
+
+
+def _ends_in_failure(hits: Sequence[Hit], last_lines: Sequence[TextLine]) -> bool:
+    """Whether the last line with words reports a failure."""
+    worded = (line.number for line in reversed(last_lines) if line.content.strip())
+    number = next(worded, None)
+    at_end = [hit for hit in hits if hit.line.number == number]
+    return any(hit.rule.role in NAMEABLE for hit in at_end) and not any(
+        hit.rule.role is Role.NOISE or hit.clean.level in TOLERATED_LEVELS for hit in at_end
+    )
 
 
 def passed_job(hits: Sequence[Hit]) -> Hit | None:

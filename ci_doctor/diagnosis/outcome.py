@@ -66,7 +66,8 @@ def _why_none(diagnosis: Diagnosis) -> str:
         ended = f"the command ended with {describe_status(diagnosis.status)}"
         return ended if diagnosis.status == 0 else f"no line tells why {ended}"
     if diagnosis.ended_well:
-        return f"the logs end well{'' if diagnosis.n_candidates else ' and hold no error'}"
+        error = "" if diagnosis.n_candidates else ", and no line is an error"
+        return f"the last outcome in the logs is a success{error}"
     return (
         "the logs are empty" if diagnosis.best is None else "no line of the logs has enough weight"
     )

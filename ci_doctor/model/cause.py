@@ -173,7 +173,9 @@ POLICIES: Final[dict[str, ClassPolicy]] = {
     FailureClass.TEST_ASSERTION: ClassPolicy(
         title="test assertion", retry=RetryPolicy.NO, owner=Owner.CHANGE
     ),
-    FailureClass.CODE_BUG: ClassPolicy(title="code bug", retry=RetryPolicy.NO, owner=Owner.CHANGE),
+    FailureClass.CODE_BUG: ClassPolicy(
+        title="program error", retry=RetryPolicy.NO, owner=Owner.CHANGE
+    ),
 }
 
 

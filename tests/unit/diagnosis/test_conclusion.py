@@ -407,6 +407,17 @@ def test_a_server_that_stops_in_order_after_a_cause_has_not_ended_well(
     assert named(tmp_path, f"{STARTED}{BOUND}\n{end}", None) == BOUND
 
 
+def test_tests_that_passed_before_a_tool_failed_are_no_good_end(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(".x.   [100%]\n3 passed, 1 xfailed in 0.30s\n")
+    assert diagnose([str(log)], load_rules()).ended_well
+
+    log.write_text(
+        f"{log.read_text()}Error: coverage 71% is below 80%\nmake: *** [Makefile:3: cov] Error 1\n"
+    )
+    assert not diagnose([str(log)], load_rules()).ended_well
+
+
 # As vLLM 0.32.0 writes it, also where it is stopped from outside; its logger's place and process are left out.
 ENGINE_DIED = """\
 ERROR 11-29 21:34:08 [async_llm.py:906] AsyncLLM output_handler failed.

@@ -197,7 +197,7 @@ def test_logs_that_end_well_and_hold_nothing_have_no_finding() -> None:
 
     assert (outcome.findings, outcome.verdict) == ((), None)
     assert [each.rule for each in with_candidates.findings] == ["diagnose/no-cause"]
-    assert "the logs end well" in with_candidates.summary
+    assert "the last outcome in the logs is a success" in with_candidates.summary
 
 
 GOOD = """\

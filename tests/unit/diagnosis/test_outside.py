@@ -77,6 +77,23 @@ def test_a_client_s_failure_against_a_server_asks_a_person(class_: FailureClass,
     assert retry_policy(class_, "E   KeyError: 'reader'") is RetryPolicy.NO
 
 
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("ValueError: 40 heads for 3 GPUs", RetryPolicy.NO),
+        ("pydantic_core._pydantic_core.ValidationError: 1 validation error", RetryPolicy.NO),
+        ("java.lang.NullPointerException", RetryPolicy.NO),
+        ("RuntimeError: the engine could not be loaded", RetryPolicy.ASK),
+        ("widgets.errors.QuotaError: the quota of the team is used up", RetryPolicy.ASK),
+        ("OSError: [Errno 5] Input/output error", RetryPolicy.ASK),
+    ],
+)
+def test_only_an_exception_that_rejects_what_it_was_given_comes_again(
+    text: str, policy: RetryPolicy
+) -> None:
+    assert retry_policy(FailureClass.CODE_BUG, text) is policy
+
+
 def test_a_server_on_this_machine_asks_a_person() -> None:
     text = "HTTPConnectionPool(host='localhost', port=8000): Read timed out."
 

@@ -63,7 +63,7 @@ def screen(**changes: object) -> list[str]:
 def test_the_cause_comes_first_and_all_fits_a_screen() -> None:
     lines = screen()
 
-    assert lines[0] == "server.log:10  code bug  80 % sure, likely"
+    assert lines[0] == "server.log:10  program error  80 % sure, likely"
     assert lines[1] == "  ValueError: 40 heads for 3 GPUs"
     assert len(lines) <= 24
     assert widest(lines) <= 80
@@ -103,7 +103,7 @@ def test_a_long_path_is_not_broken() -> None:
     lines = screen(place=LogLine(file=log, line=10, text=LINES[3]))
 
     assert lines[0] == f"{log}:10"
-    assert lines[1].startswith("code bug")
+    assert lines[1].startswith("program error")
 
 
 def test_damaged_facts_are_shown_as_any_report() -> None:

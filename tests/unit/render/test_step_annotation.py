@@ -90,14 +90,14 @@ def test_a_failure_is_explained_from_its_verdict_to_its_reproduction() -> None:
     order = [
         "Failed: the command ended with status 1",
         ":pytest: serving · 7 min 12 s",
-        "Cause: code bug, server.log:10",
+        "Cause: program error, server.log:10",
         "> 10 | ValueError: 40 heads for 3 GPUs",
         "Next: Begin at the innermost frame in your own code.",
         "Another run is useless",
         "Reproduce:",
         "bash ci/serving.sh",
         "✓ setup-env 2 projects pinned (4.2 s)",
-        "· diagnose code bug",
+        "· diagnose program error",
     ]
     places = [page.text.index(each) for each in order]
     assert places == sorted(places)
@@ -187,7 +187,7 @@ def test_logs_without_a_cause_show_where_to_begin() -> None:
 
 
 def test_the_cause_of_the_record_is_shown_with_its_lines_from_the_report_that_names_it() -> None:
-    cause = Cause(fingerprint="d36b44f3af775a6e", title="code bug")
+    cause = Cause(fingerprint="d36b44f3af775a6e", title="program error")
     other = report_of(a_diagnosis(a_cause(fingerprint="another", explanation="not this one")))
 
     page = page_of(a_step(other, DIAGNOSIS, cause=cause))

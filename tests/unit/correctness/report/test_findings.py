@@ -51,7 +51,7 @@ def test_the_cause_stands_first_and_without_the_name_of_its_process() -> None:
 
     assert decision.verdict is Verdict.FAILED
     assert decision.reason == (
-        "code bug: ValueError: 40 heads for 3 GPUs; the baseline failed in every start"
+        "program error: ValueError: 40 heads for 3 GPUs; the baseline failed in every start"
     )
 
 
@@ -170,7 +170,7 @@ def test_what_ended_a_candidate_that_never_works_stands_before_that_it_fails() -
 
     assert decision.verdict is Verdict.REGRESSION
     assert decision.reason == (
-        "code bug: ValueError: 40 heads for 3 GPUs; the candidate fails in 5 of 5 starts, and the "
+        "program error: ValueError: 40 heads for 3 GPUs; the candidate fails in 5 of 5 starts, and the "
         "baseline answered in 4 of 4"
     )
 
