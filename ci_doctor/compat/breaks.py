@@ -2,6 +2,7 @@
 """Pure. From breaks to findings: the caller's line, the callee's definition, the right call."""
 
 import ast
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -20,7 +21,8 @@ class Judged(Struct, kw_only=True):
     resolved: places whose definition in the callee is known, by kind. unknown: places that concern
     the callee and that nobody can judge. guarded: places that a handler or a condition
     about versions protects. open_imports: those of the unknown ones that run when a module of the
-    caller is imported, and that nothing handles.
+    caller is imported, and that nothing handles. unread: why files of both sides could not be read, by path;
+    unread_callers: those of the caller that name a callee.
     """
 
     breaks: list[BreakFact] = field(default_factory=list)
@@ -30,6 +32,7 @@ class Judged(Struct, kw_only=True):
     open_imports: list[DefinitionFact] = field(default_factory=list)
     files: int = 0
     unread: dict[str, str] = field(default_factory=dict)
+    unread_callers: AbstractSet[str] = frozenset()
 
     def count(self, kind: str) -> None:
         """One more place that is known."""

@@ -4,7 +4,7 @@
 import ast
 import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -250,7 +250,10 @@ def judge(
     try:
         world = World(side_of(caller, is_caller=True), [side_of(each) for each in callees], python)
         tell(f"reading {caller.label}")
-        return _judge(Evaluation(world), concerned_modules(world))
+        files = concerned_files(world)
+        judged = _judge(Evaluation(world), concerned_modules(world, files))
+        judged.unread_callers = files.keys() & judged.unread.keys()
+        return judged
     finally:
         if was_enabled:
             gc.enable()
@@ -275,17 +278,20 @@ def _judge(evaluation: Evaluation, modules: Sequence[ReadModule]) -> Judged:
     return judging.judged
 
 
-def concerned_modules(world: World) -> list[ReadModule]:
-    """The modules of the caller whose text names a callee, parsed."""
+def concerned_files(world: World) -> dict[str, bytes]:
+    """The files of the caller whose text names a callee, by path."""
     tops = {top for side in world.callees for top in side.index.tops}
     if not tops:
-        return []
+        return {}
     pattern = re.compile(rb"\b(?:" + "|".join(map(re.escape, sorted(tops))).encode() + rb")\b")
+    return {path: source for path, source in world.caller_files() if pattern.search(source)}
+
+
+def concerned_modules(world: World, files: Mapping[str, bytes]) -> list[ReadModule]:
+    """The modules of `files`; without those that no Python could run."""
     by_path = {file.path: name for name, file in world.caller.index.modules.items()}
     modules = []
-    for path, source in world.caller_files():
-        if not pattern.search(source):
-            continue
+    for path, source in files.items():
         name = by_path.get(path)
         read = world.module(name) if name is not None and world.side(name) is world.caller else None
         if read is None:

@@ -115,11 +115,12 @@ def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged
 def verdict_of(judged: Judged) -> Verdict:
     """`failed` if an error reaches nobody's handler.
 
-    A pass needs a place that was judged, and no import at the top of a module that nobody can judge.
+    A pass needs a place that was judged, no import at the top of a module that nobody can judge, and no file that
+    names a callee and cannot be read.
     """
     if judged.errors:
         return Verdict.FAILED
-    is_judged = judged.total and not judged.open_imports
+    is_judged = judged.total and not judged.open_imports and not judged.unread_callers
     return Verdict.PASS if is_judged else Verdict.INCONCLUSIVE
 
 
@@ -131,9 +132,15 @@ def _summary(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> s
         return f"{names}: no place could be judged"
     # Rounded down: 100 % is said of all.
     judged_text = f"{amount(judged.total, 'place')} judged ({int(100 * judged.share)} %)"
-    if judged.open_imports and not judged.breaks:
-        opened = amount(len(judged.open_imports), "import")
-        return f"{names}: {judged_text}, none breaks, but {opened} cannot be judged"
+    unknown = [
+        f"{amount(len(each), thing)} cannot be {verb}"
+        for each, thing, verb in (
+            (judged.open_imports, "import", "judged"), (judged.unread_callers, "file", "read")
+        )
+        if each
+    ]  # fmt: skip
+    if unknown and not judged.breaks:
+        return f"{names}: {judged_text}, none breaks, but {' and '.join(unknown)}"
     if not judged.breaks:
         return f"{names}: {judged_text}, none breaks"
     text = f"{names}: {amount(errors, 'place')} will break"

@@ -83,7 +83,8 @@ OPEN_IMPORT: Final = Rule(
 UNREAD: Final = Rule(
     id="compat/unread",
     severity=Severity.WARNING,
-    meaning="A file that concerns the callee could not be read or parsed. Its places were not judged.",
+    meaning="A file that concerns the callee could not be read or parsed. Its places were not judged. A caller with "
+    "such a file does not pass.",
     remedy="Repair the file, or check by hand what it calls.",
 )
 

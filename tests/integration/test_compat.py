@@ -161,3 +161,21 @@ def test_two_packages_that_have_nothing_to_do_with_each_other_are_inconclusive(
 
     assert ran.code == 86
     assert "no place could be judged" in " ".join(ran.out.split())  # long paths fold the line
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("import engine\nthis is no Python\n", 86), ("this is no Python\n", 0)]
+)
+def test_a_file_that_names_the_callee_and_cannot_be_parsed_is_no_pass(
+    tmp_path: Path, text: str, code: int
+) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("def start(url): ...\n")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "run.py").write_text("import engine\nengine.start('u')\n")
+    (tmp_path / "app" / "broken.py").write_text(text)
+
+    ran = doctor("compat", str(tmp_path / "app"), str(tmp_path / "engine"), cwd=tmp_path)
+
+    assert ran.code == code
+    assert ("1 file cannot be read" in " ".join(ran.out.split())) == (code == 86)

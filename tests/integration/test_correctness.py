@@ -589,8 +589,8 @@ def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trai
     [
         ("by-length", "no more than the length or the ends of a prompt"),
         ("by-ends", "no more than the length or the ends of a prompt"),
-        ("echoes", "is its prompt again, or an error message"),
-        ("tells-an-error", "is its prompt again, or an error message"),
+        ("echoes", "repeats its prompt and says little else, or is an error message"),
+        ("tells-an-error", "repeats its prompt and says little else, or is an error message"),
         ("by-order", "the answers follow the order of the requests, and not the prompts"),
         ("no-logprobs", "lack the log-probabilities that were asked for"),
     ],

@@ -580,8 +580,14 @@ def device_findings(
     """That answers follow the device, and not the arm; a note if chance may well be the reason."""
     made = [each.start for each in results if each.counts and not each.start.archived]
     pairs = [together(made, drawn_by, index, at_once).start for index in range(len(made))]
-    starts = [start for start in made if start.devices]
-    blocks = tuple(pair for start, pair in zip(made, pairs, strict=True) if start.devices)
+    # A start that failed has no answers that could follow anything.
+    drawn = [
+        (start, pair)
+        for start, pair in zip(made, pairs, strict=True)
+        if start.devices and not start.failed
+    ]
+    starts = [start for start, _ in drawn]
+    blocks = tuple(pair for _, pair in drawn)
     requests = list(starts[0].answers) if starts else []
     given = traits(patterns(starts, requests), [False] * len(starts))
     # What one of two devices shows, the other one shows as well.

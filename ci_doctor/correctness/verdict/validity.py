@@ -272,8 +272,8 @@ def _hollow(starts: Sequence[ArmStart]) -> str | None:
     for start in starts:
         if start.looks.is_hollow:
             return (
-                f"every answer of {start.name} is its prompt again, or an error message: "
-                "no model has answered"
+                f"every answer of {start.name} repeats its prompt and says little else, or is an error message: "
+                "nothing shows that a model has answered"
             )
     return None
 
