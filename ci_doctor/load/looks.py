@@ -55,7 +55,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     answers repeat the prompt, or are an error message. `restless`: at temperature 0, each request got other
     words in each pass. `unscored` counts the answers without the log-probabilities that were asked for.
     `broken_off` leads from a request to a finish reason that is no end of an answer, `contradictions` from a
-    request to what in its answer contradicts itself. `one_number` is the log-probability that all of many
+    request to what in its answer contradicts itself. `errors` counts the answers that are an error message. `one_number` is the log-probability that all of many
     tokens of several prompts have.
     """
 
@@ -75,6 +75,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     broken_off: Mapping[str, str] = {}
     contradictions: Mapping[str, str] = {}
     one_number: float | None = None
+    errors: int = 0
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
@@ -82,7 +83,12 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
 
     @property
     def is_hollow(self) -> bool:
-        """Whether each answer is its own prompt again, or an error message: no model said that."""
+        """Whether each answer is its own prompt again, or an error message: no model said that.
+
+        Where the requests are not known, only error messages count.
+        """
+        if not self.free:
+            return FEWEST_PROMPTS <= self.answered == self.errors
         return self.free >= FEWEST_PROMPTS and self.hollow == self.free
 
     @property
@@ -96,7 +102,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
 
 _COUNTED = (
     *("answered", "texts", "blank", "longer", "cut", "free", "free_texts"),
-    *("unended", "hollow", "unscored"),
+    *("unended", "hollow", "unscored", "errors"),
 )
 
 
@@ -131,6 +137,8 @@ class LooksOfAnswers:
             self._add_to(sent, words, output)
         if is_blank(output):
             self._counted["blank"].add(request)
+        if _ERROR.match(words):
+            self._counted["errors"].add(request)
         model = prompt_facts.get("model")
         if isinstance(model, str):
             self._models[request] = model

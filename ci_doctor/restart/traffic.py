@@ -174,6 +174,8 @@ SETUP_LOG: Final = "setup.log"
 _PAUSE_S: Final = 0.02
 _LOST_KEPT: Final = 5
 _LONGEST_LINE: Final = 300
+# No clock gives this time to a file.
+_NEVER_READ_NS: Final = 1
 # After SIGKILL a process is gone at once, unless it waits inside a driver or a file system.
 _LAST_LIMIT_S: Final = 2.0
 
@@ -229,6 +231,8 @@ class Writes:
         # A line that its end has cut was never acknowledged whole.
         os.truncate(self._path, self._whole)
         lost = self._plan.directory / LOST_FILE
+        # Older than its last write, so that a file system with `relatime` too keeps the next read (mount(8)).
+        os.utime(self._path, ns=(_NEVER_READ_NS, self._path.stat().st_mtime_ns))
         child = self._spawn("verify", self._plan.verify, lost, VERIFY_LOG, stdin=self._path)
         if not await self._has_ended(child, limit_s):
             await self._end(child, _LAST_LIMIT_S)
@@ -240,6 +244,10 @@ class Writes:
             return self._result(problem=f"the verifier ended: {_ending(child)}")
         if returncode == 1 and not lines:
             return self._result(problem="the verifier ended with 1, and printed nothing")
+        if not lines and not _may_be_read(self._path):
+            return self._result(
+                problem="the verifier names no lost write, and has read none of the acknowledged lines"
+            )
         return self._result(lines=lines, verified=True)
 
     def _count(self) -> int:
@@ -292,6 +300,15 @@ class Writes:
                 break
             signal.pidfd_send_signal(child.pidfd, number)
             await self._has_ended(child, seconds)
+
+
+def _may_be_read(path: Path) -> bool:
+    """Whether anybody may have read the file since its access time was set; False only if its file system keeps that time."""
+    if path.stat().st_atime_ns != _NEVER_READ_NS:
+        return True
+    with path.open("rb") as file:
+        file.read(1)
+    return path.stat().st_atime_ns == _NEVER_READ_NS
 
 
 def _ending(child: Child) -> str:

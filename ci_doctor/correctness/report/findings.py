@@ -185,7 +185,7 @@ def suspicious_answers(
             yield _finding(
                 rules.ONE_ANSWER,
                 f"{start.name} gave one and the same answer to all {start.looks.answered} "
-                f"requests, of {prompts} different prompts",
+                f"requests{f', of {prompts} different prompts' if requests else ''}",
             )
             break
     if blank := next((each for each in starts if each.looks.blank), None):
