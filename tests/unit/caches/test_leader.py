@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,24 @@ def test_an_expired_result_holds_for_nobody(tmp_path: Path) -> None:
     assert do(tmp_path, "2").content == b"2"
 
 
-def test_a_result_of_before_a_restart_holds_for_nobody(tmp_path: Path) -> None:
-    do(tmp_path)
-    path = tmp_path / "key.json"
+def of_another_boot(folder: Path) -> None:
+    path = folder / "key.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(of_another_boot, id="of before a restart"),
+        pytest.param(lambda folder: (folder / "key.json").write_text("{"), id="damaged"),
+        pytest.param(forget, id="forgotten"),
+    ],
+)
+def test_a_result_that_holds_no_more_is_made_again(
+    tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    do(tmp_path)
+    spoil(tmp_path)
 
     assert do(tmp_path, "2").content == b"2"
 
@@ -46,20 +61,6 @@ def test_a_result_that_its_reader_finds_outdated_is_made_again(tmp_path: Path) -
     do(tmp_path)
 
     assert do(tmp_path, "2", current=False).content == b"2"
-
-
-def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
-    do(tmp_path)
-    (tmp_path / "key.json").write_text("{")
-
-    assert do(tmp_path, "2").content == b"2"
-
-
-def test_forgotten_results_are_made_again(tmp_path: Path) -> None:
-    do(tmp_path)
-    forget(tmp_path)
-
-    assert do(tmp_path, "2").content == b"2"
 
 
 def test_what_the_work_raises_leaves_the_lock_free(tmp_path: Path) -> None:

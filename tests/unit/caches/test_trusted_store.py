@@ -96,23 +96,19 @@ def test_a_file_that_is_gone_is_missing(tmp_path: Path) -> None:
     assert verified(tmp_path).missing == ("a/b",)
 
 
-def test_a_file_with_other_bytes_is_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(lambda place: place.write_text("other"), id="other bytes"),
+        pytest.param(os.mkfifo, id="a pipe in place of a file, which holds nobody up"),
+        pytest.param(lambda place: place.symlink_to("/dev/zero"), id="a link, not followed"),
+    ],
+)
+def test_a_file_with_other_bytes_is_changed(
+    tmp_path: Path, plant: Callable[[Path], object]
+) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b").write_text("other")
-
-    assert verified(tmp_path).changed == ("a/b",)
-
-
-def test_a_pipe_in_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    os.mkfifo(tmp_path / "a" / "b")
-
-    assert verified(tmp_path).changed == ("a/b",)
-
-
-def test_a_link_in_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b").symlink_to("/dev/zero")
+    plant(tmp_path / "a" / "b")
 
     assert verified(tmp_path).changed == ("a/b",)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.store.directory_store import DirectoryStore, is_remote, open_store
-from ci_doctor.store.objects import TEMPORARY, DamagedError, StoreError, StoreFailure, TooLargeError
+from ci_doctor.store.objects import TEMPORARY, DamagedError, StoreError, StoreFailure
 from tests.support.ranges import range_of
 
 NAME = "v1/local/packs/ab/abcd.pack"
@@ -20,15 +20,6 @@ NAME = "v1/local/packs/ab/abcd.pack"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-def test_the_first_write_of_a_name_wins(folder: Path) -> None:
-    store = DirectoryStore(folder)
-
-    created = [store.create(NAME, content) for content in (b"first", b"second")]
-
-    assert created == [True, False]
-    assert store.read(NAME, 100) == b"first"
 
 
 def test_two_writers_at_once_leave_one_whole_object(folder: Path) -> None:
@@ -76,16 +67,6 @@ def test_a_range_is_read_whole_or_not_at_all(folder: Path) -> None:
         range_of(store, "v1/none", 0, 1)
 
 
-def test_an_object_above_the_limit_is_refused_and_an_absent_one_is_none(folder: Path) -> None:
-    store = DirectoryStore(folder)
-    store.create(NAME, b"0123456789")
-
-    with pytest.raises(TooLargeError):
-        store.read(NAME, 9)
-    assert store.read(NAME, 10) == b"0123456789"
-    assert store.read("v1/none", 10) is None
-
-
 @pytest.mark.parametrize("name", ["../x", "v1/../x", "/etc/passwd", "v1//x", "v1/.x", "v1/x\0", ""])
 def test_no_name_leads_out_of_the_store(folder: Path, name: str) -> None:
     store = DirectoryStore(folder)
@@ -131,20 +112,6 @@ def test_what_takes_the_place_of_a_manifest_is_no_store_of_nothing(
             store.read(name, 100)
         store.remove(name)
     assert [entry.name for entry in store.names("v1/")] == names[:1]
-
-
-def test_names_are_those_with_the_prefix_and_none_where_nothing_is(folder: Path) -> None:
-    store = DirectoryStore(folder)
-    for name in ("v1/a/1", "v1/a/2", "v1/ab/3"):
-        store.create(name, b"12")
-
-    assert sorted(entry.name for entry in store.names("v1/a")) == ["v1/a/1", "v1/a/2", "v1/ab/3"]
-    assert sorted(entry.name for entry in store.names("v1/a/")) == ["v1/a/1", "v1/a/2"]
-    assert {entry.bytes for entry in store.names("v1/")} == {2}
-    assert list(store.names("v2/")) == []
-    store.remove("v1/a/1")
-    store.remove("v1/a/1")
-    assert sorted(entry.name for entry in store.names("v1/a/")) == ["v1/a/2"]
 
 
 def test_a_write_that_was_cut_off_has_a_name_of_its_own(folder: Path) -> None:
@@ -310,12 +277,5 @@ def test_any_other_address_is_refused_without_its_secrets(address: str) -> None:
 
 
 def test_a_directory_needs_no_network() -> None:
-    assert [
-        is_remote(address) for address in ("x", "file:///x", "s3://b", "gs://b", "az://a/c")
-    ] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
+    assert not any(map(is_remote, ("x", "file:///x")))
+    assert all(map(is_remote, ("s3://b", "gs://b", "az://a/c")))

@@ -6,11 +6,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.directory_store import DirectoryStore, open_store
 from ci_doctor.store.objects import (
     DamagedError,
     ObjectStore,
@@ -37,11 +38,19 @@ def store(s3: dict[str, str]) -> ObjectStore:
     return open_store(f"s3://{BUCKET}/caches/{next(_numbers)}", s3, timeout_s=60)
 
 
-def test_the_first_write_of_a_name_wins(store: ObjectStore) -> None:
-    created = [store.create(NAME, content) for content in (b"first", b"second")]
+@pytest.fixture(params=["in a directory", "in S3"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "in S3":
+        remote: ObjectStore = request.getfixturevalue("store")
+        return remote
+    return DirectoryStore(tmp_path / "store")
+
+
+def test_the_first_write_of_a_name_wins(any_store: ObjectStore) -> None:
+    created = [any_store.create(NAME, content) for content in (b"first", b"second")]
 
     assert created == [True, False]
-    assert store.read(NAME, 100) == b"first"
+    assert any_store.read(NAME, 100) == b"first"
 
 
 def test_of_two_writers_at_once_one_is_first(store: ObjectStore) -> None:
@@ -62,7 +71,8 @@ def test_of_two_writers_at_once_one_is_first(store: ObjectStore) -> None:
     assert [store.read(NAME, 1000)] == created
 
 
-def test_objects_are_read_listed_and_removed(store: ObjectStore) -> None:
+def test_objects_are_read_listed_and_removed(any_store: ObjectStore) -> None:
+    store = any_store
     for name in ("v1/a/1", "v1/a/2", "v1/ab/3"):
         store.create(name, b"0123456789")
 
@@ -82,11 +92,12 @@ def test_objects_are_read_listed_and_removed(store: ObjectStore) -> None:
     assert store.read("v1/a/1", 10) is None
 
 
-def test_too_large_and_too_short_objects_are_refused(store: ObjectStore) -> None:
+def test_too_large_and_too_short_objects_are_refused(any_store: ObjectStore) -> None:
+    store = any_store
     store.create(NAME, b"0123456789")
-
     with pytest.raises(TooLargeError):
         store.read(NAME, 9)
+    assert store.read(NAME, 10) == b"0123456789"
     for offset in (8, 20):
         with pytest.raises(StoreError) as raised:
             range_of(store, NAME, offset, 4)
