@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.support.orders import SEED
@@ -46,6 +47,14 @@ class Ran:
 def words(*args: str | Path) -> tuple[str, ...]:
     """The command line that runs ci-doctor in this interpreter."""
     return (sys.executable, "-m", "ci_doctor", *map(str, args))
+
+
+def python_program(
+    program: str, *args: str | Path, check: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run `program` in this interpreter to its end, and keep what it printed; `options` as subprocess.run has them."""
+    command = [sys.executable, "-c", program, *args]
+    return subprocess.run(command, capture_output=True, text=True, check=check, **options)
 
 
 def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import gc
 import os
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ci_doctor.git import (
     origin,
     run_git,
 )
+from tests.support.cli import python_program
 
 
 def git(directory: Path, *words: str) -> str:
@@ -170,12 +170,8 @@ def test_a_git_that_does_not_work_is_an_answer_and_no_error(script: str, tmp_pat
     broken.chmod(0o755)
 
     # In a process of its own: GitPython tries git when it is imported.
-    ran = subprocess.run(
-        [sys.executable, "-c", _ASKING_ALL, tmp_path],
-        env={**os.environ, "PATH": str(broken.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
+    ran = python_program(
+        _ASKING_ALL, tmp_path, check=False, env={**os.environ, "PATH": str(broken.parent)}
     )
 
     assert ran.stdout.splitlines() == ["None None None True", "OSError"] * 2, ran.stderr
@@ -189,12 +185,12 @@ def test_gitpythons_own_variable_changes_no_answer(tmp_path: Path) -> None:
         "print(head(Path(sys.argv[1])).commit, GitObjects(Path(sys.argv[1])).blob(sys.argv[2], 10).decode())"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program, tmp_path, blob],
-        env={**os.environ, "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"},
-        capture_output=True,
-        text=True,
+    ran = python_program(
+        program,
+        tmp_path,
+        blob,
         check=False,
+        env={**os.environ, "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"},
     )
 
     assert ran.stdout.split() == [git(tmp_path, "rev-parse", "HEAD"), "one"], ran.stderr
@@ -212,12 +208,11 @@ def test_gitpythons_import_starts_no_git_which_could_hang(tmp_path: Path) -> Non
         "before = dict(os.environ); run_git(Path(sys.argv[1]), ['status']); print(before == dict(os.environ))"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program, tmp_path],
-        env={**os.environ, "PATH": f"{counting.parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
+    ran = python_program(
+        program,
+        tmp_path,
         check=False,
+        env={**os.environ, "PATH": f"{counting.parent}{os.pathsep}{os.environ['PATH']}"},
     )
 
     assert (ran.stdout, asked.read_text()) == ("True\n", "status\n"), ran.stderr
@@ -233,9 +228,7 @@ def test_a_folder_that_nobody_may_enter_has_no_checkout(tmp_path: Path) -> None:
     )
     inside.parent.chmod(0o000)
     try:
-        ran = subprocess.run(
-            [sys.executable, "-c", program, inside], capture_output=True, text=True, check=False
-        )
+        ran = python_program(program, inside, check=False)
     finally:
         inside.parent.chmod(0o700)
 
@@ -332,14 +325,7 @@ def test_without_a_checkout_gitpython_is_not_loaded(tmp_path: Path) -> None:
         name: value for name, value in os.environ.items() if not name.startswith("BUILDKITE")
     }
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program, "setup-env", "--json"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = python_program(program, "setup-env", "--json", check=False, env=environ, cwd=tmp_path)
 
     assert (ran.returncode, ran.stdout[:1]) == (0, "{"), ran.stderr
 

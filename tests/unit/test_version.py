@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from packaging.version import Version
 
 from ci_doctor.version import tool_version
+from tests.support.cli import python_program
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +26,8 @@ def test_another_project_of_our_commands_name_is_not_asked_for_its_version(tmp_p
         "from ci_doctor.version import tool_version; print(tool_version())"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,  # not the checkout, in which setuptools may have left metadata
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=True,
+    ran = python_program(
+        program, env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}, cwd=tmp_path
     )
 
     assert ran.stdout.strip() == "1.2.3"

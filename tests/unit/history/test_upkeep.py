@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from ci_doctor.history.database import (
 )
 from ci_doctor.history.upkeep import open_database, prune, scripts, upgrade
 from ci_doctor.history.writing import EvidenceWriter
+from tests.support.cli import python_program
 from tests.support.histories import BEGIN_MS, DAY_MS, F, P, engine_of, run
 
 
@@ -57,9 +56,7 @@ def test_a_current_file_is_opened_without_the_migrations(file: Path) -> None:
         "print('alembic' in sys.modules)\n"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program, file], capture_output=True, text=True, check=True
-    )
+    ran = python_program(program, file)
 
     assert ran.stdout == "False\n"
 

@@ -2,8 +2,6 @@
 """Files of CI: who reads them, their keys and scripts, what is said of them, and that nothing in them stops the reader."""
 
 import json
-import subprocess
-import sys
 from importlib.resources import files
 
 import pytest
@@ -32,6 +30,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
 from ci_doctor.model.finding import Severity
 from ci_doctor.syntax.yaml import compose
+from tests.support.cli import python_program
 
 FILE = ".buildkite/pipeline.yml"
 NOTHING = PipelineContext()
@@ -399,9 +398,7 @@ def test_the_rules_about_pipelines_load_without_a_yaml_parser() -> None:
         "print(len(rules.RULES), 'yaml' in sys.modules, 'tree_sitter' in sys.modules)"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    ran = python_program(program)
 
     assert ran.stdout.split() == [str(len(RULES)), "False", "False"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ci_log_readers import buildkite_headers, github_commands, gitlab_sections
-from tests.support.cli import environment
+from tests.support.cli import environment, python_program
 from tests.support.terminal import on_terminal
 
 BUILDKITE = {"BUILDKITE": "true", "CI": "true"}
@@ -160,13 +160,7 @@ def test_what_needs_no_group_has_none(
 @pytest.mark.parametrize(("env", "is_loaded"), [({"CI": "true"}, False), (BUILDKITE, True)])
 def test_outside_of_a_ci_nothing_is_loaded(env: dict[str, str], is_loaded: bool) -> None:
     program = f"{FINISH}\nprint('ci_doctor.render.ci_log' in sys.modules)"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, "launch", "failed"],
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = python_program(program, "launch", "failed", env=environment(env))
     assert ran.stdout == f"{is_loaded}\n"
 
 
@@ -189,13 +183,7 @@ def test_a_terminal_of_an_agent_is_its_log() -> None:
     ids=["nowhere", "Buildkite", "GitHub"],
 )
 def test_a_group_begins_once_and_ends_once(env: dict[str, str], log: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", GROUPS],
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = python_program(GROUPS, env=environment(env))
     assert ran.stderr == log
 
 
