@@ -17,6 +17,7 @@ from ci_doctor.environment.metadata_build import (
 from ci_doctor.environment.project import SETUPTOOLS_SCM, Project
 from ci_doctor.environment.prover import Trial, judge_trial, same_version
 from ci_doctor.model.finding import Severity
+from tests.support.cases import cases
 
 
 def install(site: Path, name: str, version: str, *requires: str) -> None:
@@ -108,38 +109,30 @@ FAILED = BuiltMetadata(failure="InvalidVersion: 'nightly-cu13'")
 TAGS = ("nightly-cu13",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("trial", "rule"),
-    [
-        pytest.param(Trial(project=PINNED, expected="1.0", actual=RIGHT), None, id="proven"),
-        pytest.param(Trial(project=PINNED, expected="v1.0", actual=RIGHT), None, id="normal form"),
-        pytest.param(
+    {
+        "proven": (Trial(project=PINNED, expected="1.0", actual=RIGHT), None),
+        "normal form": (Trial(project=PINNED, expected="v1.0", actual=RIGHT), None),
+        "breaks on the tag": (
             Trial(project=PINNED, expected="1.0", tags=TAGS, actual=FAILED, reference=RIGHT),
             "version/broken-build",
-            id="breaks on the tag",
         ),
-        pytest.param(
+        "another version": (
             Trial(project=PINNED, expected="1.0", tags=TAGS, actual=OTHER, reference=RIGHT),
             "version/broken-build",
-            id="another version",
         ),
-        pytest.param(
+        "fails anyway": (
             Trial(project=PINNED, expected="1.0", actual=FAILED, reference=FAILED),
             "version/not-proven",
-            id="fails anyway",
         ),
-        pytest.param(
-            Trial(project=PINNED, expected="1.0", reason="no network"), None, id="not tried"
-        ),
-        pytest.param(
-            Trial(project=UNPINNED, actual=RIGHT, reference=RIGHT), None, id="bears the tag"
-        ),
-        pytest.param(
+        "not tried": (Trial(project=PINNED, expected="1.0", reason="no network"), None),
+        "bears the tag": (Trial(project=UNPINNED, actual=RIGHT, reference=RIGHT), None),
+        "the tag changes it": (
             Trial(project=UNPINNED, tags=TAGS, actual=OTHER, reference=RIGHT),
             "version/broken-build",
-            id="the tag changes it",
         ),
-    ],
+    },
 )
 def test_what_a_trial_means(trial: Trial, rule: str | None) -> None:
     findings = judge_trial(trial, demanded=False)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ci_doctor.load.canonical import encode
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.schema import parse_json, problem
+from tests.support.cases import cases
 from tests.unit.load.streams import (
     HEAD,
     USAGE,
@@ -138,27 +139,22 @@ def test_no_json_crashes_it(value: Any, streamed: bool) -> None:
     is_answer(stream([text]) if streamed else text.encode(), streamed=streamed)
 
 
-@pytest.mark.parametrize(
+@cases(
     "chunks",
-    [
-        pytest.param([text_chunk("a"), text_chunk("b")], id="no finish reason"),
-        pytest.param([text_chunk("a", finish_reason="")], id="an empty finish reason"),
-        pytest.param(
-            [
-                {"choices": [{**END, "text": "a"}, {"index": 1, "text": "b"}]},
-                {"choices": [], "usage": USAGE},
-            ],
-            id="one of two choices unfinished",
-        ),
-        pytest.param([chat_chunk({"content": "a"}), {"choices": [], "usage": USAGE}], id="usage"),
-        pytest.param([text_chunk("a"), {"object": "error", "message": "dead"}], id="an error"),
-        pytest.param(
-            [{"choices": [END]}, {"object": "error", "message": "dead"}], id="an error at the end"
-        ),
-        pytest.param([{"choices": [END]}, {}], id="a chunk of nothing"),
-        pytest.param([text_chunk("a", finish_reason=5), {"choices": [END]}], id="no word"),
-        pytest.param([text_chunk("a", finish_reason="abort")], id="aborted"),
-    ],
+    {
+        "no finish reason": [text_chunk("a"), text_chunk("b")],
+        "an empty finish reason": [text_chunk("a", finish_reason="")],
+        "one of two choices unfinished": [
+            {"choices": [{**END, "text": "a"}, {"index": 1, "text": "b"}]},
+            {"choices": [], "usage": USAGE},
+        ],
+        "usage": [chat_chunk({"content": "a"}), {"choices": [], "usage": USAGE}],
+        "an error": [text_chunk("a"), {"object": "error", "message": "dead"}],
+        "an error at the end": [{"choices": [END]}, {"object": "error", "message": "dead"}],
+        "a chunk of nothing": [{"choices": [END]}, {}],
+        "no word": [text_chunk("a", finish_reason=5), {"choices": [END]}],
+        "aborted": [text_chunk("a", finish_reason="abort")],
+    },
 )
 def test_a_stream_that_was_cut_is_no_answer_though_it_says_done(
     chunks: Sequence[dict[str, Any]],
@@ -209,117 +205,90 @@ LEGACY = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     "choice",
-    [
-        pytest.param({"text": "a", "finish_reason": "stop"}, id="OpenAI"),
-        pytest.param({"text": "a"}, id="without a finish reason"),
-        pytest.param({"text": "", "finish_reason": "stop"}, id="nothing said"),
-        pytest.param(
-            {
-                "text": "a",
-                "logprobs": LEGACY,
-                "finish_reason": "length",
-                "stop_reason": None,
-                "token_ids": None,
-                "prompt_logprobs": [None, {"5": {"logprob": -1, "rank": 1, "decoded_token": "a"}}],
-                "prompt_token_ids": [1],
+    {
+        "OpenAI": {"text": "a", "finish_reason": "stop"},
+        "without a finish reason": {"text": "a"},
+        "nothing said": {"text": "", "finish_reason": "stop"},
+        "vLLM": {
+            "text": "a",
+            "logprobs": LEGACY,
+            "finish_reason": "length",
+            "stop_reason": None,
+            "token_ids": None,
+            "prompt_logprobs": [None, {"5": {"logprob": -1, "rank": 1, "decoded_token": "a"}}],
+            "prompt_token_ids": [1],
+        },
+        "a stop token": {"text": "a", "finish_reason": "stop", "stop_reason": 2},
+        "vLLM's own reason": {"text": "a", "finish_reason": "repetition"},
+        "SGLang": {"text": "a", "logprobs": None, "finish_reason": "stop", "matched_stop": 128009},
+        "TGI": {"text": "a", "finish_reason": "eos_token"},
+        "llama.cpp": {
+            "text": "a",
+            "finish_reason": "length",
+            "logprobs": {"content": [{**TOKEN, "id": 5}]},
+        },
+        "Ollama": {"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"},
+        "a tool call": {
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "refusal": None,
+                "annotations": None,
+                "audio": None,
+                "function_call": None,
+                "reasoning_content": None,
+                "tool_calls": [
+                    {"id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+                ],
             },
-            id="vLLM",
-        ),
-        pytest.param({"text": "a", "finish_reason": "stop", "stop_reason": 2}, id="a stop token"),
-        pytest.param({"text": "a", "finish_reason": "repetition"}, id="vLLM's own reason"),
-        pytest.param(
-            {"text": "a", "logprobs": None, "finish_reason": "stop", "matched_stop": 128009},
-            id="SGLang",
-        ),
-        pytest.param({"text": "a", "finish_reason": "eos_token"}, id="TGI"),
-        pytest.param(
-            {"text": "a", "finish_reason": "length", "logprobs": {"content": [{**TOKEN, "id": 5}]}},
-            id="llama.cpp",
-        ),
-        pytest.param(
-            {"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}, id="Ollama"
-        ),
-        pytest.param(
-            {
-                "message": {
-                    "role": "assistant",
-                    "content": None,
-                    "refusal": None,
-                    "annotations": None,
-                    "audio": None,
-                    "function_call": None,
-                    "reasoning_content": None,
-                    "tool_calls": [
-                        {"id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
-                    ],
-                },
-                "finish_reason": "tool_calls",
-                "logprobs": {"content": [TOKEN], "refusal": None},
+            "finish_reason": "tool_calls",
+            "logprobs": {"content": [TOKEN], "refusal": None},
+        },
+        "TGI's tool call": {
+            "message": {
+                "role": "assistant",
+                "tool_calls": [
+                    {"id": 0, "type": "function", "function": {"name": "f", "arguments": {}}}
+                ],
             },
-            id="a tool call",
-        ),
-        pytest.param(
-            {
-                "message": {
-                    "role": "assistant",
-                    "tool_calls": [
-                        {"id": 0, "type": "function", "function": {"name": "f", "arguments": {}}}
-                    ],
-                },
-                "finish_reason": "stop",
-            },
-            id="TGI's tool call",
-        ),
-        pytest.param({"message": {"content": "", "reasoning": "so"}}, id="only reasoning"),
-    ],
+            "finish_reason": "stop",
+        },
+        "only reasoning": {"message": {"content": "", "reasoning": "so"}},
+    },
 )
 def test_what_servers_send_in_one_piece_is_an_answer(choice: dict[str, Any]) -> None:
     assert is_answer(whole(**choice), streamed=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     "chunks",
-    [
-        pytest.param(
-            [
-                chat_chunk({"role": "assistant", "content": ""}),
-                chat_chunk({"content": "a"}),
-                chat_chunk({}, finish_reason="stop", stop_reason=None),
-                {**HEAD, "choices": [], "usage": USAGE},
-            ],
-            id="vLLM",
-        ),
-        pytest.param(
-            [
-                chat_chunk({"role": "assistant", "content": "", "tool_calls": None}),
-                chat_chunk({"content": "a", "reasoning_content": None}, matched_stop=None),
-                chat_chunk({"content": None}, finish_reason="stop", matched_stop=2),
-                chat_chunk({"hidden_states": [0.5]}),
-            ],
-            id="SGLang",
-        ),
-        pytest.param(
-            [
-                {**HEAD, "choices": [{"index": 0, "text": "a", "finish_reason": ""}]},
-                {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "eos_token"}]},
-            ],
-            id="an empty finish reason until the last",
-        ),
-        pytest.param(
-            [{"choices": [], "prompt_filter_results": []}, {"choices": [END]}], id="filters first"
-        ),
-        pytest.param([{"choices": [END]}, {"usage": USAGE}], id="usage without choices"),
-        pytest.param(
-            [
-                text_chunk("a"),
-                {"choices": [{"index": 0, "text": "b", "finish_reason": "length"}], "timings": {}},
-            ],
-            id="a head chunk of a proxy",
-        ),
-        pytest.param([chat_chunk(None, finish_reason="stop")], id="a delta of null"),
-    ],
+    {
+        "vLLM": [
+            chat_chunk({"role": "assistant", "content": ""}),
+            chat_chunk({"content": "a"}),
+            chat_chunk({}, finish_reason="stop", stop_reason=None),
+            {**HEAD, "choices": [], "usage": USAGE},
+        ],
+        "SGLang": [
+            chat_chunk({"role": "assistant", "content": "", "tool_calls": None}),
+            chat_chunk({"content": "a", "reasoning_content": None}, matched_stop=None),
+            chat_chunk({"content": None}, finish_reason="stop", matched_stop=2),
+            chat_chunk({"hidden_states": [0.5]}),
+        ],
+        "an empty finish reason until the last": [
+            {**HEAD, "choices": [{"index": 0, "text": "a", "finish_reason": ""}]},
+            {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "eos_token"}]},
+        ],
+        "filters first": [{"choices": [], "prompt_filter_results": []}, {"choices": [END]}],
+        "usage without choices": [{"choices": [END]}, {"usage": USAGE}],
+        "a head chunk of a proxy": [
+            text_chunk("a"),
+            {"choices": [{"index": 0, "text": "b", "finish_reason": "length"}], "timings": {}},
+        ],
+        "a delta of null": [chat_chunk(None, finish_reason="stop")],
+    },
 )
 def test_what_servers_stream_is_an_answer(chunks: Sequence[dict[str, Any]]) -> None:
     assert is_answer(stream(chunks), streamed=True)

@@ -13,6 +13,7 @@ from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation,
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.report import conclude, findings, judge
+from tests.support.cases import cases
 from tests.unit.load.streams import canonicalise
 from tests.unit.restart.observations import TERMS, seen
 
@@ -187,39 +188,30 @@ def test_an_answer_on_which_fresh_starts_agreed_and_that_no_pass_after_gives_is_
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("controls", "before", "after", "rules"),
-    [
-        pytest.param([KEYS, KEYS], [KEYS, KEYS], [KEYS, KEYS], [], id="kept"),
-        pytest.param(
+    {
+        "kept": ([KEYS, KEYS], [KEYS, KEYS], [KEYS, KEYS], []),
+        "one-pass-has-it": (
             [KEYS, KEYS],
             [KEYS, KEYS],
             [with_answer("lost"), KEYS],
             ["changed-answers"],
-            id="one-pass-has-it",
         ),
-        pytest.param(
+        "a-control-start-differs": (
             [with_answer("cold"), KEYS],
             [KEYS, KEYS],
             [with_answer("lost"), with_answer("lost")],
             ["starts-differ", "changed-answers"],
-            id="a-control-start-differs",
         ),
-        pytest.param(
+        "too-few-control-starts": (
             [KEYS],
             [KEYS, KEYS],
             [with_answer("lost"), with_answer("lost")],
             ["changed-answers"],
-            id="too-few-control-starts",
         ),
-        pytest.param(
-            [KEYS, KEYS],
-            [KEYS, KEYS],
-            [with_answer("lost")],
-            ["changed-answers"],
-            id="one-pass-alone",
-        ),
-    ],
+        "one-pass-alone": ([KEYS, KEYS], [KEYS, KEYS], [with_answer("lost")], ["changed-answers"]),
+    },
 )
 def test_without_agreement_before_or_in_a_part_of_the_passes_a_change_is_a_warning(
     controls: Sequence[Sequence[str]],
