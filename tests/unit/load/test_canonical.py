@@ -64,6 +64,7 @@ def with_choice(**changes: Any) -> bytes:
             COMPLETION, usage={**COMPLETION["usage"], "prompt_tokens_details": {"cached_tokens": 3}}
         ),
         changed(COMPLETION, model="tiny-2"),
+        json.dumps(dict(reversed(COMPLETION.items())), indent=3).encode(),
     ],
 )
 def test_what_differs_from_call_to_call_by_design_is_not_compared(body: bytes) -> None:

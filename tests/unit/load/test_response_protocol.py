@@ -251,27 +251,11 @@ def test_a_stream_that_is_cut_anywhere_is_no_answer(data: st.DataObject) -> None
         folded(body[:cut])
 
 
+KEYS = ["type", "output", "content", "text", "summary", "status", "logprobs", "name", "error"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "type",
-                    "output",
-                    "content",
-                    "text",
-                    "summary",
-                    "status",
-                    "logprobs",
-                    "name",
-                    "error",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
     ),
     max_leaves=12,
 )

@@ -49,31 +49,11 @@ def test_what_two_readers_may_take_in_different_ways_is_refused(
 
 
 # Those that mean something, so that what is drawn is nearly an answer.
-KEYS = st.sampled_from(
-    [
-        "choices",
-        "text",
-        "message",
-        "delta",
-        "content",
-        "finish_reason",
-        "index",
-        "logprobs",
-        "tokens",
-        "top_logprobs",
-        "tool_calls",
-        "function",
-        "name",
-        "arguments",
-        "token_ids",
-        "usage",
-        "completion_tokens",
-        "prompt_logprobs",
-        "object",
-        "error",
-        "\ud800",
-    ]
-)
+KEYS = st.sampled_from([
+    "choices", "text", "message", "delta", "content", "finish_reason", "index", "logprobs", "tokens", "top_logprobs",
+    "tool_calls", "function", "name", "arguments", "token_ids", "usage", "completion_tokens", "prompt_logprobs",
+    "object", "error", "\ud800",
+])  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),

@@ -141,22 +141,15 @@ class Counting(CannedServer):
 def test_each_request_has_a_connection_of_its_own() -> None:
     server = Counting()
 
-    async def run() -> list[Reply]:
-        async with server.running() as url:
-            return await sent(url, 5)
-
-    assert [reply.error for reply in asyncio.run(run())] == [None] * 5
+    assert [reply.error for reply in replies(server, 5)] == [None] * 5
     assert server.connections == 5
 
 
 def test_a_fresh_connection_that_the_server_drops_is_an_error_and_is_not_tried_again() -> None:
     server = Counting(2)
 
-    async def run() -> list[Reply]:
-        async with server.running() as url:
-            return await sent(url, 3)
+    kept = replies(server, 3)
 
-    kept = asyncio.run(run())
     assert server.connections == 3
     assert len([reply for reply in kept if reply.error is None]) == 2
     assert all(reply.tries == 1 for reply in kept)
@@ -205,11 +198,8 @@ def test_a_server_behind_tls_is_still_reached_by_the_usual_transport() -> None:
     ids=["nothing", "no HTTP", "a body cut off"],
 )
 def test_an_error_of_httpcore_has_the_name_that_httpx_gives_it(reply: bytes, error: str) -> None:
-    async def run() -> list[Reply]:
-        async with CannedServer(reply).running() as url:
-            return await sent(url)
+    (kept,) = replies(CannedServer(reply), 1)
 
-    (kept,) = asyncio.run(run())
     assert str(kept.error).startswith(error)
 
 
