@@ -47,14 +47,7 @@ def made(
                 )
                 writer.write(sample)
                 tally.add(sample)
-    result = StartResult(
-        start=tally.start(failed=False, outside=False),
-        failure=None,
-        duration_s=1.5,
-        digests=tally.digests,
-        errors={},
-        facts={"libcublas.so.12": "12.4.5.8"},
-    )
+    result = tally.result(duration_s=1.5, facts={"libcublas.so.12": "12.4.5.8"})
     return result, [line for _, line in read_lines(path)]
 
 

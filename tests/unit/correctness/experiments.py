@@ -57,13 +57,10 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
         )
         tally.add(Sample(arm=arm.value, start=tally.number, pass_=number, id=identity, **said))
     failure = changes.get("failure")
-    made = StartResult(
+    made = tally.result(
         start=tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
-        failure=failure,
         duration_s=1.25,
         services=(ServiceRun(name="vllm", log=str(DIRECTORY / "logs" / name / "vllm-1.log")),),
-        digests=tally.digests,
-        errors=tally.errors,
     )
     return replace(made, **changes)
 

@@ -22,12 +22,16 @@ PARTS = ("MIG-7b8e6d1c-0b4a", "MIG-7b8e6d1c-0b4b")
 VLLM = BOTH.replace('"sleep {port}"\nenv', '"sleep infinity vllm serve m -tp 2 --port {port}"\nenv')
 
 
+def seen(directory: Path, visible: str | None) -> dict[str, str]:
+    """The environment of a job that may see these devices; None: nothing names them."""
+    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    return {"PATH": f"{directory}:{ENVIRONMENT['PATH']}", **own}
+
+
 def places(
     directory: Path, devices: str, visible: str | None = None, text: str = BOTH
 ) -> tuple[str, ...]:
-    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    path = {"PATH": f"{directory}:{ENVIRONMENT['PATH']}"}
-    return planned(directory, text, environment={**path, **own}, devices=devices).places
+    return planned(directory, text, environment=seen(directory, visible), devices=devices).places
 
 
 def gpu(uuid: str, name: str = "A100", mig: str = "Disabled") -> Gpu:
@@ -73,9 +77,8 @@ def test_starts_fan_out_over_devices_and_over_sets_of_cores(
     expected: tuple[str, ...],
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 6, 7})
-    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    path = {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
-    plan = planned(tmp_path, environment={**path, **own}, fan_out=fan_out, devices=named)
+    environment = seen(tmp_path, visible)
+    plan = planned(tmp_path, environment=environment, fan_out=fan_out, devices=named)
     assert plan.places == expected
     assert plan.at_once == int(fan_out[-1])
     assert placed(plan.arms[Arm.BASELINE].specs, "4") == plan.arms[Arm.BASELINE].specs
@@ -98,10 +101,8 @@ def test_starts_fan_out_over_devices_and_over_sets_of_cores(
 def test_more_starts_at_once_than_there_are_places_are_refused(
     tmp_path: Path, fan_out: str, visible: str | None, said: str
 ) -> None:
-    own = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    path = {"PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
     with pytest.raises(UsageError) as caught:
-        planned(tmp_path, environment={**path, **own}, fan_out=fan_out)
+        planned(tmp_path, environment=seen(tmp_path, visible), fan_out=fan_out)
     assert said in caught.value.message
 
 

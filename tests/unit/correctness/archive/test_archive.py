@@ -3,11 +3,10 @@
 
 import errno
 import gzip
-import itertools
 import os
 import socket
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.store.objects import TEMPORARY
 from ci_doctor.system import clock
-from tests.support.s3_server import BUCKET, environment, s3_server
+from tests.support.s3_server import environment
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept, made, output
 from tests.unit.correctness.plans import planned
 
@@ -202,26 +201,6 @@ def test_a_start_is_kept_though_its_directory_vanishes_at_every_step(
     assert [each.name for each in archive.directory.iterdir()] == [path.parent.name]
 
 
-def _cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 5)
-
-
-def _cut_in_the_first_line(path: Path) -> None:
-    os.truncate(path, 40)
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _foreign(path: Path) -> None:
-    path.write_bytes(gzip.compress(b'{"format": "something else"}\n'))
-
-
-def _no_gzip(path: Path) -> None:
-    path.write_bytes(b"hello" * 100)
-
-
 def _passes_without_end(path: Path) -> None:
     unpack = zlib.decompressobj(31)
     line = unpack.decompress(path.read_bytes())
@@ -230,37 +209,30 @@ def _passes_without_end(path: Path) -> None:
     path.write_bytes(gzip.compress(changed) + unpack.unused_data)
 
 
-def _flipped(path: Path) -> None:
+def _flip(path: Path, at: int) -> None:
     content = bytearray(path.read_bytes())
-    content[-40] ^= 1
-    path.write_bytes(content)
-
-
-def _flipped_in_the_first_line(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[60] ^= 1
+    content[at] ^= 1
     path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        _cut,
-        _cut_in_the_first_line,
-        _empty,
-        _foreign,
-        _no_gzip,
-        _passes_without_end,
-        _flipped,
-        _flipped_in_the_first_line,
+        pytest.param(lambda path: os.truncate(path, 40), id="cut in the first line"),
+        pytest.param(lambda path: path.write_bytes(b""), id="empty"),
+        pytest.param(lambda path: path.write_bytes(b"hello" * 100), id="no gzip"),
+        pytest.param(
+            lambda path: path.write_bytes(gzip.compress(b'{"format": 1}\n')), id="foreign"
+        ),
+        pytest.param(_passes_without_end, id="passes without end"),
+        pytest.param(lambda path: _flip(path, -40), id="flipped"),
+        pytest.param(lambda path: _flip(path, 60), id="flipped in the first line"),
     ],
-    ids=lambda function: function.__name__,
 )
 def test_a_damaged_file_is_told_and_not_used(
-    archive: Archive, tmp_path: Path, damage: object
+    archive: Archive, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     good, bad = kept(archive, tmp_path), kept(archive, tmp_path)
-    assert callable(damage)
     damage(bad)
 
     found = archive.find(IDENTITY, IDS, 2)
@@ -375,25 +347,9 @@ def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(
     assert [path.exists() for path in torn] == [False, True]
 
 
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    with s3_server() as environ:
-        yield environ
-
-
-@pytest.fixture(params=["directory", "s3"])
-def stored(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Archive:
-    place: Path | str = tmp_path / "archive"
-    if request.param == "s3":
-        for name, value in request.getfixturevalue("s3").items():
-            monkeypatch.setenv(name, value)
-        place = archive_place(f"s3://{BUCKET}/baselines/{next(_numbers)}")
-    return Archive(place, days=30, limit=1 << 30)
+@pytest.fixture
+def stored(place: Path | str) -> Archive:
+    return Archive(archive_place(str(place)), days=30, limit=1 << 30)
 
 
 def names(archive: Archive) -> list[str]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archived starts that are signed, and readers that take nothing else, in a directory and in an object store."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,9 @@ from ci_doctor.correctness.archive.archive import NAMESPACE, Archive, archive_st
 from ci_doctor.store.signer import generate_key, load_signer
 from ci_doctor.store.trust import AllowedSigners
 from ci_doctor.system import clock
-from tests.support.s3_server import BUCKET, s3_server
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept
 
 KEYS = {"ours": NAMESPACE, "theirs": NAMESPACE, "caches": "ci-doctor-cache"}
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    with s3_server() as environ:
-        yield environ
-
-
-@pytest.fixture(params=["directory", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path | str:  # fmt: skip
-    if request.param == "directory":
-        return tmp_path / "archive"
-    for name, value in request.getfixturevalue("s3").items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{tmp_path.name}"
 
 
 @pytest.fixture

@@ -222,42 +222,23 @@ def test_a_sample_that_was_no_success_is_no_answer() -> None:
     assert read(SampleFormat.OURS, ours(status=500)).error == "HTTP 500"
 
 
+KEYS = st.sampled_from([
+    "arm", "start", "pass", "id", "status", "error", "output", "choices", "response", "body", "text", "resps", "custom_id",
+])  # fmt: skip
+INNER_KEYS = st.sampled_from(
+    ["choices", "text", "message", "tool_calls", "index", "body", "status_code"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(INNER_KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from([form for form in SampleFormat if form is not SampleFormat.LMCACHE]),
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "arm",
-                "start",
-                "pass",
-                "id",
-                "status",
-                "error",
-                "output",
-                "choices",
-                "response",
-                "body",
-                "text",
-                "resps",
-                "custom_id",
-            ]
-        ),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2),
-            lambda inner: (
-                st.lists(inner, max_size=2)
-                | st.dictionaries(
-                    st.sampled_from(
-                        ["choices", "text", "message", "tool_calls", "index", "body", "status_code"]
-                    ),
-                    inner,
-                    max_size=3,
-                )
-            ),
-            max_leaves=8,
-        ),
-    ),
+    st.dictionaries(KEYS, JSON),
 )
 def test_no_line_crashes_it(form: SampleFormat, change: dict[str, Any]) -> None:
     entry = read(form, ours(**change))

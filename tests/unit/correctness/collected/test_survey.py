@@ -140,19 +140,9 @@ def response_line(
     text: str = "Paris",
     top: dict[str, float] | None = None,
 ) -> bytes:
-    choice = {
-        "index": 0,
-        "text": text,
-        "logprobs": {"top_logprobs": [top or {}]},
-        "finish_reason": "length",
-    }
-    body = {
-        "id": identity,
-        "object": "text_completion",
-        "created": created,
-        "model": "m",
-        "choices": [choice],
-    }
+    said = {"index": 0, "text": text, "logprobs": {"top_logprobs": [top or {}]}}
+    head = {"id": identity, "object": "text_completion", "created": created, "model": "m"}
+    body = {**head, "choices": [{**said, "finish_reason": "length"}]}
     return json.dumps(body, separators=(",", ":")).encode() + b"\n"
 
 
@@ -163,22 +153,10 @@ def sample_line(
     top: dict[str, float] | None = None,
 ) -> bytes:
     output = {"choices": [{"index": 0, "text": text, "logprobs": {"top_logprobs": [top or {}]}}]}
-    line = {
-        "arm": arm,
-        "start": 1,
-        "pass": 1,
-        "id": "r0",
-        "status": 200,
-        "error": None,
-        "output": output,
-    }
-    rest = {
-        "digest": digest(output),
-        "prompt_facts": {"model": "m"},
-        "empty": False,
-        "meta": meta or {"id": "x"},
-    }
-    return json.dumps({**line, **rest}).encode() + b"\n"
+    line = {"arm": arm, "start": 1, "pass": 1, "id": "r0", "status": 200, "error": None}
+    said = {"output": output, "digest": digest(output), "prompt_facts": {"model": "m"}}
+    rest = {"empty": False, "meta": meta or {"id": "x"}}
+    return json.dumps({**line, **said, **rest}).encode() + b"\n"
 
 
 MAKERS = {SampleFormat.RESPONSES: response_line, SampleFormat.OURS: sample_line}
@@ -269,32 +247,26 @@ def test_two_answers_are_never_alike_unless_they_are_the_same(
     assert not fast_same(form, left, right) or slow_same(form, left, right)
 
 
+PUT = [
+    b"",
+    b"x",
+    b'"',
+    b"{",
+    b"}",
+    b",",
+    b":",
+    b"1",
+    b"\\",
+    b'"id":"q",',
+    b', "digest": "',
+    b"\xff",
+]
+EDITS = st.tuples(st.integers(0, 400), st.integers(0, 4), st.sampled_from(PUT))
+
+
 @given(
     form=st.sampled_from(list(MAKERS)),
-    edits=st.lists(
-        st.tuples(
-            st.integers(0, 400),
-            st.integers(0, 4),
-            st.sampled_from(
-                [
-                    b"",
-                    b"x",
-                    b'"',
-                    b"{",
-                    b"}",
-                    b",",
-                    b":",
-                    b"1",
-                    b"\\",
-                    b'"id":"q",',
-                    b', "digest": "',
-                    b"\xff",
-                ]
-            ),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
+    edits=st.lists(EDITS, min_size=1, max_size=3),
     both=st.booleans(),
 )
 def test_random_edits_never_make_different_answers_alike(

@@ -59,6 +59,7 @@ from tests.unit.correctness.recording import (
 )
 
 DIRECTORY = Path("/report")
+DEATH = ServiceFailure(kind=FailureKind.DIED, service="vllm", message="vllm died", duration_s=1.0)
 SAMPLES = [sample("A1", request, number) for number in (1, 2) for request in IDS]
 
 
@@ -113,16 +114,8 @@ def run(tmp_path: Path) -> Recording:
 
 
 def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.DIED,
-        service="vllm",
-        message="vllm died",
-        signal="SIGSEGV",
-        log=str(run.directory / "logs/B1/vllm-1.log"),
-        tail=("a \ufffd", "b"),
-        tail_line=7,
-        duration_s=2.0,
-    )
+    log = str(run.directory / "logs/B1/vllm-1.log")
+    failure = replace(DEATH, signal="SIGSEGV", log=log, tail=("a \ufffd", "b"), tail_line=7)
     made = [
         run.start("A1", facts={"gpu": "H100"}, stopped=STOPPED),
         run.start("B1", sample("B1", "r0", 1), sample("B1", "r1", 1, output=None, digest=None, error="HTTP 500"), failure=failure),
@@ -161,15 +154,9 @@ def test_an_unfinished_start_leaves_neither_samples_nor_logs_nor_a_page(run: Rec
     run.start("B1", finished=False)
     assert names(take_up(run.directory)) == ["A1"]
     assert {line["arm"] for line in lines(run.directory)} == {"baseline"}
-    assert [
-        str(path.relative_to(run.directory))
-        for path in sorted(run.directory.rglob("*"))
-        if path.is_file()
-    ] == [
-        "logs/A1/vllm-1.log",
-        "run.json",
-        "samples.jsonl",
-        "starts.jsonl",
+    left = sorted(path for path in run.directory.rglob("*") if path.is_file())
+    assert [str(path.relative_to(run.directory)) for path in left] == [
+        *("logs/A1/vllm-1.log", "run.json", "samples.jsonl", "starts.jsonl")
     ]
 
 
@@ -182,13 +169,6 @@ def test_a_torn_last_line_goes_with_its_start(run: Recording, file: str) -> None
     assert names(take_up(run.directory)) == ["A1"]
     assert len(lines(run.directory)) == len(IDS) * PASSES
     assert len(lines(run.directory, "starts.jsonl")) == 1
-
-
-def test_a_start_that_was_cut_short_is_not_finished(run: Recording) -> None:
-    run.start("A1", cut_short=True)
-    run.start("A2", warm_up=True)
-    assert names(take_up(run.directory)) == []
-    assert lines(run.directory) == []
 
 
 def changed(run: Recording, number: int, **changes: Any) -> None:
@@ -233,10 +213,7 @@ def test_a_line_that_is_gone_makes_its_start_again(run: Recording) -> None:
 
 
 def test_a_start_that_failed_must_have_all_that_it_had_answered(run: Recording) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.DIED, service="vllm", message="vllm died", duration_s=1.0
-    )
-    run.start("A1", sample("A1", "r0", 1), sample("A1", "r1", 1), failure=failure)
+    run.start("A1", sample("A1", "r0", 1), sample("A1", "r1", 1), failure=DEATH)
     (run.directory / "samples.jsonl").write_text(json.dumps(lines(run.directory)[0]) + "\n")
     assert take_up(run.directory).again == (
         "A1 is made again: only 1 of its answers are in samples.jsonl",
@@ -250,21 +227,13 @@ def test_an_answer_that_stands_twice_makes_its_start_again(run: Recording) -> No
 
 
 def test_a_start_that_failed_for_a_reason_outside_gets_another_chance(run: Recording) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.OUTSIDE, service="vllm", message="no disk", duration_s=1.0
-    )
+    failure = replace(DEATH, kind=FailureKind.OUTSIDE)
     run.start("A1", sample("A1", "r0", 1), failure=failure, outside=True)
     assert names(take_up(run.directory)) == []
 
 
 def test_going_on_does_not_make_a_start_s_own_excuse_go_away(run: Recording) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.OUTSIDE,
-        service="vllm",
-        message="no memory",
-        duration_s=1.0,
-        log="logs/B1/vllm-1.log",
-    )
+    failure = replace(DEATH, kind=FailureKind.OUTSIDE, log="logs/B1/vllm-1.log")
     run.start("B1", sample("B1", "r0", 1), failure=failure, outside=True)
     (result,) = take_up(run.directory).results
     assert (result.start.outside, result.start.claimed) == (True, True)
@@ -432,9 +401,7 @@ def test_a_kill_while_samples_are_rewritten_costs_no_finished_start(run: Recordi
     assert not partial.exists()
 
 
-SUDDEN = ServiceFailure(
-    kind=FailureKind.DIED, service="web", message="web died", exit_code=2, duration_s=0.2
-)
+SUDDEN = replace(DEATH, service="web", exit_code=2, duration_s=0.2)
 TYPO = replace(SUDDEN, misuse="error: unrecognized arguments: --typo", misused="--typo")
 REMOVED = replace(SUDDEN, misuse="error: unrecognized arguments: --eager", misused="--eager")
 
@@ -502,24 +469,12 @@ def test_a_new_run_begins_with_an_empty_record(tmp_path: Path) -> None:
 
 
 def test_logs_are_told_relative_to_the_report_directory(tmp_path: Path) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.DIED,
-        service="v",
-        message="m",
-        log=str(tmp_path / "logs/A1/v-1.log"),
-        duration_s=1.0,
-    )
-    write(
-        tmp_path,
-        "A1",
-        failure=failure,
-        services=(
-            ServiceRun(name="v", log=str(tmp_path / "logs/A1/v-1.log")),
-            ServiceRun(name="w", log="/elsewhere/v.log"),
-        ),
-    )
+    own, other = str(tmp_path / "logs/A1/v-1.log"), "/elsewhere/v.log"
+    failure = replace(DEATH, log=own)
+    services = (ServiceRun(name="v", log=own), ServiceRun(name="w", log=other))
+    write(tmp_path, "A1", failure=failure, services=services)
     (record,) = read_starts(tmp_path)
-    assert record.logs == (str(tmp_path / "logs/A1/v-1.log"), "/elsewhere/v.log")
+    assert record.logs == (own, other)
     assert record.failure == failure
     line = json.loads((tmp_path / "starts.jsonl").read_text())["result"]
     assert [each["log"] for each in line["services"]] == ["logs/A1/v-1.log", "/elsewhere/v.log"]
@@ -527,16 +482,9 @@ def test_logs_are_told_relative_to_the_report_directory(tmp_path: Path) -> None:
 
 
 def test_no_secret_of_a_log_or_a_command_line_is_kept(tmp_path: Path) -> None:
-    failure = ServiceFailure(
-        kind=FailureKind.DIED, service="v", message="m", tail=(f"key {SECRET}",), duration_s=1.0
-    )
-    write(
-        tmp_path,
-        "A1",
-        failure=failure,
-        facts={"argv": f"--api-key {SECRET}"},
-        stopped=stopped(SECRET),
-    )
+    failure = replace(DEATH, tail=(f"key {SECRET}",))
+    facts = {"argv": f"--api-key {SECRET}"}
+    write(tmp_path, "A1", failure=failure, facts=facts, stopped=stopped(SECRET))
     assert SECRET not in (tmp_path / "starts.jsonl").read_text()
     assert read_starts(tmp_path)[0].samples == 6
 

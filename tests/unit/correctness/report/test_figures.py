@@ -252,11 +252,7 @@ def many(path: Path, count: int) -> Experiment:
                     )
                     outputs.note(digest(said), path, writer.write(sample))
                     tally.add(sample)
-            made = StartResult(
-                start=tally.start(failed=False, outside=False), failure=None, duration_s=1.0,
-                digests=tally.digests, errors={},
-            )  # fmt: skip
-            results.append(made)
+            results.append(tally.result())
     return Experiment(results=tuple(results), outputs=outputs, ending=ExperimentEnding.COMPLETE)
 
 

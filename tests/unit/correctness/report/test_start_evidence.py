@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.report.findings import (
     archive_use,
@@ -65,14 +66,8 @@ def test_an_answer_that_follows_the_device_is_told_once_the_draw_hardly_makes_it
 def starts(archived: Sequence[tuple[str | None, str]], today: str) -> list[ArmStart]:
     made = []
     for number, (build, answer) in enumerate(archived, 1):
-        start = ArmStart(
-            arm=Arm.BASELINE,
-            number=number,
-            answers={"r3": answer},
-            archived=True,
-            build=build,
-        )
-        made.append(start)
+        start = ArmStart(arm=Arm.BASELINE, number=number, answers={"r3": answer})
+        made.append(replace(start, archived=True, build=build))
     for number, answer in enumerate(today, 1):
         made.append(ArmStart(arm=Arm.BASELINE, number=number, answers={"r3": answer}))
     return made
