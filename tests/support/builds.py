@@ -18,6 +18,17 @@ from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from ci_doctor.render import json
 from tests.support.builders import a_report
 
+MAIN_BUILD = {
+    "BUILDKITE": "true",
+    "BUILDKITE_JOB_ID": "0190-j",
+    "BUILDKITE_BRANCH": "main",
+    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
+    "BUILDKITE_PULL_REQUEST": "false",
+    "BUILDKITE_BUILD_NUMBER": "42",
+    "BUILDKITE_COMMIT": "0123456789abcdef",
+    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/42",
+}
+
 BUILD_URL = "https://buildkite.com/acme/serving/builds/812"
 BEGIN = datetime(2026, 11, 21, 9, 58, 12, tzinfo=UTC)
 FULL_DISK = Cause(

@@ -41,6 +41,12 @@ def merged(*records: JobRecord, reports: tuple[Report, ...] = (), **options: Any
     return outcome_of(merge(material_of(*records, reports=reports), **options))
 
 
+def merged_files(records: dict[str, JobRecord]) -> Outcome:
+    """Of records by their places."""
+    files = tuple(RecordFile(place=place, record=record) for place, record in records.items())
+    return outcome_of(merge(Material(records=files)))
+
+
 def facts(outcome: Outcome) -> BuildFacts:
     assert isinstance(outcome.facts, BuildFacts)
     return outcome.facts
@@ -113,6 +119,9 @@ def test_ten_jobs_that_met_one_full_disk_are_one_cause() -> None:
     assert errors(outcome) == ["build/cause"]
 
 
+EMPTY_FILE = UnreadableFile(place="x/job.json", problem="it is empty")
+
+
 def reported(record: JobRecord, **changes: Any) -> Outcome:
     """`record` with a report of it that says something else."""
     return merged(record, reports=(a_report_of(record, **changes),))
@@ -167,14 +176,7 @@ def reported(record: JobRecord, **changes: Any) -> Outcome:
             id="a report that judged nothing",
         ),
         pytest.param(
-            outcome_of(
-                merge(
-                    replace(
-                        material_of(a_job()),
-                        unreadable=(UnreadableFile(place="x/job.json", problem="it is empty"),),
-                    )
-                )
-            ),
+            outcome_of(merge(replace(material_of(a_job()), unreadable=(EMPTY_FILE,)))),
             "void",
             ["unreadable"],
             id="an unreadable file",
@@ -273,15 +275,7 @@ def test_files_that_were_downloaded_twice_count_once() -> None:
 def test_of_two_records_of_one_job_the_worst_counts() -> None:
     record = a_job()
     bad = replace(record, verdict="failed", summary="it failed")
-    both = Material(
-        records=(
-            RecordFile(place="a/job.json", record=record),
-            RecordFile(place="b/job.json", record=bad),
-        )
-    )
-
-    outcome = outcome_of(merge(both))
-
+    outcome = merged_files({"a/job.json": record, "b/job.json": bad})
     assert outcome.verdict is Verdict.FAILED
     assert "build/contradiction" in errors(outcome)
     assert len(facts(outcome).build_steps) == 1
@@ -290,15 +284,7 @@ def test_of_two_records_of_one_job_the_worst_counts() -> None:
 def test_a_plugin_that_is_listed_twice_writes_its_record_twice() -> None:
     record = a_job(verdict="failed")
     later = replace(record, ended_at=moment(61), reports=("diagnose",))
-    both = Material(
-        records=(
-            RecordFile(place="b/job.json", record=later),
-            RecordFile(place="a/job.json", record=record),
-        )
-    )
-
-    outcome = outcome_of(merge(both))
-
+    outcome = merged_files({"b/job.json": later, "a/job.json": record})
     assert "build/contradiction" not in errors(outcome)
     assert facts(outcome).build_steps[0].attempts[0].ended_at == moment(61)
 

@@ -157,18 +157,6 @@ def test_the_request_names_the_build_and_wants_retried_jobs(api: StandInApi) -> 
     assert [job.job for job in known.jobs] == ["j1", "j2"]
 
 
-def test_an_endpoint_may_end_with_the_version(api: StandInApi) -> None:
-    api.jobs = [a_script()]
-
-    assert read(api, BUILDKITE_REST_API_ENDPOINT=f"{api.url}/v2/").jobs
-
-
-def test_a_name_with_a_slash_stays_one_part_of_the_address(api: StandInApi) -> None:
-    read(api, BUILDKITE_PIPELINE_SLUG="../../user")
-
-    assert api.requests[0].path == "/v2/organizations/acme/pipelines/..%2F..%2Fuser/builds/812"
-
-
 def test_without_a_token_nobody_is_asked_and_nothing_is_wrong(api: StandInApi) -> None:
     assert read(api, BUILDKITE_API_TOKEN=" ") == KnownJobs()
     assert api.requests == []

@@ -46,6 +46,13 @@ def whole(**changes: object) -> tuple[str, str, Evidence]:
     return origin.artifact("0" * 64), origin.job, Evidence(origin=origin, body=b"x")
 
 
+def steps_of(folder: Path) -> BuildSteps:
+    """Those of a job with the agent in `folder`."""
+    agent = BuildSteps.find({**JOB, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"})
+    assert agent is not None
+    return agent
+
+
 def problems(*steps: dict[str, object]) -> list[str]:
     """What the published schema of pipelines says against steps."""
     builtin = import_module("check_jsonschema.builtin_schemas")
@@ -155,8 +162,7 @@ def test_what_jobs_leave_is_gathered_once_each(tmp_path: Path) -> None:
 
 def test_evidence_that_cannot_be_uploaded_fails_the_job(tmp_path: Path) -> None:
     stand_in_agent.install(tmp_path / "bin", tmp_path / "log", failing="artifact upload")
-    agent = BuildSteps.find({**JOB, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
-    assert agent is not None
+    agent = steps_of(tmp_path)
     with pytest.raises(InfraError, match="not uploaded"):
         leave(agent, ORIGIN, b"x")
 
@@ -211,8 +217,7 @@ def test_variables_of_the_pipeline_go_on_and_secrets_do_not(tmp_path: Path) -> N
 def test_steps_that_an_earlier_attempt_has_uploaded_are_no_failure(tmp_path: Path) -> None:
     log = tmp_path / "log"
     stand_in_agent.install(tmp_path / "bin", log)
-    agent = BuildSteps.find({**JOB, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
-    assert agent is not None
+    agent = steps_of(tmp_path)
     step = job_step(StepTemplate(), JOB, key="k", task=json.dumps({"$": "$HOME"}))
     assert agent.upload_steps([step]).ok
     assert agent.upload_steps([step]).ok
@@ -228,8 +233,7 @@ def test_what_is_uploaded_means_the_same_in_yaml(tmp_path: Path, text: str) -> N
     # Generated pipelines were given to `pipeline upload --dry-run` of agent v3.20.0, and to the parser of v4.
     log = tmp_path / "log"
     stand_in_agent.install(tmp_path / "bin", log)
-    agent = BuildSteps.find({**JOB, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
-    assert agent is not None
+    agent = steps_of(tmp_path)
     step = job_step(
         StepTemplate(env={"OWN": text}), {**JOB, "BUILDKITE_COMMAND": text}, key="k", task="{}"
     )

@@ -17,8 +17,9 @@ from ci_doctor.buildkite.job import (
     work_of,
     worst_verdict,
 )
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.verdict import Verdict
+from tests.support.builders import a_report
+from tests.support.builds import MAIN_BUILD
 
 ENVIRON = {
     "BUILDKITE": "true",
@@ -175,20 +176,11 @@ def test_a_label_belongs_to_a_step_unless_the_job_is_a_parallel_one() -> None:
     assert step_label({"BUILDKITE_LABEL": "cuda 12"}) is None
 
 
-MAIN = {
-    "BUILDKITE": "true",
-    "BUILDKITE_JOB_ID": "0190-j",
-    "BUILDKITE_BRANCH": "main",
-    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
-    "BUILDKITE_PULL_REQUEST": "false",
-    "BUILDKITE_BUILD_NUMBER": "42",
-    "BUILDKITE_COMMIT": "0123456789abcdef",
-    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/42",
-}
-
-
 def test_a_build_of_the_default_branch_is_is_default_branch_build() -> None:
-    assert is_default_branch_build(MAIN) == (True, "this is a build of the default branch main")
+    assert is_default_branch_build(MAIN_BUILD) == (
+        True,
+        "this is a build of the default branch main",
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +197,7 @@ def test_a_build_of_the_default_branch_is_is_default_branch_build() -> None:
     ],
 )
 def test_nothing_else_is(change: dict[str, str], why: str) -> None:
-    answer, reason = is_default_branch_build({**MAIN, **change})
+    answer, reason = is_default_branch_build({**MAIN_BUILD, **change})
 
     assert not answer
     assert why in reason
@@ -214,19 +206,6 @@ def test_nothing_else_is(change: dict[str, str], why: str) -> None:
 COMMAND = "BUILDKITE_COMMAND_EXIT_STATUS"
 HOOK = "BUILDKITE_LAST_HOOK_EXIT_STATUS"
 CANCELLED = "BUILDKITE_JOB_CANCELLED"
-
-
-def a_report(verdict: Verdict) -> Report:
-    return Report(
-        tool_version="1",
-        command="correctness",
-        argv=(),
-        started_at="2026-11-21T00:00:00.000Z",
-        duration_s=1.0,
-        verdict=verdict,
-        exit_code=EXIT_CODES[verdict],
-        summary="s",
-    )
 
 
 @pytest.mark.parametrize(

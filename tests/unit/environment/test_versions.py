@@ -4,8 +4,8 @@
 import tomllib
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.environment.pins import is_pep440, judge
 from ci_doctor.environment.project import (
@@ -19,34 +19,32 @@ from ci_doctor.environment.tags import Described
 from ci_doctor.environment.versions import compute_version, describe_locally
 from ci_doctor.model.finding import Severity
 
+PROJECT = Project(
+    directory=Path("/p"),
+    name="x",
+    source=SETUPTOOLS_SCM,
+    tool="setuptools-scm",
+    reads_pyproject=True,
+)
+CLEAN = Described(version="1.0", repository="/p", tag="v1.0", distance=0)
+
 
 def test_a_fixed_version_needs_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    project = Project(directory=Path("/p"), name="x", tool="setup.cfg", version="1.2")
+    project = replace(PROJECT, source=None, tool="setup.cfg", version="1.2")
     computed = compute_version(project, allow_fallback=False)
     assert (computed.version, computed.findings) == ("1.2", ())
 
 
 def test_another_backend_is_named_with_what_would_help() -> None:
-    project = Project(
-        directory=Path("/p"),
-        name="x",
-        tool="pbr",
-        advice="export PBR_VERSION=VERSION",
-    )
+    project = replace(PROJECT, source=None, tool="pbr", advice="export PBR_VERSION=VERSION")
     (finding,) = compute_version(project, allow_fallback=False).findings
     assert (finding.rule, finding.severity) == ("version/unsupported-backend", Severity.WARNING)
     assert finding.remedy == "export PBR_VERSION=VERSION"
 
 
 def test_options_that_only_setup_py_knows_are_said() -> None:
-    project = Project(
-        directory=Path("/p"),
-        name="x",
-        source=SETUPTOOLS_SCM,
-        tool="setuptools-scm",
-        unreadable=("version_scheme",),
-    )
+    project = replace(PROJECT, unreadable=("version_scheme",))
     computed = compute_version(project, allow_fallback=False)
     assert computed.version is None
     assert [(each.rule, each.severity) for each in computed.findings] == [
@@ -55,13 +53,9 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
 
 
 def test_a_tool_that_only_a_build_can_ask_names_its_own_variable() -> None:
-    project = Project(
-        directory=Path("/p"),
-        name="x",
-        source=VersionSource(name="pdm-backend", variable="PDM_BUILD_SCM_VERSION"),
-        tool="pdm-backend",
-        advice="export PDM_BUILD_SCM_VERSION=VERSION",
-    )
+    source = VersionSource(name="pdm-backend", variable="PDM_BUILD_SCM_VERSION")
+    advice = "export PDM_BUILD_SCM_VERSION=VERSION"
+    project = replace(PROJECT, source=source, tool=source.name, advice=advice)
 
     computed = compute_version(project, allow_fallback=False)
 
@@ -73,33 +67,20 @@ def test_a_tool_that_only_a_build_can_ask_names_its_own_variable() -> None:
         describe_locally(project)
 
 
-PROJECT = Project(
-    directory=Path("/p"),
-    name="x",
-    source=SETUPTOOLS_SCM,
-    tool="setuptools-scm",
-    reads_pyproject=True,
-)
-CLEAN = Described(version="1.0", repository="/p", tag="v1.0", distance=0)
-
-
 def test_a_clean_checkout_says_nothing() -> None:
     assert judge(PROJECT, CLEAN, allow_fallback=False) == ()
 
 
 def test_many_tags_are_counted_and_all_of_them_are_evidence() -> None:
     names = tuple(f"nightly-cu{number}" for number in range(12))
-    (finding,) = judge(
-        PROJECT,
-        msgspec.structs.replace(CLEAN, unparsable=names, breaks_on=names[0]),
-        allow_fallback=False,
-    )
+    described = replace(CLEAN, unparsable=names, breaks_on=names[0])
+    (finding,) = judge(PROJECT, described, allow_fallback=False)
     assert "'nightly-cu9' and 2 more" in finding.summary
     assert len(finding.evidence) == 12
 
 
 def test_no_version_is_claimed_that_the_tool_itself_would_not_compute() -> None:
-    described = msgspec.structs.replace(
+    described = replace(
         CLEAN, tag=None, version="0.1.dev1", unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
     )
 
@@ -132,10 +113,8 @@ def test_no_version_is_claimed_that_the_tool_itself_would_not_compute() -> None:
 def test_the_remedy_is_toml_for_the_projects_own_tags(
     tag: str | None, glob: str, source: VersionSource, reads_pyproject: bool, place: tuple[str, ...]
 ) -> None:
-    project = msgspec.structs.replace(PROJECT, source=source, reads_pyproject=reads_pyproject)
-    described = msgspec.structs.replace(
-        CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
-    )
+    project = replace(PROJECT, source=source, reads_pyproject=reads_pyproject)
+    described = replace(CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13")
     finding = next(
         each
         for each in judge(project, described, allow_fallback=False)
@@ -149,17 +128,15 @@ def test_the_remedy_is_toml_for_the_projects_own_tags(
 
 
 def test_the_remedy_of_a_setup_script_is_an_argument() -> None:
-    project = msgspec.structs.replace(PROJECT, reads_pyproject=False)
-    described = msgspec.structs.replace(CLEAN, unparsable=("v1.1-cu13",), breaks_on="v1.1-cu13")
+    project = replace(PROJECT, reads_pyproject=False)
+    described = replace(CLEAN, unparsable=("v1.1-cu13",), breaks_on="v1.1-cu13")
     (finding,) = judge(project, described, allow_fallback=False)
     assert "get_version(git_describe_command=[" in (finding.remedy or "")
     assert "--exclude=v1.1-cu13" in (finding.remedy or "")
 
 
 def test_a_version_that_no_build_accepts_is_an_error() -> None:
-    (finding,) = judge(
-        PROJECT, msgspec.structs.replace(CLEAN, version="1.0.post1.post5"), allow_fallback=False
-    )
+    (finding,) = judge(PROJECT, replace(CLEAN, version="1.0.post1.post5"), allow_fallback=False)
     assert (finding.rule, finding.severity) == ("version/invalid-pin", Severity.ERROR)
 
 

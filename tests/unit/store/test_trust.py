@@ -38,6 +38,7 @@ from ci_doctor.store.trust import (
     verify,
     vouch,
 )
+from tests.support.builds import MAIN_BUILD
 from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000
@@ -357,17 +358,8 @@ def test_a_strangers_signature_is_as_good_as_none(tmp_path: Path) -> None:
     assert not vouch(b"content", armored, "signed", rules(TrustPolicy.LOCAL), shared=False).warning
 
 
-MAIN = {
-    "BUILDKITE": "true",
-    "BUILDKITE_JOB_ID": "0190-j",
-    "BUILDKITE_BRANCH": "main",
-    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
-    "BUILDKITE_PULL_REQUEST": "false",
-}
-
-
 def test_the_default_branch_fills_what_all_read_if_it_has_a_key() -> None:
-    signed, unsigned = (scopes_of(MAIN, has_key=has_key) for has_key in (True, False))
+    signed, unsigned = (scopes_of(MAIN_BUILD, has_key=has_key) for has_key in (True, False))
 
     assert (signed.write, signed.read) == ("signed", ("signed",))
     assert "default branch main" in signed.reason
@@ -381,7 +373,7 @@ def test_the_default_branch_fills_what_all_read_if_it_has_a_key() -> None:
 def test_a_pull_request_reads_what_main_signed_and_writes_to_its_own(
     branch: str, has_key: bool
 ) -> None:
-    environ = {**MAIN, "BUILDKITE_PULL_REQUEST": "17", "BUILDKITE_BRANCH": branch}
+    environ = {**MAIN_BUILD, "BUILDKITE_PULL_REQUEST": "17", "BUILDKITE_BRANCH": branch}
 
     scopes = scopes_of(environ, has_key=has_key)
 
@@ -390,7 +382,7 @@ def test_a_pull_request_reads_what_main_signed_and_writes_to_its_own(
 
 @pytest.mark.parametrize("request_", ["", "signed", "../signed", "٣", "1/../../signed"])
 def test_an_odd_pull_request_is_never_the_default_branch(request_: str) -> None:
-    scopes = scopes_of({**MAIN, "BUILDKITE_PULL_REQUEST": request_}, has_key=True)
+    scopes = scopes_of({**MAIN_BUILD, "BUILDKITE_PULL_REQUEST": request_}, has_key=True)
 
     assert scopes.write.startswith("branch-main-")
 
@@ -401,9 +393,9 @@ def test_outside_ci_a_scope_is_local() -> None:
 
 @pytest.mark.parametrize("branch", ["a/b", "a-b", "ä", "..", "-x", "x" * 300, "signed", "a\udcff"])
 def test_each_branch_has_a_scope_of_its_own(branch: str) -> None:
-    scope = scopes_of({**MAIN, "BUILDKITE_BRANCH": branch}, has_key=True).write
+    scope = scopes_of({**MAIN_BUILD, "BUILDKITE_BRANCH": branch}, has_key=True).write
 
-    other = scopes_of({**MAIN, "BUILDKITE_BRANCH": f"{branch}/"}, has_key=True).write
+    other = scopes_of({**MAIN_BUILD, "BUILDKITE_BRANCH": f"{branch}/"}, has_key=True).write
     assert is_segment(scope)
     assert scope.startswith("branch-")
     assert scope != other

@@ -30,6 +30,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.store.objects import TEMPORARY
 from ci_doctor.system import clock
+from tests.support.builds import MAIN_BUILD
 from tests.support.s3_server import environment
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept, made, output
 from tests.unit.correctness.plans import planned
@@ -473,20 +474,11 @@ def test_no_other_url_is_a_place() -> None:
         archive_place("http://example.org/kept")
 
 
-MAIN = {
-    "BUILDKITE": "true",
-    "BUILDKITE_JOB_ID": "0190-j",
-    "BUILDKITE_BRANCH": "main",
-    "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
-    "BUILDKITE_PULL_REQUEST": "false",
-    "BUILDKITE_BUILD_NUMBER": "42",
-    "BUILDKITE_COMMIT": "0123456789abcdef",
-    "BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/42",
-}
-
-
 def test_a_build_is_named_so_that_a_person_finds_it() -> None:
-    assert build_of(MAIN) == "build 42 of main at 0123456789ab, https://buildkite.com/o/p/builds/42"
+    assert (
+        build_of(MAIN_BUILD)
+        == "build 42 of main at 0123456789ab, https://buildkite.com/o/p/builds/42"
+    )
     assert build_of({}) == "a local run"
 
 
