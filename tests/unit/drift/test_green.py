@@ -8,9 +8,10 @@ import pytest
 
 from ci_doctor.drift.green import GreenRun, label, latest_green, since_green
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, PackageSnapshot, Snapshot, write_snapshot
-from ci_doctor.model.outcome import About, Failure, Report
+from ci_doctor.model.outcome import About, Failure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import json
+from tests.support import builders
 from tests.support.snapshots import a_snapshot
 
 
@@ -26,18 +27,8 @@ def a_report(
 ) -> Path:
     directory.mkdir(parents=True)
     about = About(step=step, build=41)
-    report = Report(
-        tool_version="1",
-        command=command,
-        argv=(command,),
-        started_at=started_at,
-        duration_s=1.0,
-        about=about,
-        verdict=verdict,
-        error=error,
-        exit_code=exit_code,
-        summary="it ended",
-    )
+    known = {"about": about, "started_at": started_at, "exit_code": exit_code}
+    report = builders.a_report(verdict, command=command, error=error, **known)
     (directory / "report.json").write_text(json.render(report))
     write_snapshot(a_snapshot(about=about, taken_at=started_at), directory / SNAPSHOT_FILE)
     return directory
@@ -140,27 +131,23 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert "may not have been green" in reason(tmp_path)
 
 
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _endless(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def _sparse(path: Path) -> None:
+def sparse(path: Path) -> None:
     path.touch()
     os.truncate(path, 1 << 40)
 
 
-def _nested(path: Path) -> None:
-    path.write_text("[" * 100_000)
-
-
-@pytest.mark.parametrize("make", [_pipe, _endless, _sparse, _nested])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(os.mkfifo, id="pipe"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), id="endless"),
+        pytest.param(sparse, id="sparse"),
+        pytest.param(lambda path: path.write_text("[" * 100_000), id="nested"),
+    ],
+)
 @pytest.mark.parametrize("name", ["green.json", "run/report.json"])
 def test_what_cannot_be_read_to_its_end_is_no_green_run(
-    make: Callable[[Path], None], name: str, tmp_path: Path
+    make: Callable[[Path], object], name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)

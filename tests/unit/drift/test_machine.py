@@ -125,20 +125,18 @@ def test_firmware_is_read_from_the_drivers_files_and_a_machine_without_gpus_says
     assert gpu_facts(Identity(), tmp_path).facts == {"gpu.vbios": "2 x 96.00.A0"}
 
 
+def limits(memory: str, cpu: str) -> dict[str, str]:
+    """The files of a cgroup with these limits."""
+    return {"memory.max": f"{memory}\n", "memory.current": "5\n", "cpu.max": f"{cpu} 100000\n"}
+
+
 def test_toolkit_and_limits_are_facts(tmp_path: Path) -> None:
     version = tmp_path / "opt/cuda/version.json"
     version.parent.mkdir(parents=True)
     version.write_text('{"cuda": {"version": "13.0.2"}}')
     root = v2_tree(
         tmp_path,
-        {
-            "/ci": {
-                "memory.max": "8000000000\n",
-                "memory.current": "5\n",
-                "cpu.max": "150000 100000\n",
-            },
-            "/ci/job": {"memory.max": "max\n", "memory.current": "5\n", "cpu.max": "max 100000\n"},
-        },
+        {"/ci": limits("8000000000", "150000"), "/ci/job": limits("max", "max")},
         own="/ci/job",
     )
 

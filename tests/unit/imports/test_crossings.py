@@ -4,7 +4,7 @@
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
 from ci_doctor.imports.hazards import find_hazards
 from ci_doctor.model.facts.import_race import Closeness
-from tests.unit.imports.traces import MS, Trace, cycle, only_hazard, played
+from tests.unit.imports.traces import MS, cycle, only_hazard, played
 
 
 def test_two_ways_into_a_cycle_can_meet() -> None:
@@ -85,24 +85,14 @@ def test_a_deadlock_that_was_avoided_has_handed_out_an_incomplete_module() -> No
 
 
 def test_a_deadlock_that_nothing_explains_is_told_too() -> None:
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "x")
-    trace.ask(0, "y")
+    trace = played("thread; 1 ask x; 0 ask y")
     trace.event("deadlock", 0, "x", 1, ("y", "x"), True)
     hazard = only_hazard(trace)
     assert (hazard.closeness, hazard.pair) == (Closeness.FIRED, ("x", "y"))
 
 
 def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> None:
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "a")
-    trace.begin(1, "a")
-    trace.ask(0, "b")
-    trace.begin(0, "b")
-    trace.ask(1, "b")
-    trace.ask(0, "a")
+    trace = played("thread; 1 ask a; 1 begin a; 0 ask b; 0 begin b; 1 ask b; 0 ask a")
     trace.event("deadlock", 1, "b", 0, ("a",), True)
     trace.end(1, "failed")
     trace.event("wait", 0, "a", 1, MS, "removed")

@@ -26,7 +26,7 @@ from ci_doctor.imports.trace import (
 )
 from ci_doctor.model.facts.import_race import Closeness, Site
 from tests.unit.imports.hazards_of import a_hazard, a_process, a_run
-from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
+from tests.unit.imports.traces import MS, Trace, cycle, only_hazard, played
 
 
 def test_of_one_place_only_the_closest_pair_is_told() -> None:
@@ -90,31 +90,15 @@ def test_a_bound_that_is_reached_is_told_if_no_hazard_was_found(
 
 def test_of_a_group_the_pair_is_told_that_can_hold_each_other_up() -> None:
     # x imports u, which needs x, and then y; y imports u. When x comes to y, u is loaded: only u and x can meet.
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "x")
-    trace.begin(1, "x")
-    trace.ask(1, "u")
-    trace.begin(1, "u")
-    trace.ask(1, "x")
-    trace.end(1)
-    trace.ask(1, "y")
-    trace.begin(1, "y")
-    trace.ask(1, "u")
-    trace.end(1)
-    trace.end(1)
-    trace.ask(0, "y")
-    hazard = only_hazard(trace)
+    first = "1 ask x; 1 begin x; 1 ask u; 1 begin u; 1 ask x; 1 end"
+    then = "1 ask y; 1 begin y; 1 ask u; 1 end; 1 end"
+    hazard = only_hazard(played(f"thread; {first}; {then}; 0 ask y"))
     assert (hazard.pair, hazard.closeness) == (("x", "u"), Closeness.LATENT)
     assert [site.file for site in hazard.second.chain] == ["app.py", "y.py"]
 
 
 def replacing() -> RecordedProcess:
-    trace = Trace()
-    trace.background()
-    trace.load(1, "lazy", replaced=True)
-    trace.ask(0, "lazy")
-    return trace.process()
+    return played("thread; 1 load lazy replaced; 0 ask lazy").process()
 
 
 def test_an_immune_interpreter_is_spared_from_self_replacing_modules_alone() -> None:

@@ -11,12 +11,7 @@ from tests.unit.imports.traces import MS, Trace, only_hazard, played
 
 
 def handed_out() -> Trace:
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "lazy")
-    trace.begin(1, "lazy")
-    trace.ask(0, "lazy", "Thing")
-    trace.end(1, replaced=True)
+    trace = played("thread; 1 ask lazy; 1 begin lazy; 0 ask lazy Thing; 1 end replaced")
     trace.event("wait", 0, "lazy", 1, 2 * MS, "replaced")
     return trace
 
@@ -121,12 +116,7 @@ def test_an_import_whose_own_earlier_import_had_to_load_it_all_is_safe() -> None
 
 
 def test_an_ask_while_the_other_thread_loads_it_is_near() -> None:
-    trace = Trace()
-    trace.background()
-    trace.ask(1, "lazy")
-    trace.begin(1, "lazy")
-    trace.ask(0, "lazy", "Thing")
-    trace.end(1, replaced=True)
+    trace = played("thread; 1 ask lazy; 1 begin lazy; 0 ask lazy Thing; 1 end replaced")
     trace.event("wait", 0, "lazy", 1, 2 * MS, "same")
     hazard = only_hazard(trace)
     assert (hazard.closeness, hazard.margin_ns) == (Closeness.NEAR, -MS)
