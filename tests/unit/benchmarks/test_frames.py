@@ -1,10 +1,15 @@
-"""Logs in the frames of CI systems."""
+# SPDX-License-Identifier: Apache-2.0
+"""Kept logs: the frames that CI systems put around them, and the tables of their runs and jobs."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from benchmarks.diagnose.passing.frames import Frame, Line, Step, framed, framed_failure
+from benchmarks.diagnose.passing.jobs import Job, read_places
+from benchmarks.diagnose.passing.manifest import Row, as_json_lines, tempting_lines
 from benchmarks.diagnose.passing.noise import read_noise
 from benchmarks.diagnose.passing.whole_jobs import failed_job
 
@@ -112,3 +117,84 @@ def test_noise_for_measuring_is_no_noise_for_development() -> None:
 
     assert held_out
     assert not held_out & {block.lines for block in read_noise(held_out=False).before}
+
+
+def row(name: str) -> Row:
+    return Row(
+        name=name,
+        rel=f"{name}.log",
+        place="click",
+        tool="pytest",
+        command=("pytest -v",),
+        exit_code=0,
+        n_lines=3,
+        n_tempting=1,
+        hard=True,
+        frame=Frame.GITHUB,
+        ours=False,
+        tolerates=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "tests/test_x.py::test_error_message PASSED",
+        "E   ZeroDivisionError: division by zero",
+        "2 failed attempts",
+        "bash: nvidia-smi: command not found",
+        "curl: (7) Connection refused",
+    ],
+)
+def test_a_line_with_a_word_of_failure_is_tempting(line: str) -> None:
+    assert tempting_lines(f"fine\n{line}\nfine\n") == 1
+
+
+@pytest.mark.parametrize("line", ["", "3 passed in 0.1 s", "mirrored", "skilled workers"])
+def test_other_lines_are_not_tempting(line: str) -> None:
+    assert tempting_lines(line) == 0
+
+
+def test_rows_are_ordered_by_name_and_readable_as_json() -> None:
+    lines = as_json_lines([row("b"), row("a")]).splitlines()
+
+    assert [json.loads(line)["name"] for line in lines] == ["a", "b"]
+    assert json.loads(lines[0])["frame"] == "github"
+    assert json.loads(lines[0])["command"] == ["pytest -v"]
+
+
+PROGRAMS = Path(__file__).parents[3] / "benchmarks" / "diagnose" / "passing" / "programs"
+
+
+def test_the_tables_hold_more_than_a_hundred_jobs_of_a_dozen_tools() -> None:
+    jobs = [job for place in read_places() for job in place.jobs]
+
+    assert len(jobs) > 100
+    assert len({job.tool for job in jobs}) > 12
+    assert {job.frame for job in jobs} == set(Frame)
+
+
+def test_programs_of_ours_named_in_a_job_are_there() -> None:
+    missing = []
+    for place in read_places():
+        scripts = [place.setup, *(step for job in place.jobs for step in job.steps)]
+        for word in " ".join(scripts).replace('\\"', "").replace('"', " ").split():
+            name = word.removeprefix("$PROGRAMS/").removesuffix("/.")
+            if word.startswith("$PROGRAMS/") and not (PROGRAMS / name).exists():
+                missing.append(word)
+
+    assert missing == []
+
+
+def test_a_name_used_twice_is_refused(tmp_path: Path) -> None:
+    place = '[[place]]\nname = "a"\njobs = [{ name = "twice", tool = "x", steps = ["true"] }]\n'
+    (tmp_path / "jobs.toml").write_text(place + place.replace('"a"', '"b"'))
+
+    with pytest.raises(ValueError, match="twice"):
+        read_places(tmp_path)
+
+
+def test_a_job_that_lets_a_command_fail_is_marked() -> None:
+    assert Job(name="a", tool="x", steps=("false || true",)).tolerates
+    assert not Job(name="a", tool="x", steps=("true", "a | b")).tolerates

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a start answered, and which answers count as the same."""
 
+import math
 from collections.abc import Mapping
 from itertools import permutations
 from typing import Any
@@ -9,22 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.results import (
-    NearAnswers,
-    SameAnswers,
-    Tally,
-    are_near,
-)
+from ci_doctor.correctness.results import NearAnswers, SameAnswers, Tally, are_near
 from ci_doctor.correctness.settings import (
     AnswerLevel,
     Arm,
     Comparison,
+    LimitUnit,
     NumberLimit,
     read_comparison,
 )
 from ci_doctor.correctness.verdict.canary import canary_detected
+from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
+from ci_doctor.load.choices import nearest
 from tests.unit.correctness.numbered import compared, completion, digest_at, outputs, start
 
 ONE = completion("a b", -0.5, tokens=(1, 2))
@@ -289,3 +288,70 @@ def test_an_answer_of_an_arm_is_held_against_those_of_both() -> None:
     made = compared(WITHIN, ALL, start("B1", [ONE_SAME]), start("A1", [NEAR])).starts
     assert [each.arm for each in made] == [Arm.CANDIDATE, Arm.BASELINE]
     assert made[0].answers == made[1].answers
+
+
+NUMBERS = AnswerLevel.NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("0.01 nat", 0.01, LimitUnit.NAT),
+        ("1e-6nat", 1e-6, LimitUnit.NAT),
+        ("4 ulp", 4, LimitUnit.ULP),
+        (" 4 ULP ", 4, LimitUnit.ULP),
+        ("0 nat", 0, LimitUnit.NAT),
+    ],
+)
+def test_a_limit_is_a_number_and_its_unit(text: str, value: float, unit: LimitUnit) -> None:
+    assert read_comparison(NUMBERS, text).limit == NumberLimit(value=value, unit=unit)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4", "nat", "-1 nat", "4 ulps", "nan nat", "inf nat", "1,5 nat"]
+)
+def test_anything_else_is_refused_with_the_forms_that_are_allowed(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_comparison(NUMBERS, text)
+    assert '"0.01 nat"' in str(caught.value.hint)
+    assert '"4 ulp"' in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("level", [AnswerLevel.WORDS, AnswerLevel.TOKENS])
+def test_a_limit_without_numbers_to_compare_is_refused(level: AnswerLevel) -> None:
+    with pytest.raises(UsageError, match=f"compare = {level}"):
+        read_comparison(level, "4 ulp")
+    assert read_comparison(level, None) == Comparison(level=level)
+
+
+@pytest.mark.parametrize("text", ["0.01 nat", "4 ulp", "1e-06 nat", "0.12345678901 nat", "10 nat"])
+def test_a_limit_is_written_as_it_is_read(text: str) -> None:
+    assert str(read_comparison(NUMBERS, text).limit) == text
+
+
+def test_everything_is_compared_byte_for_byte_by_default() -> None:
+    assert Comparison().is_exact
+    assert not Comparison(level=AnswerLevel.TOKENS).is_exact
+    assert not read_comparison(NUMBERS, "0 nat").is_exact
+
+
+def test_every_number_must_be_within_the_limit_of_its_counterpart() -> None:
+    limit = NumberLimit(value=0.25, unit=LimitUnit.NAT)
+    assert limit.allows([-1.0, -2.0], [-1.25, -2.0])
+    assert not limit.allows([-1.0, -2.0], [-1.5, -2.0])
+    assert not limit.allows([-1.0], [-1.0, -1.0]), "a number that only one side gives"
+    assert limit.allows([-math.inf], [-math.inf])
+    assert not limit.allows([-math.inf], [-1.0])
+
+
+def test_steps_of_float32_are_a_limit_for_numbers_of_any_size() -> None:
+    limit = NumberLimit(value=1, unit=LimitUnit.ULP)
+    (small, large) = nearest([-0.25, -1024.0])
+    assert limit.allows([small, large], [-0.25000003, -1024.0001])
+    assert not limit.allows([small], [-0.2500001])
+
+
+def test_a_comparison_says_how_answers_are_the_same() -> None:
+    assert Comparison().manner == "byte for byte"
+    assert "within 4 ulp" in read_comparison(NUMBERS, "4 ulp").manner
+    assert Comparison(level=AnswerLevel.WORDS).manner == "in words"

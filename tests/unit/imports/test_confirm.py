@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delays, runs with them, and what they show."""
+"""Delays, runs with them, and what they and the answer of a probe show."""
 
 import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,19 @@ from msgspec.structs import replace
 
 from ci_doctor.imports.confirm import HeldRun, Race, confirm, races, time_limit_s
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE, HazardKind, Hold
+from ci_doctor.imports.investigate import RaceRequest, run
 from ci_doctor.imports.one_module import FAILED, REPLACED
+from ci_doctor.imports.probe import probe_outcome
 from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Wait
-from ci_doctor.model.facts.import_race import Closeness, Site, Standing
+from ci_doctor.model.facts.import_race import (
+    Closeness,
+    ImportProbeFacts,
+    ImportRaceFacts,
+    Site,
+    Standing,
+)
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.imports.hazards_of import MET, NOT_MET, RUN, a_hazard, a_held_run, a_process, a_run
 
 
@@ -203,3 +215,96 @@ def test_the_recorded_run_and_those_with_a_delay_decide(
     race.judge(**given)
 
     assert race.standing is standing
+
+
+NOTHING = Redactor(())
+
+
+def a_request(*command: str) -> RaceRequest:
+    # Our own stdout is pytest's file.
+    return RaceRequest(command=command, output=2)
+
+
+def test_a_recorded_command_has_an_outcome(tmp_path: Path) -> None:
+    outcome = run(
+        a_request(sys.executable, "-c", "import json"), directory=tmp_path, redactor=NOTHING
+    )
+
+    assert (outcome.verdict, outcome.summary) == (Verdict.PASS, "no import race in 1 process")
+    assert isinstance(outcome.facts, ImportRaceFacts)
+    assert [process.argv[1:] for process in outcome.facts.processes] == [("-c", "import json")]
+
+
+def test_a_command_that_does_not_exist_has_the_status_of_a_shell(tmp_path: Path) -> None:
+    outcome = run(a_request(str(tmp_path / "nowhere")), directory=None, redactor=NOTHING)
+
+    assert (outcome.verdict, outcome.command_status) == (None, 127)
+    assert outcome.error is not None
+
+
+def a_result(**fields: Any) -> ImportProbeFacts:
+    known = {
+        "module": "lazy",
+        "attribute": "Thing",
+        "python": "/usr/bin/python3",
+        "exposed": False,
+        "error": None,
+        "loaded_before": False,
+        "replaced": ("lazy",),
+        "immune": False,
+        "rule": None,
+    }
+    return ImportProbeFacts(**{**known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict", "part", "rules"),
+    [
+        (
+            a_result(exposed=True, error="ImportError: no"),
+            Verdict.FAILED,
+            "lazy:Thing is exposed",
+            ["import-race/self-replacing"],
+        ),
+        (a_result(), Verdict.PASS, "Thing is the same in what was there before", []),
+        (a_result(replaced=()), Verdict.PASS, "does not replace itself", []),
+        (a_result(loaded_before=True), Verdict.PASS, "is loaded at every start", []),
+        (
+            a_result(immune=True),
+            Verdict.PASS,
+            "looks again after waiting",
+            [],
+        ),
+        (
+            a_result(exposed=None, error="ModuleNotFoundError: lazy"),
+            Verdict.VOID,
+            "cannot be imported, so nothing is known: ModuleNotFoundError",
+            [],
+        ),
+    ],
+)
+def test_each_answer_has_its_verdict_reason_and_finding(
+    result: ImportProbeFacts, verdict: Verdict, part: str, rules: list[str]
+) -> None:
+    outcome = probe_outcome(result)
+
+    assert outcome.verdict is verdict
+    assert part in outcome.summary
+    assert [finding.rule for finding in outcome.findings] == rules
+
+
+def test_the_rule_to_preload_is_ready_to_paste() -> None:
+    outcome = probe_outcome(a_result(exposed=True, rule="threading=lazy:Thing"))
+
+    assert isinstance(outcome.facts, ImportProbeFacts)
+    assert outcome.facts.rule == "threading=lazy:Thing"
+    assert "--preload threading=lazy:Thing -- " in (outcome.findings[0].remedy or "")
+
+
+def test_a_rule_that_was_not_seen_to_win_is_not_offered() -> None:
+    outcome = probe_outcome(a_result(exposed=True))
+
+    (finding,) = outcome.findings
+    assert finding.remedy is not None
+    assert "no preload rule with that trigger can fire" in finding.remedy
+    assert "--preload" not in finding.remedy

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All hazards of a process and of a run."""
+"""All hazards of a process and of a run: locks, cycles, and submodule orders between two threads."""
 
 from typing import Any
 
 import pytest
 
-from ci_doctor.imports.crossings import CYCLE, HazardKind
-from ci_doctor.imports.hazards import (
-    find_hazards,
-    find_in_all,
-    harms,
-    newly_failed,
-    was_handed_out,
-)
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE, HazardKind
+from ci_doctor.imports.hazards import find_hazards, find_in_all, harms, newly_failed, was_handed_out
+from ci_doctor.imports.locks import Orders, reach
 from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import (
+    Begin,
     Deadlock,
     End,
     HeldImport,
     ImportEvent,
     Missing,
+    Order,
     RecordedProcess,
     RecordedThread,
     Wait,
@@ -207,3 +204,159 @@ def test_imports_that_fail_in_one_run_only_are_told() -> None:
 
     assert newly_failed(recorded, held) == ("good",)
     assert newly_failed(recorded, recorded) == ()
+
+
+def _reach(needs: dict[str, list[str]]) -> dict[str, set[str]]:
+    names = list(needs)
+    bits = {name: 1 << number for number, name in enumerate(names)}
+    return {
+        name: {each for each in names if all_ & bits[each]}
+        for name, all_ in reach(bits, needs).items()
+    }
+
+
+def test_modules_that_need_each_other_reach_the_same_and_all_that_they_lead_to() -> None:
+    found = _reach({"a": ["b"], "b": ["c", "d"], "c": ["a"], "d": ["e"], "e": []})
+    assert found["a"] == found["b"] == found["c"] == set("abcde")
+    assert (found["d"], found["e"]) == ({"d", "e"}, {"e"})
+
+
+def test_a_chain_longer_than_pythons_stack_is_followed() -> None:
+    names = [f"m{number}" for number in range(5_000)]
+    bits = {name: 1 << number for number, name in enumerate(names)}
+    needs = {name: [names[index - 1]] for index, name in enumerate(names)}
+    assert set(reach(bits, needs).values()) == {(1 << 5_000) - 1}
+
+
+def at(n: int, k: int) -> Begin:
+    return Begin(t=0, n=n, k=k, name="m")
+
+
+def test_events_of_one_thread_are_in_their_order() -> None:
+    orders = Orders([])
+    assert orders.before(at(0, 1), at(0, 2))
+    assert not orders.before(at(0, 2), at(0, 2))
+
+
+def test_an_order_holds_from_its_event_on_until_the_next_one() -> None:
+    orders = Orders([Order(n=1, k=3, clock={0: 5}), Order(n=1, k=6, clock={0: 9})])
+    assert not orders.before(at(0, 1), at(1, 2))
+    assert orders.before(at(0, 5), at(1, 3))
+    assert not orders.before(at(0, 6), at(1, 5))
+    assert orders.before(at(0, 9), at(1, 6))
+    assert not orders.before(at(1, 1), at(0, 9))
+
+
+def test_the_chain_leads_from_the_outermost_statement_to_the_import() -> None:
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "outer", line=3)
+    trace.begin(1, "outer")
+    trace.ask(1, "inner", line=5)
+    trace.begin(1, "inner")
+    trace.ask(1, "lazy", line=7)
+    trace.begin(1, "lazy")
+    for is_lazy in (True, False, False):
+        trace.end(1, replaced=is_lazy)
+    trace.ask(0, "lazy", "Thing", line=9)
+    hazard = only_hazard(trace)
+    assert [(site.file, site.line) for site in hazard.first.chain] == [
+        ("app.py", 3),
+        ("outer.py", 5),
+        ("inner.py", 7),
+    ]
+    assert [(site.file, site.line) for site in hazard.second.chain] == [("app.py", 9)]
+
+
+def test_two_ways_into_a_cycle_can_meet() -> None:
+    hazard = only_hazard(cycle("b"))
+    assert (hazard.kind, hazard.closeness, hazard.pair) == (
+        CYCLE.name,
+        Closeness.LATENT,
+        ("a", "b"),
+    )
+    assert (hazard.first.name, hazard.second.name, hazard.margin_ns) == ("a", "b", MS)
+
+
+def test_one_way_into_a_cycle_cannot_meet_itself() -> None:
+    assert find_hazards(cycle("a").process()).hazards == ()
+
+
+def test_a_module_that_both_go_through_keeps_them_apart() -> None:
+    assert find_hazards(cycle("gate", gate=True).process()).hazards == ()
+    assert only_hazard(cycle("b", gate=True)).kind == CYCLE.name
+
+
+def test_a_cycle_after_a_join_is_safe() -> None:
+    trace = cycle("c")
+    trace.after(0, 1)
+    trace.ask(0, "b")
+    assert find_hazards(trace.process()).hazards == ()
+
+
+PACKAGE = "thread; 1 ask pkg; 1 begin pkg; 1 ask pkg sub; 1 import_module pkg.sub; 1 begin pkg.sub; 1 end; 1 end"
+
+
+def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
+    hazard = only_hazard(played(f"{PACKAGE}; 0 ask pkg; 0 import_module pkg.sub"))
+    assert (hazard.kind, hazard.modules, hazard.pair) == (
+        SUBMODULE.name,
+        ("pkg", "pkg.sub"),
+        ("pkg", "pkg.sub"),
+    )
+
+
+def test_a_package_imported_by_both_threads_is_safe() -> None:
+    trace = played(f"{PACKAGE}; 0 ask pkg")
+    trace.ask(0, "pkg.sub", how="importlib", line=20)
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> (
+    None
+):
+    trace = played(
+        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 end; 0 ask pkg.sub; 0 end"
+    )
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_meet_it() -> None:
+    trace = played(
+        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 ask pkg name; 1 end; "
+        "0 ask pkg.sub; 0 end"
+    )
+    assert only_hazard(trace).kind == SUBMODULE.name
+
+
+def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:
+    # pkg.d does not wait for pkg, which imports b while it is loaded; c and b import each other.
+    loads = "1 ask pkg; 1 begin pkg; 1 ask b; 1 begin b; 1 ask c; 1 begin c; 1 ask b; 1 end; 1 end; 1 end"
+    other = "0 ask pkg; 0 import_module pkg.d; 0 begin pkg.d; 0 ask c name; 0 end"
+    hazard = only_hazard(played(f"thread; {loads}; {other}"))
+    assert (hazard.kind, hazard.pair) == (CYCLE.name, ("b", "c"))
+
+
+def test_a_deadlock_that_was_avoided_has_handed_out_an_incomplete_module() -> None:
+    trace = cycle("b")
+    trace.event("deadlock", 0, "a", 1, ("b",), False)
+    hazard = only_hazard(trace)
+    assert (hazard.closeness, hazard.pair) == (Closeness.HANDED_OUT, ("a", "b"))
+    assert "holds b and went on without a" in hazard.detail
+
+
+def test_a_deadlock_that_nothing_explains_is_told_too() -> None:
+    trace = played("thread; 1 ask x; 0 ask y")
+    trace.event("deadlock", 0, "x", 1, ("y", "x"), True)
+    hazard = only_hazard(trace)
+    assert (hazard.closeness, hazard.pair) == (Closeness.FIRED, ("x", "y"))
+
+
+def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> None:
+    trace = played("thread; 1 ask a; 1 begin a; 0 ask b; 0 begin b; 1 ask b; 0 ask a")
+    trace.event("deadlock", 1, "b", 0, ("a",), True)
+    trace.end(1, "failed")
+    trace.event("wait", 0, "a", 1, MS, "removed")
+    trace.end(0)
+    hazard = only_hazard(trace)
+    assert (hazard.kind, hazard.closeness) == (CYCLE.name, Closeness.FIRED)

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with the settings of a restart check is known before there is a plan, so nothing is started."""
 
+import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.restart.experiment import make_plans
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart.experiment import make_plans, run, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
+from ci_doctor.system.secrets.redaction import Redactor
 
 
 def plan(directory: Path, line: str) -> RestartPlan:
@@ -101,3 +106,47 @@ def test_a_condition_may_be_a_probe_of_a_further_port(tmp_path: Path) -> None:
     assert [each.ready for each in made.conditions] == [
         "http://127.0.0.1:{router.admin.port}/ready"
     ]
+
+
+WORKER = Path(__file__).parents[2] / "support" / "programs" / "serve_worker.py"
+
+
+def request(directory: Path) -> RestartRequest:
+    lines = [json.dumps({"id": f"r{number}", "body": {"prompt": "p"}}) for number in range(4)]
+    (directory / "requests.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, str(WORKER), "{port}", str(directory)]
+    return RestartRequest(
+        settings=RestartSettings(
+            concurrency=2, passes=1, outage=0, throughput=0, budget="60s", signal="term"
+        ),
+        specs={"worker": ServiceSpec(command=command)},
+        requests=directory / "requests.jsonl",
+        environment=dict(os.environ),
+        directory=directory,
+        services_directory=directory,
+        started=clock.now(),
+    )
+
+
+@pytest.mark.integration
+def test_a_worker_that_is_killed_and_comes_back_keeps_its_promises(tmp_path: Path) -> None:
+    phases = []
+    outcome = run(
+        make_plans(request(tmp_path))[0],
+        redactor=Redactor(()),
+        on_progress=lambda progress: phases.append(progress.phase.value),
+    )
+    assert (outcome.verdict, outcome.error) == (Verdict.PASS, None), outcome
+    facts = to_builtins(outcome.facts)
+    assert facts["old"]["pid"] != facts["new"]["pid"]
+    assert list(dict.fromkeys(phases))[-1] == "after"
+    assert [each.name for each in outcome.attempts] == ["worker 1", "worker 2"]
+
+
+def test_a_dry_run_judges_nothing(tmp_path: Path) -> None:
+    outcome = would_do(make_plans(request(tmp_path)))
+    assert (outcome.verdict, outcome.error, outcome.findings) == (None, None, ())
+    assert outcome.summary.startswith(
+        "would start everything 2 times as a control, then send SIGTERM to worker when 2 of 4 requests"
+    )
+    assert not (tmp_path / "logs").exists()

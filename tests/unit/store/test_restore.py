@@ -1,3 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+""""""
+
 import errno
 import os
 import shutil
@@ -12,17 +15,12 @@ from ci_doctor.store import restore as staging
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.objects import DamagedError, LimitError, StoreError, StoreFailure, StoreLimits
-from ci_doctor.store.plan import Merge
+from ci_doctor.store.plan import Merge, PresentFile, default_group, plan_merge
 from ci_doctor.store.restore import Installation, RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.own_directory import own_directory
-from tests.support.saved_trees import (
-    LONG_AGO_NS,
-    content_of,
-    plant,
-    save,
-    saved_manifest,
-)
+from tests.support.saved_trees import LONG_AGO_NS, content_of, plant, save, saved_manifest
+from tests.unit.store.test_manifest import ENTRY
 
 FILES = {"k1/a.cubin": b"first" * 50, "k1/a.json": b'{"at": "/old"}', "k2/empty": b"", "top": b"t"}
 
@@ -268,3 +266,36 @@ def test_what_a_killed_restore_left_is_removed_and_what_another_uses_is_not(plac
 
         assert not left.exists()
         assert Path(used).exists()
+
+
+SAME = PresentFile(bytes=ENTRY.bytes, mtime_ns=ENTRY.mtime_ns)
+OTHER = PresentFile(bytes=ENTRY.bytes, mtime_ns=2)
+ENTRIES = [replace(ENTRY, path=path) for path in ("k1/a", "k1/b", "k2/a", "top")]
+
+
+def planned(merge: Merge, present: dict[str, PresentFile]) -> tuple[set[str], set[str], int]:
+    plan = plan_merge(ENTRIES, merge, default_group(merge), present)
+    return {entry.path for entry in plan.files}, set(plan.directories), plan.kept_existing
+
+
+@pytest.mark.parametrize(
+    ("merge", "present", "files", "directories", "kept"),
+    [
+        (Merge.UNION, {}, {"k1/a", "k1/b", "k2/a", "top"}, set(), 0),
+        (Merge.UNION, {"k1/a": OTHER}, {"k1/b", "k2/a", "top"}, set(), 1),
+        (Merge.LAST_WRITER, {"k1/a": OTHER}, {"k2/a", "top"}, set(), 2),
+        (Merge.LAST_WRITER, {"k1/a": SAME}, {"k1/b", "k2/a", "top"}, set(), 1),
+        (Merge.WHOLE_DIRECTORIES, {}, {"top"}, {"k1", "k2"}, 0),
+        (Merge.WHOLE_DIRECTORIES, {"k1": OTHER}, {"top"}, {"k2"}, 2),
+        (Merge.WHOLE_DIRECTORIES, {"k1": OTHER, "k1/a": SAME}, {"top"}, {"k2"}, 2),
+        (Merge.WHOLE_DIRECTORIES, {"top": OTHER}, set(), {"k1", "k2"}, 1),
+    ],
+)
+def test_a_group_joins_whole_or_not_at_all(
+    merge: Merge,
+    present: dict[str, PresentFile],
+    files: set[str],
+    directories: set[str],
+    kept: int,
+) -> None:
+    assert planned(merge, present) == (files, directories, kept)
