@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which branches count."""
 
-import textwrap
-
 import pytest
 
 from ci_doctor.compat.breaks import Judged
 from ci_doctor.compat.judge import judge
-from tests.unit.compat.trees import tree
+from tests.unit.compat.trees import judged, tree
 
 LIB = """
     __version__ = "2.3.1"
@@ -78,7 +76,7 @@ def self_test():
 """
 
 
-def judged(use: str) -> Judged:
+def guarded(use: str) -> Judged:
     caller = {"app/__init__.py": "", "app/compat.py": COMPAT, "app/use.py": HEAD + use}
     callee = {"lib/__init__.py": LIB}
     return judge(tree("app", caller), [tree("lib", callee, "2.3.1")], python=(3, 12))
@@ -88,14 +86,14 @@ def judged(use: str) -> Judged:
 def test_the_branch_of_another_version_is_no_break(test: str) -> None:
     use = f"if {test}:\n    from lib import new\nelse:\n    from lib import old\n"
 
-    assert judged(use).breaks == []
+    assert guarded(use).breaks == []
 
 
 @pytest.mark.parametrize("test", TRUE.values(), ids=TRUE)
 def test_a_break_in_the_branch_of_this_version_is_a_break(test: str) -> None:
     use = f"if {test}:\n    from lib import gone\nelse:\n    from lib import new\n"
 
-    assert [each.symbol for each in judged(use).breaks] == ["lib.gone"]
+    assert [each.symbol for each in guarded(use).breaks] == ["lib.gone"]
 
 
 MARKS = {
@@ -117,13 +115,13 @@ MARKS = {
 
 @pytest.mark.parametrize("text", MARKS.values(), ids=MARKS)
 def test_a_test_that_does_not_run_on_this_version_is_no_break(text: str) -> None:
-    assert judged(f"import pytest, unittest\n{text}").breaks == []
+    assert guarded(f"import pytest, unittest\n{text}").breaks == []
 
 
 def test_a_test_whose_mark_lets_it_run_is_judged() -> None:
     marked = "@pytest.mark.skipif(OLD, reason='')\ndef test_new():\n    lib.gone()\n"
 
-    assert [each.symbol for each in judged(f"import pytest\n{marked}").breaks] == ["lib.gone"]
+    assert [each.symbol for each in guarded(f"import pytest\n{marked}").breaks] == ["lib.gone"]
 
 
 def test_an_inner_fallback_does_not_hide_that_the_outer_import_succeeds() -> None:
@@ -139,7 +137,7 @@ except ImportError:
 f(1, 2)
 """
 
-    (broken,) = judged(use).breaks
+    (broken,) = guarded(use).breaks
     assert broken.sentence == "f() takes 1 positional argument, and 2 were given"
 
 
@@ -161,8 +159,7 @@ def test_arguments_are_counted_as_python_prints_them(call: str, sentence: str) -
         )
     assert sentence.split(" takes ")[1].replace(", and", " but") in str(raised.value)
 
-    caller = tree("app", {"app/__init__.py": "", "app/use.py": f"from lib import f, C\n{call}\n"})
-    broken = judge(caller, [tree("lib", {"lib/__init__.py": lib})], python=(3, 12)).breaks
+    broken = judged(f"from lib import f, C\n{call}\n", {"lib/__init__.py": lib}).breaks
     assert [each.sentence for each in broken if "takes" in each.sentence] == [sentence]
 
 
@@ -195,9 +192,8 @@ LAZY = {
 @pytest.mark.parametrize("lib", LAZY.values(), ids=LAZY)
 def test_a_name_that_a_lazy_module_refuses_is_gone(lib: str) -> None:
     def symbols(use: str) -> list[str]:
-        caller = tree("app", {"app/__init__.py": "", "app/use.py": use})
-        callee = tree("lib", {"lib/__init__.py": lib, "lib/sub.py": "other = 1"})
-        return [each.symbol for each in judge(caller, [callee], python=(3, 12)).breaks]
+        callee = {"lib/__init__.py": lib, "lib/sub.py": "other = 1"}
+        return [each.symbol for each in judged(use, callee).breaks]
 
     assert symbols("from lib import old\n") == ["lib.old"]
     assert symbols("import lib\nlib.old\n") == ["lib.old"]
@@ -212,15 +208,11 @@ def test_a_star_import_of_a_compiled_module_leaves_its_types_to_decide() -> None
         "lib/_slow.py": "def slow(): ...\n",
     }
 
-    def of(use: str, more: dict[str, str]) -> Judged:
-        caller = tree("app", {"app/__init__.py": "", "app/use.py": textwrap.dedent(use)})
-        return judge(caller, [tree("lib", {**files, **more})], python=(3, 12))
-
-    assert of("from lib import slow\nslow(1)\n", {}).errors == 1
-    assert [each.line for each in of("from lib import gone\n", {}).open_imports] == [1]
-    stub = {"lib/_fast.pyi": "def fast(): ...\n"}
-    assert of("from lib import gone\n", stub).errors == 1
-    assert of("from lib import fast\n", stub).open_imports == []
+    assert judged("from lib import slow\nslow(1)\n", files).errors == 1
+    assert [each.line for each in judged("from lib import gone\n", files).open_imports] == [1]
+    stub = {**files, "lib/_fast.pyi": "def fast(): ...\n"}
+    assert judged("from lib import gone\n", stub).errors == 1
+    assert judged("from lib import fast\n", stub).open_imports == []
 
 
 def test_only_an_import_that_runs_and_is_not_handled_is_left_open() -> None:
@@ -234,10 +226,7 @@ except ImportError:
 def later():
     from lib import three
 """
-    caller = tree("app", {"app/__init__.py": "", "app/use.py": use})
-
-    opened = judge(caller, [tree("lib", lib)], python=(3, 12)).open_imports
-
+    opened = judged(use, lib).open_imports
     assert [each.text for each in opened] == ["from lib import one"]
 
 
@@ -248,8 +237,5 @@ class Accessor:
 class Series:
     dt = Accessor()
 """
-    caller = tree(
-        "app", {"app/__init__.py": "", "app/use.py": "from lib import Series\nSeries().dt.month\n"}
-    )
-
-    assert judge(caller, [tree("lib", {"lib/__init__.py": lib})], python=(3, 12)).breaks == []
+    use = "from lib import Series\nSeries().dt.month\n"
+    assert judged(use, {"lib/__init__.py": lib}).breaks == []

@@ -3,7 +3,6 @@
 
 import io
 import os
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from ci_doctor.compat.sources import open_source
 from ci_doctor.errors import UsageError
+from tests.support.git_repository import git, make_repository
 
 
 def test_a_directory_is_read_without_what_lies_outside_it(tmp_path: Path) -> None:
@@ -78,17 +78,9 @@ def test_a_wheel_is_read_without_members_that_lead_out(tmp_path: Path) -> None:
 
 
 def test_a_revision_is_read_from_the_objects_of_the_repository(tmp_path: Path) -> None:
-    package = tmp_path / "lib"
-    package.mkdir()
-    (package / "__init__.py").write_text("def f(a): ...\n")
-    for command in (
-        ("init", "-q"),
-        ("add", "-A"),
-        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"),
-        ("tag", "v1.5"),
-    ):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    (package / "__init__.py").write_text("def f(a, b): ...\n")
+    make_repository(tmp_path, {"lib/__init__.py": "def f(a): ...\n"})
+    git(tmp_path, "tag", "v1.5")
+    (tmp_path / "lib" / "__init__.py").write_text("def f(a, b): ...\n")
 
     tree = open_source(f"{tmp_path}@v1.5")
 

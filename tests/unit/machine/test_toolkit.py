@@ -58,6 +58,11 @@ def test_nvcc_names_its_release() -> None:
     ("name", "text", "version"),
     [
         ("version.json", '{"cuda_nvcc": {"version": "13.0.88"}}', "13.0.88"),
+        (
+            "version.json",
+            '{"cuda": {"version": "13.0.2"}, "cuda_nvcc": {"version": "13.0.88"}}',
+            "13.0.2",
+        ),
         ("version.json", "[]", None),
         ("version.txt", "CUDA Version 10.2.89\n", "10.2.89"),
         ("include/cuda.h", "#define CUDA_VERSION 12040\n", "12.4"),
@@ -70,16 +75,6 @@ def test_a_file_of_the_toolkit_names_its_version(
 
     assert toolkit is not None
     assert toolkit.version == version
-
-
-def test_the_toolkits_own_file_is_enough(tmp_path: Path) -> None:
-    record = '{"cuda": {"version": "13.0.2"}, "cuda_nvcc": {"version": "13.0.88"}}'
-    files: dict[str, str | bytes] = {"usr/local/cuda/version.json": record}
-
-    toolkit = read(tmp_path, files)
-
-    assert toolkit is not None
-    assert toolkit.version == "13.0.2"
 
 
 def test_cuda_home_comes_before_path(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import tomllib
 
 import pytest
 
-from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, choose_arms, chosen_arms, ranked
 from ci_doctor.scaffold.candidates import (
     ServerCandidate,
     engine_candidate,
@@ -13,7 +13,6 @@ from ci_doctor.scaffold.candidates import (
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.servers import (
     KINDS,
-    ScriptPlace,
     SourceFile,
     TextKind,
     kind_at,
@@ -23,18 +22,22 @@ from ci_doctor.scaffold.texts import config_text
 from tests.support.cli import ROOT
 
 
+def started(path: str, text: str) -> list[ServerCandidate | None]:
+    """What each server of a shell script can be started as."""
+    place = place_of_file(path, TextKind.SHELL)
+    source = SourceFile(path=path, kind=TextKind.SHELL, place=place, text=text)
+    return [engine_candidate(command) for command in server_commands(source)]
+
+
 def made(text: str) -> ServerCandidate | None:
-    source = SourceFile(
-        path="a.sh", kind=TextKind.SHELL, place=ScriptPlace.SCRIPT, text=f"{text}\n"
-    )
-    (command,) = server_commands(source)
-    return engine_candidate(command)
+    (one,) = started("a.sh", f"{text}\n")
+    return one
 
 
-def line(text: str) -> str:
+def server(text: str) -> ServerCandidate:
     candidate = made(text)
     assert candidate is not None
-    return " ".join(candidate.words)
+    return candidate
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def line(text: str) -> str:
     ],
 )  # fmt: skip
 def test_the_port_of_each_server_becomes_a_free_one(text: str, expected: str) -> None:
-    assert line(text) == expected
+    assert " ".join(server(text).words) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,8 +80,7 @@ def test_what_cannot_be_started_as_it_stands_is_none(text: str) -> None:
 
 
 def test_a_variable_that_nobody_sets_is_one_that_the_job_must_bring() -> None:
-    candidate = made('X="$Y" vllm serve "$MODEL" --port 1')
-    assert candidate is not None
+    candidate = server('X="$Y" vllm serve "$MODEL" --port 1')
     assert candidate.unknown == ("MODEL", "Y")
     assert candidate.model is None
 
@@ -97,15 +99,11 @@ def test_a_variable_that_nobody_sets_is_one_that_the_job_must_bring() -> None:
     ],
 )
 def test_what_a_server_answers_is_known_by_its_command(text: str, apis: list[str]) -> None:
-    candidate = made(text)
-    assert candidate is not None
-    assert [str(api) for api in candidate.apis] == apis
+    assert [str(api) for api in server(text).apis] == apis
 
 
 def test_requests_name_the_model_as_it_is_served() -> None:
-    candidate = made("vllm serve /models/a --served-model-name short long")
-    assert candidate is not None
-    assert candidate.model == "short"
+    assert server("vllm serve /models/a --served-model-name short long").model == "short"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +122,7 @@ def test_requests_name_the_model_as_it_is_served() -> None:
 def test_a_connector_and_a_part_of_several_are_known(
     options: str, connector: str | None, role: str | None
 ) -> None:
-    candidate = made(f"LMCACHE_CHUNK_SIZE=8 vllm serve m {options} --port 1")
-    assert candidate is not None
+    candidate = server(f"LMCACHE_CHUNK_SIZE=8 vllm serve m {options} --port 1")
     assert (candidate.connector, candidate.role) == (connector, role)
     bare = without_connector(candidate)
     assert bare.connector is None
@@ -135,75 +132,53 @@ def test_a_connector_and_a_part_of_several_are_known(
 
 
 def test_a_small_context_gets_short_prompts() -> None:
-    short, long = made("llama-server -m a -c 512"), made("vllm serve m --max-model-len 8192")
-    assert short is not None
-    assert long is not None
-    assert (short.short_prompts, long.short_prompts) == (True, False)
-
-
-def test_keys_and_variables_named_like_secrets_are_left_out() -> None:
-    candidate = made("HF_TOKEN=abc TOKENIZERS_PARALLELISM=false vllm serve m --api-key k --port 1")
-    assert candidate is not None
-    safe = without_secrets(candidate)
-    assert safe is not None
-    assert safe.env == {"TOKENIZERS_PARALLELISM": "false"}
-    assert " ".join(safe.words) == "vllm serve m --port {port}"
-    assert len(safe.notes) == 2
+    assert server("llama-server -m a -c 512").short_prompts
+    assert not server("vllm serve m --max-model-len 8192").short_prompts
 
 
 @pytest.mark.parametrize(
-    "option", ["--hf-token abcdef123456", "--url https://u:secret12@host/", "--x ghp_" + "a1B2" * 9]
-)
-def test_a_command_with_another_secret_is_not_proposed(option: str) -> None:
-    candidate = made(f"vllm serve m {option} --port 1")
-    assert candidate is not None
-    assert without_secrets(candidate) is None
-
-
-def test_every_key_behind_an_option_is_left_out() -> None:
-    candidate = made("vllm serve m --api-key k1 k2 --port 1 --api_keys k3 k4")
-    assert candidate is not None
-    safe = without_secrets(candidate)
+    ("text", "env", "notes"),
+    [
+        ("HF_TOKEN=abc TOKENIZERS_PARALLELISM=false vllm serve m --api-key k --port 1", {"TOKENIZERS_PARALLELISM": "false"}, 2),
+        ("vllm serve m --api-key k1 k2 --port 1 --api_keys k3 k4", {}, 2),
+        ("DB_PASS=hunter2 vllm serve m", {}, 1),
+    ],
+)  # fmt: skip
+def test_keys_and_variables_named_like_secrets_are_left_out(
+    text: str, env: dict[str, str], notes: int
+) -> None:
+    safe = without_secrets(server(text))
     assert safe is not None
-    assert " ".join(safe.words) == "vllm serve m --port {port}"
-
-
-def test_a_variable_named_like_a_password_is_left_out() -> None:
-    candidate = made("DB_PASS=hunter2 vllm serve m")
-    assert candidate is not None
-    safe = without_secrets(candidate)
-    assert safe is not None
-    assert safe.env == {}
+    assert (" ".join(safe.words), safe.env) == ("vllm serve m --port {port}", env)
+    assert len(safe.notes) == notes
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "vllm serve m --hf-token abcdef123456 --port 1",
+        "vllm serve m --url https://u:secret12@host/ --port 1",
+        "vllm serve m --x ghp_" + "a1B2" * 9 + " --port 1",
         "vllm serve m --db-pass hunter4",
+        # Beside a variable.
         "vllm serve m --db-pass=hunter4$X",
         "vllm serve m --lora postgres://u:hunter2@$HOST/db",
         "DB=postgres://u:hunter2@$HOST/db vllm serve m",
         "vllm serve m --hf-token hf_" + "abcdefghijklmnopqrstuvwxyz012345$X",
     ],
 )
-def test_a_secret_beside_a_variable_is_a_secret(text: str) -> None:
-    candidate = made(text)
-    assert candidate is not None
-    assert without_secrets(candidate) is None
+def test_a_command_with_another_secret_is_not_proposed(text: str) -> None:
+    assert without_secrets(server(text)) is None
 
 
 @pytest.mark.parametrize("option", ["--hf-token $HF_TOKEN", "--db-pass=$P", "--x $A/b"])
 def test_a_value_that_only_names_variables_is_no_secret(option: str) -> None:
-    candidate = made(f"vllm serve m {option}")
-    assert candidate is not None
-    assert without_secrets(candidate) is not None
+    assert without_secrets(server(f"vllm serve m {option}")) is not None
 
 
 @pytest.mark.parametrize("length", ["²", "9" * 5_000, "x"])
 def test_a_length_that_is_no_number_is_no_error(length: str) -> None:
-    candidate = made(f"vllm serve m --max-model-len {length}")
-    assert candidate is not None
-    assert not candidate.short_prompts
+    assert not server(f"vllm serve m --max-model-len {length}").short_prompts
 
 
 def test_each_server_stands_on_the_page() -> None:
@@ -231,13 +206,15 @@ KV = """--kv-transfer-config '{"kv_connector": "LMCacheConnectorV1"}'"""
 
 def servers(**texts: str) -> tuple[ServerCandidate, ...]:
     """The servers of shell scripts, by the path with `__` for a slash."""
-    made = []
-    for name, text in texts.items():
-        path = f"{name.replace('__', '/')}.sh"
-        place = place_of_file(path, TextKind.SHELL)
-        source = SourceFile(path=path, kind=TextKind.SHELL, place=place, text=text)
-        made += [engine_candidate(command) for command in server_commands(source)]
+    scripts = {f"{name.replace('__', '/')}.sh": text for name, text in texts.items()}
+    made = [each for path, text in scripts.items() for each in started(path, text)]
     return ranked(each for each in made if each is not None)
+
+
+def arms_of(**texts: str) -> ProposedArms:
+    arms = choose_arms(servers(**texts))
+    assert arms is not None
+    return arms
 
 
 def test_what_ci_runs_comes_before_scripts_and_those_before_examples() -> None:
@@ -265,8 +242,7 @@ def test_without_a_server_that_answers_there_are_no_arms() -> None:
 
 def test_the_plain_command_that_differs_least_is_the_baseline() -> None:
     text = f"vllm serve a --seed 1 {KV}\nvllm serve a --x 1 --y 2\nvllm serve a --seed 1 --z\nvllm serve b\n"
-    arms = choose_arms(servers(run=text))
-    assert arms is not None
+    arms = arms_of(run=text)
     assert arms.kind is ArmsKind.TWO_COMMANDS
     assert arms.candidate.command.line == 1
     assert (arms.baseline.command.line, arms.also) == (3, ("--z",))
@@ -291,8 +267,7 @@ def test_the_twin_in_the_same_script_is_the_other_arm(
     other: str, lines: tuple[int, int] | None, order: int
 ) -> None:
     commands = ["vllm serve a --port 1", other]
-    arms = choose_arms(servers(run="\n".join(commands[::order]) + "\n"))
-    assert arms is not None
+    arms = arms_of(run="\n".join(commands[::order]) + "\n")
     if lines is None:
         assert arms.kind is ArmsKind.SAME
         return
@@ -302,15 +277,12 @@ def test_the_twin_in_the_same_script_is_the_other_arm(
 
 
 def test_a_command_of_another_script_is_no_twin() -> None:
-    arms = choose_arms(servers(a="vllm serve a\n", b="vllm serve a --enforce-eager\n"))
-    assert arms is not None
-    assert arms.kind is ArmsKind.SAME
+    assert arms_of(a="vllm serve a\n", b="vllm serve a --enforce-eager\n").kind is ArmsKind.SAME
 
 
 def test_a_store_whose_address_stands_in_a_file_keeps_its_port() -> None:
     text = f"lmcache_server localhost 65432 &\nLMCACHE_CONFIG_FILE=c.yaml vllm serve a {KV}\n"
-    arms = choose_arms(servers(run=text))
-    assert arms is not None
+    arms = arms_of(run=text)
     assert arms.store is not None
     document = tomllib.loads(config_text(arms))
     assert document["services"]["kv"]["command"] == "lmcache_server localhost 65432"
@@ -332,8 +304,7 @@ def test_the_port_of_a_store_is_no_beginning_of_another() -> None:
         "lmcache_server localhost 655 &\n"
         f"STORE=lm://localhost:655 OTHER=http://localhost:6550 vllm serve a {KV}\n"
     )
-    arms = choose_arms(servers(run=text))
-    assert arms is not None
+    arms = arms_of(run=text)
     assert arms.candidate.env == {
         "STORE": "lm://localhost:{kv.port}",
         "OTHER": "http://localhost:6550",

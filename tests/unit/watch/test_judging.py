@@ -55,6 +55,11 @@ def scene(death: Process, now: float, *others: Process, **more: Any) -> Scene:
     return Scene(now=now, root=SCRIPT, living=living, recent=recent, **values)
 
 
+def waits(death: Process, now: float, *others: Process, **more: Any) -> bool:
+    """Whether somebody waits for `death` in the scene of these."""
+    return waiting_for(death, scene(death, now, *others, **more)) is not None
+
+
 @pytest.mark.parametrize(
     ("words", "ports"),
     [
@@ -98,9 +103,7 @@ def test_lack_of_memory_is_a_fault() -> None:
 
 def test_one_that_is_asked_again_and_again_is_waited_for() -> None:
     death = server(ports={PORT})
-    assert waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0))) is None, (
-        "it may be asked to end"
-    )
+    assert not waits(death, 12.0, *curls(11.0, 12.0)), "it may be asked to end"
     waiting = waiting_for(death, scene(death, 13.0, *curls(11.0, 12.0, 13.0)))
     assert waiting is not None
     assert waiting.port == PORT
@@ -117,20 +120,20 @@ def test_refused_connections_alone_are_enough() -> None:
 @pytest.mark.parametrize("returncode", [1, -signal.SIGKILL])
 def test_a_script_that_sees_once_that_its_server_is_down_waits_for_nothing(returncode: int) -> None:
     death = server(returncode, ports={PORT})
-    assert waiting_for(death, scene(death, 30.0, *curls(11.0))) is None
+    assert not waits(death, 30.0, *curls(11.0))
 
 
 def test_a_command_that_a_busy_machine_holds_up_asks_once() -> None:
     death = server(ports={PORT})
     slow = process(f"curl -s localhost:{PORT}", 11, SCRIPT)
     refused = {PORT: [11.9, 12.1]}
-    assert waiting_for(death, scene(death, 12.5, slow, refused=refused)) is None
+    assert not waits(death, 12.5, slow, refused=refused)
 
 
 def test_one_that_was_killed_has_longer() -> None:
     death = server(-signal.SIGKILL)
-    assert waiting_for(death, scene(death, 12.0, refused={PORT: [10.2, 11.9]})) is None
-    assert waiting_for(death, scene(death, 14.0, refused={PORT: [10.2, 12.0, 13.9]})) is not None
+    assert not waits(death, 12.0, refused={PORT: [10.2, 11.9]})
+    assert waits(death, 14.0, refused={PORT: [10.2, 12.0, 13.9]})
 
 
 def test_a_port_that_is_served_again_is_waited_for_by_nobody() -> None:
@@ -138,62 +141,58 @@ def test_a_port_that_is_served_again_is_waited_for_by_nobody() -> None:
     again = process("other --here", 10.5, SCRIPT, ports={PORT})
     listener = Listener(port=PORT, since=11.0, owner=again)
     asked = {"refused": {PORT: [10.2, 11.0]}, "listeners": (listener,)}
-    assert waiting_for(death, scene(death, 12.0, again, **asked)) is None
+    assert not waits(death, 12.0, again, **asked)
 
 
 def test_a_successor_that_still_loads_is_waited_for_instead() -> None:
     death = server(-signal.SIGKILL, ports={PORT})
     successor = process("python server.py --port 8000 --tp 2", 10.1, SCRIPT)
-    assert waiting_for(death, scene(death, 90.0, successor, refused={PORT: [10.2, 89.0]})) is None
+    assert not waits(death, 90.0, successor, refused={PORT: [10.2, 89.0]})
 
 
 def test_one_of_the_same_program_at_another_port_is_no_successor() -> None:
     death = server()
     decode = process("python server.py --port 8200", 2, SCRIPT, is_beside=True)
-    assert (
-        waiting_for(death, scene(death, 12.0, decode, refused={PORT: [10.2, 11.0, 11.9]}))
-        is not None
-    )
+    assert waits(death, 12.0, decode, refused={PORT: [10.2, 11.0, 11.9]})
 
 
 def test_a_port_that_another_has_owned_all_the_time_was_never_served() -> None:
     death = server()
     others = Listener(port=PORT, since=float("-inf"))
-    waiting = waiting_for(death, scene(death, 12.0, *curls(11.0, 12.0), listeners=(others,)))
-    assert waiting is not None
+    assert waits(death, 12.0, *curls(11.0, 12.0), listeners=(others,))
 
 
 def test_a_check_that_is_made_again_and_again_is_no_server() -> None:
     words = "python -c check 8000"
     death = process(words, 5, SCRIPT, ended=5.5, returncode=1, is_beside=True)
     later = process(words, 6, SCRIPT, ended=6.5, returncode=1)
-    assert waiting_for(death, scene(death, 8.0, later, refused={PORT: [5.6, 7.9]})) is None
+    assert not waits(death, 8.0, later, refused={PORT: [5.6, 7.9]})
 
 
 def test_a_client_is_no_server() -> None:
     death = process(f"curl -s localhost:{PORT}", 5, SCRIPT, ended=5.5, returncode=7, is_beside=True)
-    assert waiting_for(death, scene(death, 8.0, refused={PORT: [5.6, 7.9]})) is None
+    assert not waits(death, 8.0, refused={PORT: [5.6, 7.9]})
 
 
 def test_a_launcher_whose_daemon_lives_is_no_loss() -> None:
     death = server(0)
     daemon = process("python server.py --port 8000 worker", 2, death, is_orphan=True)
-    assert waiting_for(death, scene(death, 30.0, daemon, refused={PORT: [11.0, 29.0]})) is None
+    assert not waits(death, 30.0, daemon, refused={PORT: [11.0, 29.0]})
 
 
 def test_a_next_step_that_sleeps_once_is_no_wait() -> None:
     death = server(ports={PORT})
     sleeping = process("sleep 60", 10.1, SCRIPT)
     refused = {PORT: [10.2, 15.0]}  # by a poller in the background
-    assert waiting_for(death, scene(death, 16.0, sleeping, refused=refused)) is None
+    assert not waits(death, 16.0, sleeping, refused=refused)
 
 
 def test_a_shell_between_two_commands_waits_for_nothing() -> None:
     death = server(-signal.SIGSEGV, ports={PORT})
     refused = {PORT: [10.2, 10.6, 11.0, 11.4]}  # by a poller in the background
     slept = process("sleep 1", 10.3, SCRIPT, ended=11.4)
-    assert waiting_for(death, scene(death, 11.5, slept, refused=refused)) is None
-    assert waiting_for(death, scene(death, 13.0, slept, refused=refused)) is not None
+    assert not waits(death, 11.5, slept, refused=refused)
+    assert waits(death, 13.0, slept, refused=refused)
 
 
 def test_a_grep_of_its_log_waits_for_it() -> None:
@@ -207,9 +206,9 @@ def test_a_grep_of_its_log_waits_for_it() -> None:
 def test_refusals_that_nobody_can_place_count_only_without_noise() -> None:
     death = server(0)
     asked = [10.5, 12.0, 13.0, 14.0]
-    assert waiting_for(death, scene(death, 14.0, refused={0: asked})) is not None
+    assert waits(death, 14.0, refused={0: asked})
     noisy = {0: [0.5, *asked]}
-    assert waiting_for(death, scene(death, 14.0, refused=noisy)) is None
+    assert not waits(death, 14.0, refused=noisy)
 
 
 def test_the_foreground_is_the_youngest_child_that_is_no_server() -> None:
@@ -229,21 +228,17 @@ def test_a_command_below_a_subshell_in_the_background_is_in_the_background() -> 
 # --- an end that may have been asked for, and what may look like a wait ---
 
 
-def stays_down(*times: float) -> dict[str, Any]:
-    return {"refused": {PORT: list(times)}}
-
-
 def test_a_script_that_ended_its_server_may_see_for_a_while_that_it_stays_down() -> None:
     death = server(-signal.SIGKILL, ports={PORT})
     asked = curls(*(10.5 + 0.5 * n for n in range(34)))
-    assert waiting_for(death, scene(death, 14.5, *asked[:8])) is None
-    assert waiting_for(death, scene(death, 27.0, *asked)) is not None
+    assert not waits(death, 14.5, *asked[:8])
+    assert waits(death, 27.0, *asked)
     # The shell waited for another command: it ended nothing.
     paused = process("sleep 1", 9.5, SCRIPT, ended=10.5, alive=10.4)
-    assert waiting_for(death, scene(death, 14.5, paused, *asked[:8])) is not None
+    assert waits(death, 14.5, paused, *asked[:8])
     # `pkill` is one, and ends it.
     ending = process("pkill python", 9.9, SCRIPT, ended=10.1, alive=10.05)
-    assert waiting_for(death, scene(death, 14.5, ending, *asked[:8])) is None
+    assert not waits(death, 14.5, ending, *asked[:8])
 
 
 def test_a_client_may_have_told_its_server_to_end() -> None:
@@ -251,8 +246,7 @@ def test_a_client_may_have_told_its_server_to_end() -> None:
     asked = curls(*(10.5 + 0.5 * n for n in range(8)))
     for code, is_said in ((0, False), (-signal.SIGKILL, True)):
         death = server(code, ports={PORT})
-        waiting = waiting_for(death, scene(death, 14.5, shutdown, *asked))
-        assert (waiting is not None) is is_said
+        assert waits(death, 14.5, shutdown, *asked) is is_said
 
 
 def test_who_starts_it_again_and_again_is_given_time() -> None:
@@ -260,8 +254,8 @@ def test_who_starts_it_again_and_again_is_given_time() -> None:
     death = process("python server.py --port 8000", 1, loop, ended=10.0, returncode=1)
     paused = process("sleep 5", 10.1, loop)
     asked = curls(*range(11, 27))
-    assert waiting_for(death, scene(death, 15.0, loop, paused, *asked[:5])) is None
-    assert waiting_for(death, scene(death, 27.0, loop, paused, *asked)) is not None
+    assert not waits(death, 15.0, loop, paused, *asked[:5])
+    assert waits(death, 27.0, loop, paused, *asked)
 
 
 def test_one_whose_port_was_served_after_its_end_is_settled() -> None:
@@ -274,11 +268,10 @@ def test_one_whose_port_was_served_after_its_end_is_settled() -> None:
 def test_a_poller_in_the_background_is_no_wait_for_a_server_that_was_ended() -> None:
     job = process("python job.py", 0.5, SCRIPT)
     poller = process("bash job.sh", 2, SCRIPT, is_beside=True)
-    polled = stays_down(*(10.0 + 0.5 * n for n in range(1, 30)))
+    refused = {PORT: [10.0 + 0.5 * n for n in range(1, 30)]}
     for code, is_said in ((0, False), (-signal.SIGSEGV, True)):
         death = server(code, ports={PORT})
-        waiting = waiting_for(death, scene(death, 25.0, job, poller, **polled))
-        assert (waiting is not None) is is_said
+        assert waits(death, 25.0, job, poller, refused=refused) is is_said
 
 
 def test_what_failed_beside_a_container_that_loads_was_no_server() -> None:
@@ -289,8 +282,7 @@ def test_what_failed_beside_a_container_that_loads_was_no_server() -> None:
         ("make assets", False, False),
     ):
         death = server(2, words=words)
-        waiting = waiting_for(death, scene(death, 40.0, *asked, is_elsewhere=elsewhere))
-        assert (waiting is not None) is is_said
+        assert waits(death, 40.0, *asked, is_elsewhere=elsewhere) is is_said
 
 
 def test_a_log_of_a_job_that_failed_is_read_by_several_commands_and_none_waits() -> None:
@@ -301,26 +293,25 @@ def test_a_log_of_a_job_that_failed_is_read_by_several_commands_and_none_waits()
         for word, at in (("a", 11), ("b", 12))
     ]
     follows = process("tail --pid=109 -f bench.log", 2, SCRIPT)
-    assert waiting_for(death, scene(death, 20.0, summary)) is None
-    assert waiting_for(death, scene(death, 13.0, *reads)) is None
-    assert waiting_for(death, scene(death, 13.0, follows)) is None
+    assert not waits(death, 20.0, summary)
+    assert not waits(death, 13.0, *reads)
+    assert not waits(death, 13.0, follows)
     follows.words = ("tail", "-f", "bench.log")
-    assert waiting_for(death, scene(death, 13.0, follows)) is not None
+    assert waits(death, 13.0, follows)
 
 
 def test_a_program_that_names_the_port_and_asks_nobody_does_not_wait() -> None:
     death = server(ports={PORT})
     plots = process("python plot.py --port 8000", 10.5, SCRIPT)
     for refused, is_said in (({}, False), ({PORT: [10.6, 11.6, 12.6, 13.6]}, True)):
-        seen = scene(death, 14.0, plots, refused=refused, tells_refusals=True)
-        assert (waiting_for(death, seen) is not None) is is_said
+        assert waits(death, 14.0, plots, refused=refused, tells_refusals=True) is is_said
 
 
 def test_a_client_of_a_server_that_was_stopped_is_no_server_that_died() -> None:
     served = process("server", 0.5, SCRIPT, ended=9.0, ports={PORT}, is_beside=True)
     client = server(1, words="python client.py --port 8000")
     asked = curls(11, 12, 13, 14)
-    assert waiting_for(client, scene(client, 14.0, served, *asked)) is None
+    assert not waits(client, 14.0, served, *asked)
 
 
 def test_of_two_that_may_be_the_server_the_one_that_looks_like_one_is_it() -> None:
@@ -328,13 +319,13 @@ def test_of_two_that_may_be_the_server_the_one_that_looks_like_one_is_it() -> No
     asked = curls(11, 12, 13, 14)
     for words, is_said in (("python -c fails", False), ("vllm serve m", True)):
         death = server(2, words=words)
-        assert (waiting_for(death, scene(death, 14.0, container, *asked)) is not None) is is_said
+        assert waits(death, 14.0, container, *asked) is is_said
 
 
 def test_a_launcher_that_ended_well_is_no_loss_if_a_daemon_lives() -> None:
     death = server(0, words="setsid setsid sh -c server")
     daemon = process("sh -c server", 1.1, is_orphan=True)
-    assert waiting_for(death, scene(death, 16.0, daemon, *curls(11, 12, 13, 16))) is None
+    assert not waits(death, 16.0, daemon, *curls(11, 12, 13, 16))
 
 
 # --- a server that listened, although no look saw it ---
@@ -347,8 +338,7 @@ def test_a_launcher_is_not_said_for_the_worker_that_served() -> None:
         f"python worker.py {PORT}", 1.2, launcher, ended=10.0, returncode=-9, ports={PORT}
     )
     asked = {PORT: [2.0, 3.0, *(10.2 + 0.4 * n for n in range(40))]}
-    at_once = scene(launcher, 12.5, job, worker, refused={PORT: asked[PORT][:8]})
-    assert waiting_for(launcher, at_once) is None
+    assert not waits(launcher, 12.5, job, worker, refused={PORT: asked[PORT][:8]})
     assert waiting_for(worker, scene(launcher, 26.5, job, worker, refused=asked)) is not None
 
 
@@ -408,10 +398,8 @@ def test_a_port_that_is_asked_and_refuses_nobody_is_served_elsewhere() -> None:
         ({0: [11.0, 12.0, 13.0]}, (), True),
         ({}, (others,), True),
     ):
-        seen = scene(
-            client, 14.0, *asked, refused=refused, listeners=listeners, tells_refusals=True
-        )
-        assert (waiting_for(client, seen) is not None) is is_said
+        more = {"refused": refused, "listeners": listeners, "tells_refusals": True}
+        assert waits(client, 14.0, *asked, **more) is is_said
 
 
 @pytest.mark.parametrize(
@@ -454,8 +442,7 @@ def test_a_command_of_a_script_in_the_background_is_no_server(returncode: int) -
         process(f"curl -s localhost:{PORT}", at, inner, ended=at + 0.1) for at in range(12, 40, 5)
     ]
     refused = {PORT: [each.born for each in asked]}
-    seen = scene(date, 40.0, inner, *asked, process("sleep 5", 39, inner), refused=refused)
-    assert waiting_for(date, seen) is None
+    assert not waits(date, 40.0, inner, *asked, process("sleep 5", 39, inner), refused=refused)
 
 
 def test_a_shell_that_connects_is_no_server() -> None:
@@ -464,14 +451,14 @@ def test_a_shell_that_connects_is_no_server() -> None:
         text = f"</dev/tcp/127.0.0.1/{PORT}"
         words = (*wrapper, "bash", "-c", text)
         death = structs.replace(server(1), words=words)
-        assert waiting_for(death, scene(death, 30.0, *asked)) is None
+        assert not waits(death, 30.0, *asked)
 
 
 def test_a_short_command_that_ends_well_and_names_no_port_is_no_server() -> None:
     asked = curls(*range(11, 30))
     for born, is_said in ((9.5, False), (1.0, True)):
         death = process("nvidia-smi", born, SCRIPT, ended=10.0, returncode=0, is_beside=True)
-        assert (waiting_for(death, scene(death, 30.0, *asked)) is not None) is is_said
+        assert waits(death, 30.0, *asked) is is_said
 
 
 def test_an_orphan_at_another_port_is_not_the_daemon_of_what_ended_well() -> None:
@@ -482,5 +469,4 @@ def test_an_orphan_at_another_port_is_not_the_daemon_of_what_ended_well() -> Non
         ("python worker.py", set(), False),
     ):
         orphan = process(words, 1.1, is_orphan=True, ports=ports)
-        waiting = waiting_for(death, scene(death, 16.0, orphan, *curls(11, 12, 13, 16)))
-        assert (waiting is not None) is is_said
+        assert waits(death, 16.0, orphan, *curls(11, 12, 13, 16)) is is_said
