@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import subprocess
 from pathlib import Path
 
 from ci_doctor.identity.libraries import commit_of, libraries
+from tests.support.git_repository import git, make_repository
 
 
 def dist(site: Path, name: str, version: str, record: str = "", origin: object = None) -> Path:
@@ -19,12 +19,7 @@ def dist(site: Path, name: str, version: str, record: str = "", origin: object =
 
 
 def repository(path: Path) -> str:
-    path.mkdir()
-    for line in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
-        subprocess.run(["git", *line], cwd=path, check=True)
-    return subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=path, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return git(make_repository(path), "rev-parse", "HEAD")
 
 
 def test_versions_are_read_of_what_matters_only(tmp_path: Path) -> None:
@@ -100,13 +95,11 @@ def test_a_commit_is_found_in_packed_references_and_worktrees_and_when_detached(
 ) -> None:
     source = tmp_path / "r"
     commit = repository(source)
-    subprocess.run(
-        ["git", "worktree", "add", "-q", "-b", "w", str(tmp_path / "w")], cwd=source, check=True
-    )
-    subprocess.run(["git", "pack-refs", "--all"], cwd=source, check=True)
+    git(source, "worktree", "add", "-q", "-b", "w", str(tmp_path / "w"))
+    git(source, "pack-refs", "--all")
     (source / "below").mkdir()
 
     assert commit_of(source / "below") == commit
     assert commit_of(tmp_path / "w") == commit
-    subprocess.run(["git", "checkout", "-q", "--detach"], cwd=source, check=True)
+    git(source, "checkout", "-q", "--detach")
     assert commit_of(source) == commit

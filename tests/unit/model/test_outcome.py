@@ -9,7 +9,7 @@ from ci_doctor.model.facts.setup_env import FileState, SetVariable
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Rule, Severity
 from ci_doctor.model.outcome import SCHEMA, Report, concluded, junit_identity
 from ci_doctor.model.table import Cell, Row, Table, Unit, row, seconds, share, size, text_table
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.verdict import Verdict
 from tests.support.builders import a_report as report
 
 
@@ -103,23 +103,6 @@ def test_a_cell_knows_what_it_counts() -> None:
 
 def test_lines_of_text_are_rows_without_cells() -> None:
     assert text_table("Log", ("a", "b")) == Table(title="Log", rows=(row("a"), row("b")))
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code"),
-    [
-        (Verdict.PASS, 0),
-        (Verdict.FLAKY, 7),
-        (Verdict.FAILED, 1),
-        (Verdict.REGRESSION, 1),
-        (Verdict.INFRA, 75),
-        (Verdict.NONDETERMINISTIC, 85),
-        (Verdict.INCONCLUSIVE, 86),
-        (Verdict.VOID, 86),
-    ],
-)
-def test_each_verdict_has_its_documented_code(verdict: Verdict, code: int) -> None:
-    assert EXIT_CODES[verdict] == code
 
 
 def test_no_code_is_one_that_the_agent_or_the_shell_gives_a_meaning() -> None:

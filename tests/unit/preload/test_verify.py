@@ -12,7 +12,7 @@ from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
-from ci_doctor.preload.trial import ObservedStart, Played, RaceRun, read_run
+from ci_doctor.preload.trial import ObservedStart, Played, RaceRun, judge_trial, read_run
 from ci_doctor.preload.verify import (
     UNPROVEN,
     findings_of,
@@ -258,3 +258,37 @@ def test_an_interpreter_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert outcome.error.kind is ErrorKind.USAGE
     assert isinstance(outcome.facts, StatusFacts)
     assert [shim.state for shim in outcome.facts.shims] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "stdout", "rule", "severity", "said"),
+    [
+        pytest.param(None, "", "preload/hangs", Severity.ERROR, "longer than 9 s", id="time-limit"),
+        pytest.param(-11, "", "preload/crashes", Severity.ERROR, "SIGSEGV", id="signal"),
+        pytest.param(-50, "", "preload/crashes", Severity.ERROR, "signal 50", id="signal-without-a-name"),
+        pytest.param(3, "", "preload/crashes", Severity.ERROR, "exit code 3", id="os-exit"),
+        pytest.param(0, "chatter", "preload/crashes", Severity.ERROR, "exit code 0", id="os-exit-0"),
+        pytest.param(
+            0, '\n{"is_installed": true, "error": "RuntimeError: no GPU"}\n', "preload/fails-now", Severity.WARNING, "no GPU",
+            id="raises",
+        ),
+        pytest.param(
+            0, '\n{"is_installed": false, "error": null}\n', "preload/not-installed", Severity.NOTE, "not installed", id="absent"
+        ),
+    ],
+)  # fmt: skip
+def test_trial_is_judged(
+    exit_code: int | None, stdout: str, rule: str, severity: Severity, said: str
+) -> None:
+    answer = ran(exit_code, stdout, "last words\n")
+    finding = judge_trial(TARGET, [Preload(module="torch")], answer, 9.0)
+    assert finding is not None
+    assert (finding.rule, finding.severity) == (rule, severity)
+    assert said in finding.summary
+    assert "torch" in finding.summary
+    assert not finding.summary.endswith(".")
+
+
+def test_trial_that_went_well_is_no_finding() -> None:
+    answer = ran(0, 'chatter\n{"is_installed": true, "error": null}\n', "a warning")
+    assert judge_trial(TARGET, [Preload(module="torch")], answer, 9.0) is None

@@ -132,10 +132,8 @@ def test_what_was_printed_before_a_group_stands_before_it() -> None:
 
 def test_what_we_say_cannot_act() -> None:
     program = "from ci_doctor.session.printing import say; say('::error::a\\nb\\n')"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], env=environment(GITHUB), capture_output=True, check=True
-    )
-    assert ran.stderr.decode() == "\u200b::error::a\nb\n"
+    ran = python_program(program, env=environment(GITHUB))
+    assert ran.stderr == "\u200b::error::a\nb\n"
 
 
 @pytest.mark.parametrize(

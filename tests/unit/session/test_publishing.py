@@ -188,15 +188,12 @@ def test_a_job_without_reports_is_described_by_its_end(
 
 
 def test_a_long_line_is_cut() -> None:
-    cause = record(report_of(a_diagnosis(a_cause()))).cause
-    assert cause is not None
     long = replace(DIED, evidence=(Evidence(excerpt="> " + "x" * 10_000),))
 
     cut = record(a_report(Verdict.FAILED, findings=(long,))).cause
 
     assert cut is not None
-    assert cut.text is not None
-    assert len(cut.text) == 500
+    assert len(cut.text or "") == 500
 
 
 def test_a_record_without_a_diagnosis_says_the_commands_own_status() -> None:
