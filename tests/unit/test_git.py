@@ -2,7 +2,6 @@
 
 import gc
 import os
-import subprocess
 import warnings
 from pathlib import Path
 
@@ -21,21 +20,19 @@ from ci_doctor.git import (
     run_git,
 )
 from tests.support.cli import python_program
-
-
-def git(directory: Path, *words: str) -> str:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    return subprocess.run(
-        ["git", *identity, *words], cwd=directory, check=True, capture_output=True, text=True
-    ).stdout.strip()
+from tests.support.git_repository import git, make_repository
 
 
 def repository(directory: Path) -> Path:
-    git(directory, "init", "-q", "-b", "main")
-    (directory / "file").write_text("one")
-    git(directory, "add", "file")
-    git(directory, "commit", "-qm", "one")
-    return directory
+    return make_repository(directory, {"file": "one"})
+
+
+def fake_git(folder: Path, script: str) -> str:
+    """A git of our own in a new `folder`, which is a PATH."""
+    folder.mkdir()
+    (folder / "git").write_text(script)
+    (folder / "git").chmod(0o755)
+    return str(folder)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,6 @@ def repository(directory: Path) -> Path:
 def test_the_hint_about_a_missing_commit_can_be_followed(
     reference: str, hint: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "one").mkdir()
     repository(tmp_path / "one")
     git(tmp_path, "clone", "-q", "one", "two")
 
@@ -153,28 +149,26 @@ from ci_doctor.git import GitObjects, checkout, head, origin, run_git
 
 place = Path(sys.argv[1])
 for _ in range(2):
-    print(head(place), checkout(place), origin(place), run_git(place, ["status"]).returncode != 0)
+    print(head(place), checkout(place), origin(place), run_git(place, ["status"]).returncode)
     try:
         GitObjects(place).blob("a" * 40, 10)
-    except OSError as error:
+    except OSError:
         print("OSError")
 """
 
 
-@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 127\n", "#!/nonexistent/sh\n", "no program"])
-def test_a_git_that_does_not_work_is_an_answer_and_no_error(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("#!/bin/sh\nexit 127\n", 127), ("#!/nonexistent/sh\n", 124), ("no program", 124)],
+)
+def test_a_git_that_does_not_work_is_an_answer_and_no_error(
+    script: str, status: int, tmp_path: Path
+) -> None:
     repository(tmp_path)
-    broken = tmp_path / "bin/git"
-    broken.parent.mkdir()
-    broken.write_text(script)
-    broken.chmod(0o755)
-
+    path = fake_git(tmp_path / "bin", script)
     # In a process of its own: GitPython tries git when it is imported.
-    ran = python_program(
-        _ASKING_ALL, tmp_path, check=False, env={**os.environ, "PATH": str(broken.parent)}
-    )
-
-    assert ran.stdout.splitlines() == ["None None None True", "OSError"] * 2, ran.stderr
+    ran = python_program(_ASKING_ALL, tmp_path, check=False, env={**os.environ, "PATH": path})
+    assert ran.stdout.splitlines() == [f"None None None {status}", "OSError"] * 2, ran.stderr
 
 
 def test_gitpythons_own_variable_changes_no_answer(tmp_path: Path) -> None:
@@ -199,10 +193,7 @@ def test_gitpythons_own_variable_changes_no_answer(tmp_path: Path) -> None:
 def test_gitpythons_import_starts_no_git_which_could_hang(tmp_path: Path) -> None:
     repository(tmp_path)
     asked = tmp_path / "asked"
-    counting = tmp_path / "bin/git"
-    counting.parent.mkdir()
-    counting.write_text(f"#!/bin/sh\necho \"$*\" >> '{asked}'\n")
-    counting.chmod(0o755)
+    counting = fake_git(tmp_path / "bin", f"#!/bin/sh\necho \"$*\" >> '{asked}'\n")
     program = (
         "import os, sys; from pathlib import Path; from ci_doctor.git import run_git; "
         "before = dict(os.environ); run_git(Path(sys.argv[1]), ['status']); print(before == dict(os.environ))"
@@ -212,7 +203,7 @@ def test_gitpythons_import_starts_no_git_which_could_hang(tmp_path: Path) -> Non
         program,
         tmp_path,
         check=False,
-        env={**os.environ, "PATH": f"{counting.parent}{os.pathsep}{os.environ['PATH']}"},
+        env={**os.environ, "PATH": f"{counting}{os.pathsep}{os.environ['PATH']}"},
     )
 
     assert (ran.stdout, asked.read_text()) == ("True\n", "status\n"), ran.stderr
@@ -246,15 +237,11 @@ def test_what_git_started_ends_with_it_when_the_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No ps and no pgrep are on PATH, as in a slim image. The child holds the pipe of its parent.
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    fake = programs / "git"
-    fake.write_text(
+    fake = (
         f'#!/bin/sh\n[ "$1" = version ] && echo git version 2.40.0 && exit\n'
         f"/bin/sleep 600 & echo $! >{tmp_path}/child; wait\n"
     )
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PATH", fake_git(tmp_path / "programs", fake))
 
     ran = run_git(tmp_path, ["fetch"], timeout_s=2)
 
@@ -268,7 +255,6 @@ def test_a_hook_of_another_repository_changes_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "other"):
-        (tmp_path / name).mkdir()
         repository(tmp_path / name)
     (tmp_path / "one" / "file").write_text("content of one")
     git(tmp_path / "one", "commit", "-qam", "two")
@@ -348,20 +334,3 @@ def test_readers_of_objects_end_with_their_owner_even_in_a_cycle(tmp_path: Path)
     assert len(readers) == 2
     assert psutil.wait_procs(readers, timeout=60)[1] == []
     assert [str(each.message) for each in warned] == []
-
-
-def test_a_git_that_cannot_be_started_is_an_answer_and_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository(tmp_path)
-    broken = tmp_path / "git"
-    broken.write_text("#!/no/such/interpreter\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    ran = run_git(tmp_path, ["status"])
-
-    assert ran.returncode == 124
-    assert (head(tmp_path), checkout(tmp_path), origin(tmp_path)) == (None, None, None)
-    with pytest.raises(OSError, match="git"):
-        GitObjects(tmp_path).blob("0" * 40, 10)
