@@ -12,7 +12,6 @@ from ci_doctor.model.job_record import JobRecord
 from tests.support import stand_in_agent
 from tests.support.builds import (
     BUILD_URL,
-    FULL_DISK,
     a_job,
     a_red_build,
     job_id,
@@ -84,13 +83,6 @@ def test_an_expected_step_without_a_report_ends_with_86(tmp_path: Path) -> None:
     assert ran.code == 86, ran
     report = json.loads(ran.out)
     assert (report["verdict"], report["facts"]["missing"]) == ("void", ["e2e"])
-
-
-def test_a_repository_has_its_own_exit_codes_for_a_build_too(tmp_path: Path) -> None:
-    (tmp_path / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
-    write_build(tmp_path / "in", [a_job(verdict="infra", cause=FULL_DISK)])
-
-    assert doctor("build", "merge", "in", cwd=tmp_path).code == 255
 
 
 def test_secrets_in_the_files_of_jobs_do_not_reach_the_report(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import cmarkgfm
@@ -12,16 +11,9 @@ import pytest
 from tests.support import stand_in_agent
 from tests.support.builds import a_job, a_red_build, job_id, write_build
 from tests.support.cli import Ran, doctor
-from tests.support.stand_in_api import TOKEN, StandInApi, running_api
 
 pytestmark = pytest.mark.integration
 CONTEXT = "ci-doctor:build"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[StandInApi]:
-    with running_api() as api:
-        yield api
 
 
 def publish(folder: Path, *words: str, path: str | None = None, **environ: str) -> Ran:
@@ -140,34 +132,3 @@ def test_an_agent_that_cannot_search_publishes_that_nothing_was_read(tmp_path: P
 
     assert ran.code == 0, ran
     assert "older than 3.23" in stand_in_agent.annotations(log)[CONTEXT][1]
-
-
-def test_a_job_that_only_the_api_knows_is_missing_and_this_step_is_not(
-    tmp_path: Path, server: StandInApi
-) -> None:
-    log = tmp_path / "log"
-    stand_in_agent.install(tmp_path / "bin", log)
-    stand_in_agent.put_build(log, write_build(tmp_path / "uploaded", [a_job("unit")]))
-    times = {"runnable_at": "2026-11-21T10:00:00Z", "started_at": "2026-11-21T10:00:09Z"}
-    script = {"type": "script", "state": "failed", "exit_status": -1, **times}
-    server.jobs = [
-        {**script, "id": "silent", "step_key": "e2e", "name": "e2e"},
-        {**script, "id": "earlier", "step_key": "publish", "retried_in_job_id": "now"},
-        {**script, "id": "now", "step_key": "publish", "state": "running"},
-    ]
-
-    ran = publish(
-        tmp_path,
-        BUILDKITE_API_TOKEN=TOKEN,
-        BUILDKITE_REST_API_ENDPOINT=server.url,
-        BUILDKITE_ORGANIZATION_SLUG="acme",
-        BUILDKITE_PIPELINE_SLUG="serving",
-        BUILDKITE_BUILD_NUMBER="812",
-    )
-
-    assert ran.code == 0, ran
-    report = json.loads(stand_in_agent.artifact_content(log, "ci-doctor-build/report.json"))
-    steps = {step["key"]: step for step in report["facts"]["build_steps"]}
-    assert set(steps) == {"unit", "e2e"}
-    assert steps["e2e"]["attempts"][0]["queued_s"] == 9.0
-    assert report["verdict"] != "pass"

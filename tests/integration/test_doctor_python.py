@@ -39,32 +39,6 @@ def test_the_projects_environment_without_its_base_ends_75_and_names_the_repair(
     assert "-m venv --upgrade" in ran.out
 
 
-def test_a_file_of_the_checkout_that_hides_the_standard_library_ends_1(tmp_path: Path) -> None:
-    make_venv(tmp_path / ".venv")
-    (tmp_path / ".git").mkdir()
-    # One that ci-doctor itself does not import: it is started by `python -m` here.
-    (tmp_path / "mailbox.py").write_text("")
-
-    ran = doctor("doctor", "python", "--json", cwd=tmp_path, env={"VIRTUAL_ENV": None})
-
-    assert ran.code == 1, ran
-    assert _rules(ran.out) == ["doctor/module-shadowed"]
-
-
-def test_each_of_several_broken_environments_is_named(tmp_path: Path) -> None:
-    moved = make_venv(tmp_path / "moved")
-    (moved.parent / "engine").write_text("#!/build/bin/python\n")
-    twice = make_venv(tmp_path / "twice")
-    install(site_of(twice), "engine", "1.0")
-    install(site_of(twice), "engine", "1.1")
-
-    options = ("--venv", tmp_path / "moved", "--venv", tmp_path / "twice")
-    ran = doctor("doctor", "python", "--json", *options, cwd=tmp_path)
-
-    assert ran.code == 75, ran
-    assert _rules(ran.out) == ["doctor/venv-moved", "doctor/distribution-twice"]
-
-
 def test_a_module_in_pythonpath_that_ci_doctor_would_import_is_named(tmp_path: Path) -> None:
     job = tmp_path / "job"
     make_venv(job / ".venv")

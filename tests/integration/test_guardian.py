@@ -309,10 +309,6 @@ def test_how_a_child_ended_is_known_when_it_is_asked_late(scene: Scene) -> None:
     assert [child.wait() for child in children] == [0, 1, 2, 3, 4]
 
 
-def test_a_living_child_has_no_returncode(scene: Scene) -> None:
-    assert scene.spawn("sleep", "1000").returncode() is None
-
-
 def test_peak_memory_is_told(scene: Scene) -> None:
     child = scene.python("x = bytearray(b'x') * (80 << 20)")
     assert child.wait() == 0

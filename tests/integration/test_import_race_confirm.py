@@ -164,18 +164,6 @@ def test_a_name_that_is_missed_without_an_error_is_harm(
     assert "Nothing" not in shown, "the module never has this one"
 
 
-def test_the_run_in_which_it_fired_is_quoted_and_kept(tmp_path: Path) -> None:
-    program = named("replaced, thread first").write(tmp_path)
-
-    _, report = confirm(program, [sys.executable, "main.py"])
-
-    (finding,) = report["findings"]
-    assert "cannot import name 'Thing' from 'lazypkg'" in finding["evidence"][-1]["excerpt"]
-    recorded, held = report["attempts"]
-    assert (recorded["ok"], held["ok"], held["facts"]["fired"]) == (True, False, True)
-    assert "ImportError" in (tmp_path / "out" / held["log"]).read_text()
-
-
 def test_one_held_run_settles_what_fires_with_it(tmp_path: Path) -> None:
     two = """
     import threading

@@ -21,6 +21,7 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
+from tests.integration.import_programs import Program
 from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 from tests.support.report_schema import checked_report
 
@@ -219,6 +220,17 @@ def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> Non
     assert ran.err.index("api died") < ran.err.index("> ImportError") < ran.err.index("reproduce:")
 
 
+def test_a_service_that_dies_of_a_lost_import_names_the_next_step(site: Site) -> None:
+    Program(name="", text="from lazypkg import Nothing").write(site.directory)
+    service = f"api={shlex.join([sys.executable, 'main.py'])} {{port}}"
+    ran = site.launch("--service", service, "--ready", f"api={TCP}", "--", "true")
+    assert ran.code == 1, ran
+    (finding,) = site.report["findings"]
+    assert "> ImportError: cannot import name 'Nothing'" in finding["evidence"][0]["excerpt"]
+    assert "`ci-doctor import-race probe lazypkg:Nothing`" in finding["remedy"]
+    assert "less +" in finding["remedy"], "the log comes first"
+
+
 def test_a_service_that_dies_under_the_client_ends_it(site: Site) -> None:
     told = site.directory / "told"
     ran = site.launch(
@@ -296,37 +308,12 @@ def test_a_client_that_ends_well_and_ends_its_server_passes(site: Site) -> None:
 
 
 @pytest.mark.nightly
-def test_the_first_of_several_deaths_is_the_cause_and_the_rest_follow(site: Site) -> None:
-    dies = f"{sys.executable} -c {shlex.quote('import time; time.sleep(0.3); raise SystemExit(7)')} {{port}} {site.directory}"
-    ran = site.launch(
-        "--service",
-        f"kv={site.service('answers', '{port}')}",
-        "--service",
-        f"vllm={dies}",
-        "--needs",
-        "vllm=kv",
-    )
-    report = check(site, ran, "failed", 1)
-    assert [attempt["name"] for attempt in report["attempts"]] == ["kv", "vllm"]
-    assert [attempt["ok"] for attempt in report["attempts"]] == [True, False]
-    assert report["findings"][0]["summary"].startswith("vllm died")
-
-
-@pytest.mark.nightly
 def test_a_service_that_is_not_ready_in_time_fails(site: Site) -> None:
     ran = site.launch(
         "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--timeout", "700ms"
     )
     check(site, ran, "failed", 1)
     assert site.rules()[0] == "services/not-ready"
-
-
-@pytest.mark.nightly
-def test_a_repository_has_its_own_exit_codes(site: Site) -> None:
-    site.configure(api={"command": site.service("exits", "1", "{port}")})
-    with (site.directory / "ci-doctor.toml").open("a") as file:
-        file.write("[exit-codes]\nfailed = 42\n")
-    check(site, site.launch(), "failed", 42)
 
 
 # --- a group ---

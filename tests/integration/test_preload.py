@@ -39,7 +39,7 @@ WAYS_TO_START = {
     "-m module": ("-m", "fakeserve.cli"),
     "-I": ("-I", "-m", "fakeserve"),
     "-E -s -O -B": ("-E", "-s", "-O", "-B", "-m", "fakeserve"),
-    "-W error": ("-W", "error", "-m", "fakeserve"),
+    "-X dev -W error -bb -u -q": ("-X", "dev", "-W", "error", "-bb", "-u", "-q", "-m", "fakeserve"),
     "import_module": ("-c", "import importlib; importlib.import_module('fakeserve.cli').main()"),
     "run_module": ("-c", "import runpy; runpy.run_module('fakeserve.cli')['main']()"),
     "console script": ("console_script",),

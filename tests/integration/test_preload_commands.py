@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import Venv, interpreters, skip_without
+from tests.integration.preload_venvs import Venv, interpreters
 from tests.support.cli import doctor
 
 pytestmark = pytest.mark.integration
@@ -115,37 +115,6 @@ def test_each_target_is_told_and_a_refused_one_holds_back_the_others(
     refused = next(each["refused"] for each in report["facts"]["targets"] if each["refused"])
     assert (refused["exit_code"], bool(refused["hint"])) == (2, True)
     assert venv.files() == before
-
-
-def test_files_of_others_end_it_with_1_and_a_finding(venv: Venv, tmp_path: Path) -> None:
-    venv.put({"_ci_doctor_preload.py": "mine = True\n"})
-    ran = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
-    report = json.loads(ran.out)
-    assert (ran.code, [finding["rule"] for finding in report["findings"]]) == (
-        1,
-        ["preload/foreign-file"],
-    ), ran
-
-
-def test_interpreter_of_the_operating_system_is_refused_with_2(tmp_path: Path) -> None:
-    python = interpreters()["system"]
-    skip_without(python)
-    ran = doctor("preload", "install", "--dry-run", RULE, "--python", python, cwd=tmp_path)
-    if ran.code == 0:
-        pytest.skip(f"{python} is not externally managed")
-    assert (ran.code, "EXTERNALLY-MANAGED" in ran.err, "-m venv" in ran.err) == (2, True, True), ran
-
-
-def test_module_that_would_end_every_process_is_found_before_and_one_that_is_not_there_is_a_note(
-    venv: Venv, tmp_path: Path
-) -> None:
-    venv.put({"deadly.py": "import os; os.abort()"})
-    before = venv.files()
-    ran = doctor("preload", "install", "serve=deadly", "--json", cwd=tmp_path)
-    assert (ran.code, json.loads(ran.out)["findings"][0]["rule"]) == (1, "preload/crashes"), ran
-    assert venv.files() == before
-    ran = doctor("preload", "install", "serve=not_there_yet", "--json", cwd=tmp_path)
-    assert (ran.code, json.loads(ran.out)["findings"][0]["severity"]) == (0, "note"), ran
 
 
 def test_removing_says_what_it_would_remove_and_then_leaves_nothing(

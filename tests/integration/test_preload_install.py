@@ -19,7 +19,6 @@ from ci_doctor.preload.install import (
     Installation,
     install_each,
     install_shims,
-    remove_each,
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
@@ -86,17 +85,6 @@ def test_installations_at_the_same_time_lose_no_rule(venv: Venv) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda rule: install_shims([venv.python], [rule], dry_run=False), rules))
     assert set(status(venv.python).rules) == set(map(format_rule, rules))
-
-
-def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
-    before = venv.files()
-    planned = install_shims([venv.python], [RULE], dry_run=True)
-    assert venv.files() == before
-    done = install_shims([venv.python], [RULE], dry_run=False)
-    assert [each.change.actions for each in done] == [each.change.actions for each in planned]
-    armed = venv.files()
-    remove_shims([venv.python], dry_run=True)
-    assert venv.files() == armed
 
 
 def test_symbolic_link_and_a_directory_that_may_not_be_written_are_refused_also_for_root(
@@ -278,21 +266,6 @@ def test_target_that_fails_last_is_left_without_and_the_others_are_said(
     assert (other.files(), third.files()) == before
 
 
-def test_replacing_rules_and_dropping_one(venv: Venv) -> None:
-    before = venv.files()
-    second = parse_rule("second=json")
-    install_shims([venv.python], [RULE], dry_run=False)
-    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace_rules=True)
-    assert set(status(venv.python).rules) == {format_rule(OTHER_RULE), format_rule(second)}
-    (unknown,) = remove_each([venv.python], dry_run=False, trigger="nothing")
-    assert isinstance(unknown, Installation)
-    assert (unknown.change.actions, len(unknown.change.rules)) == ((), 2)
-    remove_each([venv.python], dry_run=False, trigger="serve")
-    assert status(venv.python).rules == (format_rule(second),)
-    remove_each([venv.python], dry_run=False, trigger="second")
-    assert venv.files() == before
-
-
 def test_what_killed_writes_left_is_cleared_and_nothing_else(venv: Venv) -> None:
     before = venv.files()
     install_shims([venv.python], [RULE], dry_run=False)
@@ -360,13 +333,6 @@ def test_site_directory_that_is_a_link_is_fine_and_moved_environments_too(
     assert status(moved / "bin" / "python").installed
     remove_shims([moved], dry_run=False)
     assert not list((tmp_path / "elsewhere").iterdir())
-
-
-def test_environment_that_sees_the_system_site_gets_its_own_shim(venv: Venv) -> None:
-    config = venv.directory / "pyvenv.cfg"
-    config.write_text(config.read_text().replace("= false", "= true"))
-    (result,) = install_shims([venv.python], [RULE], dry_run=False)
-    assert result.target.site_dir == venv.site_dir
 
 
 @pytest.mark.parametrize("name", each_interpreter())

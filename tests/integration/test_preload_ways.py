@@ -298,24 +298,6 @@ def test_pools_of_processes_preload(venv: Venv, way: tuple[str, ...]) -> None:
     assert said(venv, "children.py", *way) == ["True"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [("-X", "dev", "-W", "error", "-bb"), ("-O", "-B", "-s"), ("-I",), ("-u", "-q")],
-    ids=" ".join,
-)
-def test_options_of_python_change_nothing_and_bring_no_warning(
-    venv: Venv, options: tuple[str, ...]
-) -> None:
-    assert said(venv, *options, "-c", "import serve; print(serve.preloaded)") == ["True"]
-
-
-def test_import_time_names_one_module_of_ours_in_an_idle_start(venv: Venv) -> None:
-    ran = venv.run("-X", "importtime", "-c", "pass")
-    assert [line.split()[-1] for line in ran.stderr.splitlines() if "ci_doctor" in line] == [
-        "_ci_doctor_preload"
-    ]
-
-
 @pytest.mark.parametrize("way", ["serve", "sub_program"])
 def test_sub_interpreter_preloads_for_itself(venv: Venv, way: str) -> None:
     script = """

@@ -77,15 +77,6 @@ def test_the_same_as_text_and_in_the_forms_that_could_be_written(tmp_path: Path)
     assert "<error" in (tmp_path / "r" / "junit.xml").read_text()
 
 
-def test_a_failure_keeps_its_verdict_and_its_code(tmp_path: Path) -> None:
-    ran = launch(tmp_path, "mkdir -p r/junit.xml/x; exit 3", "--json")
-
-    printed = json.loads(ran.out)
-    assert (ran.code, printed["exit_code"], printed["verdict"]) == (3, 3, "failed"), ran
-    assert "report/not-delivered" in [each["rule"] for each in printed["findings"]]
-    assert written(tmp_path)["findings"] == printed["findings"]
-
-
 def test_a_directory_that_the_client_removed_is_made_again(tmp_path: Path) -> None:
     ran = launch(tmp_path, "rm -rf r")
 

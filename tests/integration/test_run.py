@@ -93,19 +93,6 @@ def test_a_signal_ends_the_command_as_it_would_without_us(
     assert ran.code == -number, ran
 
 
-@pytest.mark.nightly
-def test_a_shell_sees_143_where_the_command_was_terminated(project: Path) -> None:
-    line = " ".join((*words("run", "--", "sh", "-c"), "'kill -TERM $$'"))
-    ended = subprocess.run(
-        ["sh", "-c", f"{line}; echo $?"],
-        cwd=project,
-        env=environment(),
-        capture_output=True,
-        check=False,
-    )
-    assert ended.stdout == b"143\n"
-
-
 def test_no_signal_is_ignored_or_blocked_that_was_not_before(project: Path) -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc")

@@ -129,21 +129,6 @@ def test_a_service_is_started_found_ready_and_stopped(scene: Scene) -> None:
     assert (stopped.signal, stopped.exit_code) == ("SIGINT", None)
 
 
-def test_a_service_starts_after_what_it_needs_and_is_told_its_port(scene: Scene) -> None:
-    async def run() -> RunningGroup:
-        kv = scene.service("answers")
-        vllm = scene.service("tells", "{port}", "{kv.port}", ready=TCP, needs=["kv"])
-        group = await scene.started(["vllm"], vllm=vllm, kv=kv)
-        await group.stop()
-        return group
-
-    group = asyncio.run(run())
-    assert scene.kinds()[:4] == ["started kv", "ready kv", "started vllm", "ready vllm"]
-    assert group.endpoint.name == "vllm"
-    told = json.loads(scene.log("vllm").read_text().splitlines()[0])
-    assert told["argv"][1] == str(group.services["kv"].port)
-
-
 def test_a_service_is_probed_and_reached_on_a_further_port_of_its_own(scene: Scene) -> None:
     async def run() -> RunningGroup:
         ready = "http://127.0.0.1:{kv.http.port}/health"
@@ -156,6 +141,7 @@ def test_a_service_is_probed_and_reached_on_a_further_port_of_its_own(scene: Sce
     group = asyncio.run(run())
     own, http = group.ports["kv"], group.ports["kv.http"]
     assert own != http
+    assert group.endpoint.name == "vllm"
     assert group.services["kv"].base_url == f"http://127.0.0.1:{http}"
     told = json.loads(scene.log("vllm").read_text().splitlines()[0])
     assert told["argv"][1:3] == [str(own), str(http)]
@@ -197,17 +183,6 @@ def test_a_flood_on_stdout_holds_nothing_up(scene: Scene) -> None:
 
     asyncio.run(run())
     assert scene.log("vllm").stat().st_size > 50 * 2**20
-
-
-def test_every_start_has_a_log_of_its_own(scene: Scene) -> None:
-    async def run() -> None:
-        for _ in range(2):
-            group = await scene.started(vllm=scene.service("answers"))
-            await group.stop()
-
-    asyncio.run(run())
-    assert scene.log("vllm", 1).exists()
-    assert scene.log("vllm", 2).exists()
 
 
 # --- failing to start ---
@@ -385,17 +360,6 @@ def test_a_server_that_takes_its_own_port_twice_is_not_excused(scene: Scene) -> 
     failure = scene.failed(vllm=scene.service("binds", "{port}", "{port}", ready="/never"))
     assert failure.kind is FailureKind.DIED
     assert "in use" in failure.message
-
-
-def test_a_full_disk_is_an_outside_cause(scene: Scene) -> None:
-    failure = scene.failed(
-        # The directory of the scene, its last argument, stands for the file.
-        vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device:")
-    )
-    assert failure.kind is FailureKind.OUTSIDE
-    assert failure.message.endswith(
-        "exit code 1; by its log the disk is full, or the quota used up"
-    )
 
 
 def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None:

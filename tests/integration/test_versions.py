@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-import textwrap
 import warnings
 from pathlib import Path
 
@@ -256,16 +255,6 @@ def test_an_unparsable_tag_on_another_branch_is_not_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.nightly
-def test_head_with_a_good_and_a_bad_tag(tmp_path: Path) -> None:
-    for index, (annotated, order) in enumerate(itertools.product((False, True), (0, 1))):
-        repository = Repository(tmp_path / f"r{index}").tag("v0.4.3").commit()
-        names = ["v0.4.4", "nightly-cu13"][:: -1 if order else 1]
-        for name in names:
-            repository.tag(name, annotated=annotated and name == "nightly-cu13")
-        assert compute(repository.root).version == "0.4.4"
-
-
-@pytest.mark.nightly
 def test_thousands_of_unparsable_tags_fit_one_command_line(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").tag("v1.0").commit()
     head = repository.git("rev-parse", "HEAD")
@@ -395,11 +384,6 @@ def test_a_clone_without_the_tags_of_its_remote_is_refused(tmp_path: Path) -> No
     assert compute(clone).version == compute(tmp_path / "r").version
 
 
-def test_an_annotated_tag_of_the_remote_is_missed_too(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("v1.0", annotated=True).commit()
-    assert "version/missing-tags" in rules(compute(clone_without_tags(repository, tmp_path / "c")))
-
-
 def test_a_clone_whose_remote_has_no_release_is_pinned_with_a_note(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
     clone = clone_without_tags(repository, tmp_path / "c")
@@ -429,14 +413,6 @@ def test_a_release_of_another_branch_is_not_missed(tmp_path: Path) -> None:
     repository.commit().tag("v1.0").git("checkout", "-q", "main")
     clone = clone_without_tags(repository.commit(), tmp_path / "c")
     assert rules(compute(clone)) == {"version/no-usable-tag": Severity.WARNING}
-
-
-def test_nothing_proves_that_a_remote_which_is_gone_has_no_tags(tmp_path: Path) -> None:
-    clone = clone_without_tags(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "c")
-    shutil.rmtree(tmp_path / "r")
-    (finding,) = compute(clone).findings
-    assert (finding.rule, finding.severity) == ("version/missing-tags", Severity.ERROR)
-    assert "does not answer" in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -758,24 +734,3 @@ def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, see
     assert computed.version == (
         None if "version/invalid-pin" in rules(computed) else computed.described.version
     )
-
-
-@pytest.mark.nightly
-def test_the_build_takes_the_pin_where_it_would_have_failed(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r").tag("v0.4.3").commit().tag("nightly-cu13").commit()
-    version = compute(repository.root).version
-    assert version is not None
-    program = textwrap.dedent("""
-        from setuptools_scm import Configuration, _get_version
-        print(_get_version(Configuration.from_file("pyproject.toml"), force_write_version_files=False))
-    """)
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    failed = subprocess.run(
-        command, cwd=repository.root, capture_output=True, text=True, check=False
-    )
-    assert "Can't parse version from tag 'nightly-cu13'" in failed.stderr
-    pinned = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SOME_PKG": version}
-    built = subprocess.run(
-        command, cwd=repository.root, env=pinned, capture_output=True, text=True, check=True
-    )
-    assert built.stdout.strip() == version
