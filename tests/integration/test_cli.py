@@ -167,6 +167,7 @@ class TestStreams:
     @pytest.mark.parametrize(
         "line", ["--help", "config show", "config show --json", "config show 2>&1"]
     )
+    @pytest.mark.gate(4)
     def test_a_reader_that_goes_away_is_no_error(
         self, line: str, unbuffered: str | None, tmp_path: Path
     ) -> None:
@@ -203,6 +204,7 @@ class TestStreams:
         ],
     )
     @pytest.mark.parametrize("line", ["config show", "nonsense"])
+    @pytest.mark.gate(4)
     def test_a_terminal_has_colours_if_it_can_show_them_and_nobody_objects(
         self, line: str, changes: dict[str, str | None], coloured: bool, project: Path
     ) -> None:
@@ -235,8 +237,13 @@ class TestStartUp:
         commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
         assert modules & commands == {"ci_doctor.commands.wait"}
 
-    def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
-        modules = imported("setup-env", cwd=project)
+    @pytest.mark.parametrize("text", ["", '[project]\nname = "x"\nversion = "1"\n'])
+    def test_preparing_outside_of_a_checkout_imports_nothing_of_measuring_and_of_git(
+        self, text: str, tmp_path: Path
+    ) -> None:
+        if text:
+            (tmp_path / "pyproject.toml").write_text(text)
+        modules = imported("setup-env", cwd=tmp_path)
         assert "ci_doctor.environment.pins" in modules
         assert (
             modules
@@ -248,21 +255,12 @@ class TestStartUp:
                 "psutil",
                 "ci_doctor.correctness",
                 "ci_doctor.services",
+                "git",
+                "gitdb",
+                "vcs_versioning",
             }
             == set()
         )
-
-    @pytest.mark.parametrize("text", ["", '[project]\nname = "x"\nversion = "1"\n'])
-    def test_preparing_outside_of_a_checkout_imports_no_library_of_git(
-        self, tmp_path: Path, text: str
-    ) -> None:
-        if text:
-            (tmp_path / "pyproject.toml").write_text(text)
-
-        modules = imported("setup-env", cwd=tmp_path)
-
-        assert "ci_doctor.environment.pins" in modules
-        assert modules & {"git", "gitdb", "vcs_versioning"} == set()
 
     def test_measuring_imports_nothing_of_preparing(self, project: Path) -> None:
         modules = imported("correctness", cwd=project)
@@ -357,6 +355,7 @@ def test_a_sign_is_a_sign_in_every_locale(env: dict[str, str], sign: str, tmp_pa
 @pytest.mark.parametrize(
     "line", [["setup-env"], ["run", "--", "true"], ["config", "show"], ["preload", "status"]]
 )
+@pytest.mark.gate(2)
 def test_a_working_directory_that_is_gone_is_said(line: list[str], tmp_path: Path) -> None:
     script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
     ended = subprocess.run(
@@ -387,6 +386,7 @@ LONG = "a" * 300
         (["report", LONG], {}),
     ],
 )
+@pytest.mark.gate(3)
 def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
     line: list[str], env: dict[str, str], project: Path
 ) -> None:

@@ -26,7 +26,7 @@ REPORTS = {**pictures(), **{f"plain {name}": report for name, report in sample_r
 def test_a_page_is_silent_fits_the_window_and_can_be_read(open_page: Any, name: str) -> None:
     opened = open_page(REPORTS[name])
     grounds = {}
-    for scheme, width in itertools.product(("light", "dark"), (400, 1600)):
+    for scheme, width in itertools.product(("light", "dark"), (400, 800, 1280, 1600)):
         opened.page.emulate_media(color_scheme=scheme)
         opened.page.set_viewport_size({"width": width, "height": 900})
         texts = opened.page.evaluate(CONTRAST)
@@ -34,6 +34,7 @@ def test_a_page_is_silent_fits_the_window_and_can_be_read(open_page: Any, name: 
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         assert texts["seen"] > 10
         assert texts["poor"] == []
+        assert opened.page.evaluate(OUTSIDE) == []
         grounds[scheme] = opened.page.evaluate(
             "getComputedStyle(document.documentElement).backgroundColor"
         )
@@ -219,20 +220,6 @@ def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> No
     page.locator(".command .paste").click()
 
     assert page.evaluate("getSelection().toString().trim()") == modes().reproduce
-
-
-@pytest.mark.parametrize("width", [400, 800, 1280])
-@pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.nightly
-def test_nothing_leaves_its_card(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(html.render(REPORTS[name]))
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(file.as_uri())
-
-    assert page.evaluate(OUTSIDE) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()
 
 
 @pytest.mark.nightly

@@ -120,6 +120,7 @@ def race(directory: Path, text: str, python: Path | None = None) -> tuple[Ran, d
         ("__import__('lazypkg')", "import importlib; importlib.import_module('lazypkg')"),
     ],
 )
+@pytest.mark.gate(1)
 def test_imports_of_two_greenlets_are_void(
     background: str, foreground: str, tmp_path: Path
 ) -> None:

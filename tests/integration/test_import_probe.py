@@ -143,6 +143,7 @@ def test_options_may_stand_before_the_word_probe(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["json", "decimal", "sched"])
+@pytest.mark.gate(1)
 def test_modules_of_the_standard_library_are_raced_for_as_any_other(
     folder: Path, module: str, tmp_path: Path
 ) -> None:

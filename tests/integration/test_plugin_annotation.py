@@ -153,9 +153,12 @@ def test_parallel_jobs_keep_their_annotations(real: Workplace) -> None:
 
 
 @pytest.mark.nightly
-def test_a_plugin_that_is_listed_twice_with_other_options_tells_of_both(real: Workplace) -> None:
+@pytest.mark.parametrize("place", [{}, {"report-dir": "two"}], ids=["one place", "two places"])
+def test_a_plugin_that_is_listed_twice_with_other_options_tells_of_both(
+    real: Workplace, place: dict[str, str]
+) -> None:
     job = real.job("env", {"pythons": sys.executable})
-    job.other_configurations = [{"pythons": sys.executable, "determinism": "strict"}]
+    job.other_configurations = [{"pythons": sys.executable, "determinism": "strict", **place}]
 
     assert job.run() == 0, job.log
     assert "the step lists the plugin twice" not in job.log
@@ -177,18 +180,6 @@ def test_what_the_command_published_elsewhere_stays_on_the_annotation(real: Work
     assert "launch" in told.unfolded
     assert verdicts(real) != ["pass"]
     assert uploaded(real).count("check out/elsewhere/report.json") == 1
-
-
-@pytest.mark.nightly
-def test_two_instances_with_directories_of_their_own_share_the_annotation(real: Workplace) -> None:
-    job = real.job("true", {"pythons": sys.executable, "report-dir": "one"})
-    job.other_configurations = [
-        {"pythons": sys.executable, "report-dir": "two", "determinism": "strict"}
-    ]
-
-    assert job.run() == 0, job.log
-    assert list(styles(real)) == [CONTEXT]
-    assert "2 reports" in page(real).folded
 
 
 @pytest.mark.nightly

@@ -57,18 +57,6 @@ def test_the_profile_reaches_the_command_and_the_report_the_build(real: Workplac
     assert "\n--- " not in job.log
 
 
-def test_a_failed_command_is_explained_in_the_log_and_ends_with_the_code_of_its_cause(
-    real: Workplace,
-) -> None:
-    command = "echo 'OSError: [Errno 28] No space left on device' > build_1.log; exit 1"
-    options = {"setup-env": False, "diagnose": ["build_*.log"], "exit-codes": True}
-    job = real.job(command, options)
-
-    assert job.run() == 75, job.log
-    assert "+++" in job.log.partition("looking for the cause")[2]
-    assert "infra/disk-full" in job.log
-
-
 @pytest.mark.nightly
 def test_each_option_of_setup_env_reaches_it(real: Workplace) -> None:
     site = make_venv(real.checkout / "venv")

@@ -138,17 +138,6 @@ def test_what_ci_doctor_leaves_behind_does_not_hold_the_job(workplace: Workplace
     assert job.run() == 75
 
 
-def test_a_ci_doctor_that_is_gone_changes_nothing(workplace: Workplace) -> None:
-    ci_doctor = workplace.stand_in()
-    (workplace.bin / "python3").unlink()
-    workplace.link("rm")
-    job = workplace.job(f"rm {shlex.quote(str(ci_doctor))}; exit 3", MAP)
-
-    assert job.run() == 3
-    assert phases(job) == ["pre-command", "command", "post-command", "pre-exit"]
-    assert "the command keeps its status 3" in job.log
-
-
 @pytest.mark.parametrize("hook", ["pre-command", "post-command", "pre-exit"])
 def test_hooks_work_in_a_caller_with_strict_options_and_without_a_home(
     workplace: Workplace, hook: str

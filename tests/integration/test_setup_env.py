@@ -261,15 +261,6 @@ class TestFailing:
             )
             assert (ended.returncode, ended.stdout) == (code, b""), (shell, ended)
 
-    @pytest.mark.parametrize("shell", SHELLS)
-    @pytest.mark.gate(1)
-    def test_an_error_stops_a_script_under_set_e(
-        self, shell: str, project: Path, on_path: str
-    ) -> None:
-        text = 'set -e; eval "$(ci-doctor setup-env --no-such-option 2>/dev/null)"; echo went on'
-        ended = script(shell, text, cwd=project, path=on_path)
-        assert (ended.returncode, ended.stdout) == (2, ""), ended
-
     @pytest.mark.parametrize(
         "line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"]
     )
@@ -361,11 +352,6 @@ class TestFailing:
         assert doctor(*line, cwd=project).code == 2
         assert (project / "env.sh").read_text() == "mine\n"
 
-    def test_without_git_it_says_so(self, project: Path, tmp_path: Path) -> None:
-        ran = doctor("setup-env", cwd=project, env={"PATH": str(tmp_path)})
-        assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
-        assert "no git on PATH" in ran.err, ran
-
     def test_stderr_may_be_closed_and_stdout_may_not(self, project: Path, on_path: str) -> None:
         text = f'eval "$(ci-doctor setup-env 2>&-)"; echo "${PIN}"; exec ci-doctor setup-env >&-'
         ended = script("bash", text, cwd=project, path=on_path)
@@ -437,16 +423,6 @@ class TestWithoutAProject:
         assert ran.code == 0, ran
         assert _ours(ran)["PYTHONHASHSEED"] == "0"
         assert "setup-env/no-project" in ran.err
-
-    def test_run_becomes_the_command(self, tmp_path: Path) -> None:
-        ran = doctor("run", "--", "sh", "-c", "echo $PYTHONHASHSEED; exit 7", cwd=tmp_path)
-        assert (ran.code, ran.out) == (7, "0\n"), ran
-
-    def test_the_plugin_prepares_the_job(self, tmp_path: Path) -> None:
-        job = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "1", "BUILDKITE_PLUGIN_CONFIGURATION": "{}"}
-        ran = doctor("plugin", "pre-command", cwd=tmp_path, env=job)
-        assert ran.code == 0, ran
-        assert "export PYTHONHASHSEED=0" in ran.out
 
     @pytest.mark.parametrize("way", ["flag", "file", "variable"])
     @pytest.mark.gate(1)
@@ -585,15 +561,6 @@ class TestReports:
         report = report_of(ran)
         assert (ran.code, report["verdict"], report["exit_code"]) == (2, None, 2)
         assert report["error"]["hint"] or line[0] == "--output"
-
-    def test_the_report_directory_holds_all_forms_and_a_failure_replaces_them(
-        self, project: Path
-    ) -> None:
-        assert doctor("setup-env", "--report-dir", "r", cwd=project).code == 0
-        names = ["junit.xml", "report.json", "report.md"]
-        assert sorted(path.name for path in (project / "r").iterdir()) == names
-        doctor("setup-env", "--report-dir", "r", "--project", "gone", cwd=project)
-        assert json.loads((project / "r" / "report.json").read_text())["exit_code"] == 2
 
     @pytest.mark.nightly
     def test_a_jobs_directory_gets_a_folder_for_each_run(
