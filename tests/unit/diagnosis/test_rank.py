@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,31 @@ from tests.support.candidates import a_candidate
 from tests.support.candidates import a_candidate as candidate
 
 
-def first_line(*candidates: Candidate) -> int:
-    return rank(candidates)[0].line.number
-
-
-def test_the_earliest_of_equal_causes_is_first() -> None:
-    assert first_line(candidate(9), candidate(3), candidate(5)) == 3
-
-
-def test_a_cause_stands_before_an_earlier_symptom() -> None:
-    assert first_line(candidate(1, Role.SYMPTOM), candidate(9)) == 9
-
-
-def test_a_named_cause_stands_before_an_earlier_mere_error() -> None:
-    assert first_line(candidate(1, Role.ERROR), candidate(9)) == 9
-
-
-def test_the_step_that_failed_counts_more() -> None:
-    outside = candidate(1, in_failed_step=False)
-    assert first_line(outside, candidate(9, in_failed_step=True)) == 9
-
-
-def test_what_a_good_run_holds_too_explains_nothing() -> None:
-    known = candidate(1, in_good_run=True)
-    assert first_line(known, candidate(9, Role.ERROR, in_good_run=False)) == 9
+@pytest.mark.parametrize(
+    ("candidates", "first"),
+    [
+        pytest.param([candidate(9), candidate(3), candidate(5)], 3, id="earliest of equal causes"),
+        pytest.param([candidate(1, Role.SYMPTOM), candidate(9)], 9, id="cause before a symptom"),
+        pytest.param([candidate(1, Role.ERROR), candidate(9)], 9, id="cause before a mere error"),
+        pytest.param(
+            [candidate(1, in_failed_step=False), candidate(9, in_failed_step=True)],
+            9,
+            id="step that failed",
+        ),
+        pytest.param(
+            [candidate(1, in_good_run=True), candidate(9, Role.ERROR, in_good_run=False)],
+            9,
+            id="not in a good run too",
+        ),
+        pytest.param(
+            [candidate(1, Role.FAILURE, in_passed_run=True), candidate(9, Role.ERROR)],
+            9,
+            id="not in a run that passed",
+        ),
+    ],
+)
+def test_the_candidate_that_explains_most_is_first(candidates: list[Candidate], first: int) -> None:
+    assert rank(candidates)[0].line.number == first
 
 
 def test_among_logs_the_earlier_time_is_first() -> None:
@@ -54,11 +54,6 @@ def test_a_log_without_times_comes_after_one_with_times() -> None:
 
 def test_nothing_has_no_rank() -> None:
     assert rank([]) == []
-
-
-def test_what_stands_in_a_run_that_passed_comes_after_what_does_not() -> None:
-    expected = candidate(1, Role.FAILURE, in_passed_run=True)
-    assert first_line(expected, candidate(9, Role.ERROR)) == 9
 
 
 def sure(**changes: Any) -> float:
@@ -99,81 +94,60 @@ def test_a_tolerated_exception_is_known_as_such() -> None:
     assert features(ranked)["tolerated"] == 1.0
 
 
-Named = Callable[..., int | None]
-
 ASSERTION = ("tests/test_a.py:4: in test_a", "E   AssertionError: assert 3 == 4")
 DOCKER = "Error response from daemon: No such container: db"
-
-
-@pytest.fixture
-def named(tmp_path: Path) -> Named:
-    def line(*lines: str) -> int | None:
-        path = tmp_path / "job.log"
-        path.write_text("\n".join(lines) + "\n")
-        best = diagnose([str(path)], load_rules()).best
-        return None if best is None else best.line
-
-    return line
-
-
-def test_a_container_that_is_not_there_to_remove_is_no_root(named: Named) -> None:
-    assert named(DOCKER, "starting", *ASSERTION) == 4
-
-
-def test_it_is_the_root_if_nothing_else_went_wrong(named: Named) -> None:
-    assert named("$ docker stop db", DOCKER, "ERROR: Job failed: exit code 1") == 2
-
-
-@pytest.mark.parametrize(
-    "next_command",
-    [
-        "\x1b[32;1m$ python -m pytest\x1b[0;m",
-        "+ python -m pytest",
-        "\x1b_bk;t=1700000000000\x07--- python -m pytest",
-        "+++ :python: tests",
-    ],
+REFUSED = "fatal: unable to access 'https://a.b/c.git/': The requested URL returned error: 503"
+UNRESOLVED = "curl: (6) Could not resolve host: example.org"
+FULL = "OSError: [Errno 28] No space left on device: '/cache/a'"
+DIFF = ("E   AssertionError: lists differ", "- expected text", "+ actual text")
+GITHUB = (
+    "##[group]Run actions/checkout@v4",
+    "##[error]fatal: unable to access 'https://a.b/c/': The requested URL returned error: 503",
+    "The process '/usr/bin/git' failed with exit code 128",
+    "Waiting 13 seconds before trying again",
+    "[command]/usr/bin/git fetch",
+    "HEAD is now at 118a724 Merge",
+    "##[group]Run make test",
+    *ASSERTION,
+    "##[error]Process completed with exit code 1.",
 )
-def test_a_command_that_the_next_one_follows_did_not_end_the_job(
-    named: Named, next_command: str
-) -> None:
-    failed = "fatal: unable to access 'https://a.b/c.git/': The requested URL returned error: 503"
-    assert named(failed, next_command, *ASSERTION) == 4
 
 
-def test_a_line_of_a_diff_is_no_next_command(named: Named) -> None:
-    expected = ("E   AssertionError: lists differ", "- expected text", "+ actual text")
-    assert named(*expected, "error: 1 test failed") == 1
+ROOTS = {
+    "a container that is not there to remove": ((DOCKER, "starting", *ASSERTION), 4),
+    "the same where nothing else went wrong": (
+        ("$ docker stop db", DOCKER, "ERROR: Job failed: exit code 1"),
+        2,
+    ),
+    "before the next command of GitLab": (
+        (REFUSED, "\x1b[32;1m$ python -m pytest\x1b[0;m", *ASSERTION),
+        4,
+    ),
+    "before the next command of a shell": ((REFUSED, "+ python -m pytest", *ASSERTION), 4),
+    "before the next group of Buildkite": (
+        (REFUSED, "\x1b_bk;t=1700000000000\x07--- python -m pytest", *ASSERTION),
+        4,
+    ),
+    "before an open group of Buildkite": ((REFUSED, "+++ :python: tests", *ASSERTION), 4),
+    "a line of a diff is no next command": ((*DIFF, "error: 1 test failed"), 1),
+    "the end of a script is no next command": (
+        (FULL, "+ rm -rf work", "+ exit 1", "error: the job failed"),
+        1,
+    ),
+    "a retry that helped": ((UNRESOLVED, "Retrying in 5 s", "saved 3 files", *ASSERTION), 5),
+    "a retry that did not help": (
+        (UNRESOLVED, "Retrying in 5 s", UNRESOLVED, "giving up", "error: no model"),
+        1,
+    ),
+    "a checkout of GitHub that tries again": (GITHUB, 9),
+    "a clean-up after the failure": (("+ pytest", *ASSERTION, "+ docker rm -f db", DOCKER), 3),
+}
 
 
-def test_the_end_of_a_script_is_no_next_command(named: Named) -> None:
-    failed = "OSError: [Errno 28] No space left on device: '/cache/a'"
-    assert named(failed, "+ rm -rf work", "+ exit 1", "error: the job failed") == 1
-
-
-def test_a_retry_that_helped_is_no_root(named: Named) -> None:
-    failed = "curl: (6) Could not resolve host: example.org"
-    assert named(failed, "Retrying in 5 s", "saved 3 files", *ASSERTION) == 5
-
-
-def test_a_retry_that_did_not_help_is_one(named: Named) -> None:
-    failed = "curl: (6) Could not resolve host: example.org"
-    assert named(failed, "Retrying in 5 s", failed, "giving up", "error: no model") == 1
-
-
-def test_a_checkout_of_github_that_tries_again_did_not_fail(named: Named) -> None:
-    root = named(
-        "##[group]Run actions/checkout@v4",
-        "##[error]fatal: unable to access 'https://a.b/c/': The requested URL returned error: 503",
-        "The process '/usr/bin/git' failed with exit code 128",
-        "Waiting 13 seconds before trying again",
-        "[command]/usr/bin/git fetch",
-        "HEAD is now at 118a724 Merge",
-        "##[group]Run make test",
-        *ASSERTION,
-        "##[error]Process completed with exit code 1.",
-    )
-    assert root == 9
-
-
-def test_a_clean_up_after_the_failure_is_no_root(named: Named) -> None:
-    assert named("+ pytest", *ASSERTION, "+ docker rm -f db", DOCKER) == 3
+@pytest.mark.parametrize(("lines", "root"), ROOTS.values(), ids=ROOTS)
+def test_the_root_is_what_ended_the_job(tmp_path: Path, lines: tuple[str, ...], root: int) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(lines) + "\n")
+    best = diagnose([str(path)], load_rules()).best
+    assert best is not None
+    assert best.line == root
