@@ -17,12 +17,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.support.cli import BARE, Ran, begin, doctor, environment, inside, words
 from tests.support.orders import SEED
 from tests.support.report_schema import checked_report
+from tests.support.scene import living_with
 
 pytestmark = pytest.mark.integration
 
@@ -111,17 +111,7 @@ class Bench:
 
     def living(self) -> list[str]:
         """The command lines of what was started here and still runs."""
-        mark = str(self.directory)
-        found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
-            words = process.info["cmdline"] or ()
-            if (
-                mark in words
-                and str(SERVER) in words
-                and process.info["status"] != psutil.STATUS_ZOMBIE
-            ):
-                found.append(" ".join(words))
-        return found
+        return living_with(self.directory)
 
 
 @pytest.fixture

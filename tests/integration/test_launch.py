@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from tests.integration.import_programs import Program
+from tests.integration.test_plugin_robust import needs_mounts
 from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 from tests.support.report_schema import checked_report
 
@@ -662,10 +663,7 @@ def test_streams_that_are_closed_are_empty_ones_to_the_client_and_never_files_of
     assert site.report["verdict"] == "pass"
 
 
-@pytest.mark.skipif(
-    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
-    reason="mounts a disk",
-)
+@needs_mounts
 def test_a_service_that_fills_the_disk_with_its_log_is_outside_the_change(site: Site) -> None:
     disk = site.directory / "disk"
     disk.mkdir()

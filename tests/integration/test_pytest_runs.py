@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.integration.test_plugin_robust import needs_mounts
 from tests.support.cli import begin, environment, words
 from tests.support.git_repository import commit, make_repository
 from tests.support.pytest_projects import RERUNFAILURES, XDIST, TestProject, make_environment
@@ -801,10 +802,7 @@ def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: st
     assert project.verdicts() == {"test_says.py::test_says": "failed"}
 
 
-@pytest.mark.skipif(
-    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
-    reason="mounts a disk",
-)
+@needs_mounts
 @pytest.mark.nightly
 def test_a_test_that_a_full_disk_failed_is_infra_while_the_disk_is_full(
     project: TestProject,

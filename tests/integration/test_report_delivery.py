@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.test_plugin_robust import needs_mounts
 from tests.support.cli import Ran, doctor, environment, words
 
 pytestmark = pytest.mark.integration
@@ -135,19 +136,7 @@ def test_a_reader_that_leaves_is_in_the_report_as_in_the_status(
     assert report["verdict"] != "pass"
 
 
-def mounts() -> bool:
-    """Whether we may mount a file system of our own."""
-    return (
-        subprocess.run(
-            ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
-            capture_output=True,
-            check=False,
-        ).returncode
-        == 0
-    )
-
-
-@pytest.mark.skipif(not mounts(), reason="no file system can be mounted here")
+@needs_mounts
 @pytest.mark.parametrize(
     ("fill", "code"),
     [("head -c 1M /dev/zero >m/full || :", 75), ("mount -o remount,ro,bind m", 2)],
@@ -171,7 +160,7 @@ def test_a_disk_that_cannot_be_written_is_found_before_anything_starts(
     assert not (tmp_path / "started").exists()
 
 
-@pytest.mark.skipif(not mounts(), reason="no file system can be mounted here")
+@needs_mounts
 def test_a_disk_that_fills_up_during_the_run(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     client = "head -c 1M /dev/zero >m/full; true"

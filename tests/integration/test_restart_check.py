@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.support.cli import BARE, Ran, begin, doctor
 from tests.support.postgres import NEEDS_POSTGRES
 from tests.support.postgres import PROGRAMS as PROGRAMS_OF_POSTGRES
 from tests.support.report_schema import checked_report
+from tests.support.scene import living_with
 
 pytestmark = pytest.mark.integration
 
@@ -96,12 +96,8 @@ class Bench:
         return phase
 
     def living(self) -> list[str]:
-        found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
-            words = process.info["cmdline"] or ()
-            if str(self.directory) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(words))
-        return found
+        """The command lines of what was started here and still runs."""
+        return living_with(self.directory)
 
 
 def toml(value: object) -> str:

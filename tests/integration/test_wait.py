@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.services.ports import reserve_port
+from tests.integration.test_plugin_robust import needs_mounts
 from tests.support.cli import BARE, Ran, begin, doctor, environment, words
 
 pytestmark = pytest.mark.integration
@@ -499,10 +500,7 @@ def test_a_pidfile_that_is_older_than_its_process_is_stale(scene: Scene) -> None
     assert "is stale" in " ".join(ran.err.split())
 
 
-@pytest.mark.skipif(
-    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
-    reason="mounts a disk",
-)
+@needs_mounts
 def test_a_full_disk_of_the_working_directory_is_not_that_of_an_unknown_log(scene: Scene) -> None:
     server = scene.python("import time; time.sleep(600)")
     disk = scene.directory / "disk"

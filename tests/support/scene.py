@@ -20,6 +20,16 @@ PROGRAMS = Path(__file__).parent / "programs"
 TCP = "tcp://127.0.0.1:{port}"
 
 
+def living_with(directory: Path) -> list[str]:
+    """The command lines of the processes that run and have this directory as one of their words."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or ()
+        if str(directory) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(" ".join(words))
+    return found
+
+
 class Scene:
     """Services that run programs of tests/support, each with the test's folder as its last argument."""
 
@@ -67,9 +77,4 @@ class Scene:
 
     def living(self) -> list[str]:
         """The command lines of what this scene has started and still runs."""
-        found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
-            words = process.info["cmdline"] or ()
-            if str(self.directory) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(words))
-        return found
+        return living_with(self.directory)
