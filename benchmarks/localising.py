@@ -4,10 +4,12 @@
     python benchmarks/localising.py                16 kinds of faults, drawn by the seed 1
     python benchmarks/localising.py --seed 7       other kinds, numbers and requests
     python benchmarks/localising.py --only tools   one kind, may be repeated
+    python benchmarks/localising.py --group unseen       the kinds that were written before the search knew them
+    python benchmarks/localising.py --group composed     conditions that are drawn, not written
     python benchmarks/localising.py --record       also appends the table to benchmarks/RESULTS.md
 
 The search is that of `ci_doctor.correctness.localise`, with its 16 starts; the servers and their faults are those of
-localising_faults.py. A judge sends other requests, in other orders, and compares what is said with what differs:
+localising_server.py and localising_faults.py. A judge sends other requests, in other orders, and compares what is said with what differs:
 
 named           what is said to differ does, and hardly anything else
 half            what is said to differ does, and so does more
@@ -26,7 +28,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from localising_faults import CHAT, COMPLETION, FAULTS, Fault, View, answered, suite, text_of
+from localising_faults import Kind, faults
+from localising_server import CHAT, COMPLETION, Fault, View, answered, suite, text_of
 from msgspec.structs import replace
 from results import options, record, table
 
@@ -76,17 +79,20 @@ def placed(holds: Callable[[View], int | None], place: int) -> Fault:
     return fault
 
 
-def planted(name: str, draw: random.Random) -> Case:
+def planted(name: str, kind: Kind, draw: random.Random) -> Case:
     """A fault of a kind that some requests of some file show, and not all of them if it is not of load."""
     while True:
-        told, holds = FAULTS[name](draw)
+        condition = kind(draw)
         place = draw.choice([0, 0, 2, 6])
-        fault = placed(holds, place)
+        told = condition.words + f", from token {place + 1}" * (place > 0)
+        if condition.place is not None:
+            told, place = condition.words, condition.place
+        fault = placed(condition.holds, place)
         requests = requests_of(suite(draw, draw.randint(8, 20)))
         width, passes = draw.choice([1, 1, 4, 8]), draw.choice([1, 2])
         of = experiment(requests, fault, min(width, len(requests)), passes, draw)
         if of is not None and (len(of.differing) < len(requests) or name == "at_once"):
-            return Case(told + f", from token {place + 1}" * (place > 0), fault, of, place)
+            return Case(told, fault, of, place)
 
 
 def experiment(
@@ -266,10 +272,10 @@ def grade(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Ran
     return "named" if of.missed <= _UNTRUE * (of.right + of.missed) else "half"
 
 
-def row(name: str, seed: int) -> tuple[str, str, str]:
+def row(name: str, kind: Kind, seed: int) -> tuple[str, str, str]:
     """The fault, what was said, and the judge's grade."""
     draw = random.Random(f"{name} {seed}")
-    case = planted(name, draw)
+    case = planted(name, kind, draw)
     search = searched(case)
     conclusion, found = search.conclusion(), search.found()
     if found is None:
@@ -287,12 +293,14 @@ def row(name: str, seed: int) -> tuple[str, str, str]:
 def main() -> int:
     parser = options(__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", choices=FAULTS, metavar="KIND")
+    parser.add_argument("--group", choices=["known", "unseen", "composed"], default="known")
+    parser.add_argument("--only", action="append", metavar="KIND")
     arguments = parser.parse_args()
+    kinds = faults(arguments.group)
     began, rows, counts = time.process_time(), [], Counter[str]()
-    names = arguments.only or random.Random(arguments.seed).sample(list(FAULTS), COUNT)
+    names = arguments.only or random.Random(arguments.seed).sample(list(kinds), COUNT)
     for name in names:
-        fault, said, graded = row(name, arguments.seed)
+        fault, said, graded = row(name, kinds[name], arguments.seed)
         counts[graded.partition(" (")[0]] += 1
         rows.append((fault, said, graded))
         print(f"{graded:15} {name}: {fault}\n    {said}", flush=True)
@@ -303,7 +311,8 @@ def main() -> int:
             "fault | said | right", [[each.replace("|", "/") for each in some] for some in rows]
         )
         record(
-            f"localisation of planted faults, seed {arguments.seed}", [*lines, "", f"{summary}."]
+            f"localisation of planted faults, {arguments.group} kinds, seed {arguments.seed}",
+            [*lines, "", f"{summary}."],
         )
     return 1 if counts["untrue"] else 0
 

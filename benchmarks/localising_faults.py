@@ -1,699 +1,440 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as teams send them, a simulated server that batches continuously, and faults that servers of LLMs had."""
+"""Faults that servers of LLMs had, as conditions of a request and of what came before it or is under way with it.
 
-import hashlib
+KNOWN are the kinds that `ci_doctor.correctness.localise` was written with. UNSEEN were written before anybody looked how
+it would name them. `composed` draws any condition that the words of this module can say.
+"""
+
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from ci_doctor.correctness.localise.trials import SentAnswer, Trial, common, pieces
-from ci_doctor.load.requests import Request
+from localising_server import FOREIGN, Body, Fault, View, answer_words, size_of, text_of
 
-Body = Mapping[str, Any]
-# Steps a second.
-RATE = 500
-CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
-WORDS = [
-    "harbour",
-    "ship",
-    "pilot",
-    "lamp",
-    "river",
-    "bread",
-    "winter",
-    "train",
-    "ticket",
-    "garden",
-    "doctor",
-    "window",
-    "letter",
-    "market",
-    "copper",
-    "bridge",
-    "island",
-    "music",
-    "candle",
-    "forest",
-    "engine",
-    "paper",
-    "clock",
-    "mountain",
-    "sugar",
-    "table",
-    "hammer",
-    "ocean",
-    "thread",
-    "valley",
-    "button",
-    "coffee",
-    "the",
-    "of",
-    "with",
-    "near",
-    "under",
-    "and",
-    "before",
-    "a",
-    "old",
-    "small",
-    "quick",
-    "seven",
-    "likes",
-    "opens",
-    "carries",
-    "waits",
-    "sings",
-    "breaks",
-    "holds",
-    "moves",
-]
-FOREIGN = ("café", "Zürich", "naïve", "春天", "東京", "🙂", "Ελλάδα")
+from ci_doctor.correctness.localise.trials import common, pieces
 
 
-# --- requests ---
+class Condition(NamedTuple):
+    """In words, and the requests that it holds for (True), or from which token of their answers on.
 
-# A parameter, the share of requests that have it, and its values.
-PARAMETERS: tuple[tuple[str, float, list[Any]], ...] = (
-    ("stop", 0.25, [["."], ["\n\n"], ["END", "\n"], ["the"]]),
-    ("logprobs", 0.2, [1, 3, 5]),
-    ("min_tokens", 0.15, [4, 12]),
-    ("n", 0.12, [2, 3]),
-    ("model", 0.35, ["lora-a", "lora-b"]),
-    ("cache_salt", 0.25, ["red", "blue"]),
-    ("top_k", 0.2, [1, 20, 50]),
-    (
-        "response_format",
-        0.2,
-        [{"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "town"}}],
-    ),
+    `place` is that token, if it is one for all; None if any will do.
+    """
+
+    words: str
+    holds: Fault
+    place: int | None = None
+
+    def __and__(self, other: "Condition") -> "Condition":
+        words = ", ".join(filter(None, [self.words, other.words]))
+        return Condition(words, lambda v: bool(self.holds(v) and other.holds(v)))
+
+
+class Like(NamedTuple):
+    """What a body is like beside the one that a server looks at: itself, an earlier one, or one under way."""
+
+    words: str
+    holds: Callable[[View, Body], bool]
+
+    def __and__(self, other: "Like") -> "Like":
+        words = " and ".join(filter(None, [self.words, other.words]))
+        return Like(words, lambda v, each: self.holds(v, each) and other.holds(v, each))
+
+    def of(self, view: View, bodies: Sequence[Body]) -> list[Body]:
+        return [each for each in bodies if self.holds(view, each)]
+
+
+# --- what a body is like ---
+
+ANY = Like("", lambda _, _each: True)
+SAME = Like("with its prompt", lambda v, each: text_of(each) == text_of(v.body))
+ANOTHER = Like("with another prompt", lambda v, each: text_of(each) != text_of(v.body))
+GREEDY = Like("at temperature 0", lambda _, each: not each.get("temperature"))
+SAMPLED = Like("that is sampled", lambda _, each: bool(each.get("temperature")))
+SEEDED = Like("that is sampled", lambda _, each: bool(each.get("temperature")) and "seed" in each)
+SIGNS = Like("with signs beyond ASCII", lambda _, each: not text_of(each).isascii())
+QUESTION = Like("with a prompt that ends with ?", lambda _, each: text_of(each).endswith("?"))
+
+
+def has(*keys: str) -> Like:
+    return Like(f"with `{'` and `'.join(keys)}`", lambda _, each: set(keys) <= each.keys())
+
+
+def lacks(key: str) -> Like:
+    return Like(f"without `{key}`", lambda _, each: key not in each)
+
+
+def valued(key: str, least: int) -> Like:
+    return Like(f"with `{key}` {least} or more", lambda _, each: each.get(key, 0) >= least)
+
+
+def stops(what: str) -> Like:
+    def holds(_: View, each: Body) -> bool:
+        stop = each.get("stop", [])
+        return len(stop) > 1 if what == "several" else any("\n" in one for one in stop)
+
+    return has("stop") if what == "any" else Like(f"with `stop`: {what}", holds)
+
+
+def messages(least: int) -> Like:
+    return Like(
+        f"with {least} messages or more", lambda _, each: len(each.get("messages", ())) >= least
+    )
+
+
+def sized(low: int, high: int | None = None) -> Like:
+    words = f"over {low} tokens" if high is None else f"{low + 1} to {high} tokens"
+    return Like(
+        f"with a prompt of {words}",
+        lambda _, each: size_of(each) > low and (high is None or size_of(each) <= high),
+    )
+
+
+def multiple(size: int, rest: int = 0) -> Like:
+    return Like(
+        f"with {rest} tokens over a multiple of {size}",
+        lambda _, each: size_of(each) >= size and size_of(each) % size == rest,
+    )
+
+
+def equal(key: str) -> Like:
+    return Like(
+        f"with its `{key}`",
+        lambda v, each: key in v.body and each.get(key) == v.body[key],
+    )
+
+
+def other(key: str) -> Like:
+    return Like(f"with another `{key}`", lambda v, each: each.get(key) != v.body.get(key))
+
+
+def shares(size: int) -> Like:
+    """Its first tokens, or more of them."""
+
+    def holds(view: View, each: Body) -> bool:
+        text = text_of(view.body)
+        return pieces(text, common(text, text_of(each))) >= size
+
+    return Like(f"with its first {size} tokens", holds)
+
+
+def longer(size: int) -> Like:
+    return Like(
+        f"longer by {size} tokens or more", lambda v, each: size_of(each) >= size_of(v.body) + size
+    )
+
+
+def as_long(modulo: int | None = None) -> Like:
+    modulus = modulo or 10**9
+    return Like(
+        "with as many tokens" + f", modulo {modulo}" * (modulo is not None),
+        lambda v, each: size_of(each) % modulus == size_of(v.body) % modulus,
+    )
+
+
+def _goes_on(view: View, each: Body) -> bool:
+    earlier, mine = each.get("messages", []), view.body.get("messages", [])
+    return 0 < len(earlier) < len(mine) and mine[: len(earlier)] == earlier
+
+
+CONTINUED = Like("whose chat it goes on with", _goes_on)
+
+
+# --- when a request is answered wrongly ---
+
+
+def itself(like: Like) -> Condition:
+    return Condition(like.words, lambda v: like.holds(v, v.body))
+
+
+def came(like: Like) -> Condition:
+    return Condition(f"after one {like.words}", lambda v: bool(like.of(v, v.before)))
+
+
+def last(like: Like, count: int = 1) -> Condition:
+    words = "right" if count == 1 else f"up to {count}"
+    return Condition(
+        f"{words} after one {like.words}", lambda v: bool(like.of(v, v.before[-count:]))
+    )
+
+
+def beside(like: Like, least: int = 1) -> Condition:
+    words = "one" if least == 1 else f"{least} or more"
+    return Condition(
+        f"at once with {words} {like.words}".strip(), lambda v: len(like.of(v, v.beside)) >= least
+    )
+
+
+def under_way(like: Like) -> Condition:
+    words = f"at its arrival one {like.words} is under way"
+    return Condition(words, lambda v: bool(like.of(v, v.here)))
+
+
+def numbered(words: str, is_one: Callable[[int], bool], like: Like = ANY) -> Condition:
+    """By the number of requests that are like this, with this one, since the start."""
+    return Condition(
+        f"{words} request of a start {like.words}".strip(),
+        lambda v: like.holds(v, v.body) and is_one(len(like.of(v, v.before)) + 1),
+    )
+
+
+def from_on(count: int, like: Like = ANY) -> Condition:
+    return numbered(f"from {count} on of the", lambda number: number >= count, like)
+
+
+def every(period: int, like: Like = ANY) -> Condition:
+    return numbered(f"every {period}th", lambda number: number % period == 0, like)
+
+
+def between(first: int, to: int, like: Like = ANY) -> Condition:
+    return numbered(f"the {first}th to {to}th", lambda number: first <= number <= to, like)
+
+
+def distinct(words: str, is_one: Callable[[int], bool]) -> Condition:
+    """By the number of different prompts since the start."""
+    return Condition(words, lambda v: is_one(len({text_of(each) for each in [*v.before, v.body]})))
+
+
+def back(words: str, measured: Callable[[Sequence[Body]], int], least: int) -> Condition:
+    """The prompt came before, and what came since the last time measures so much."""
+
+    def holds(view: View) -> bool:
+        texts = [text_of(each) for each in view.before]
+        if text_of(view.body) not in texts:
+            return False
+        since = view.before[len(texts) - texts[::-1].index(text_of(view.body)) :]
+        return measured(since) >= least
+
+    return Condition(f"its prompt, {least} {words} since", holds)
+
+
+IDLE = Condition(
+    "after 0.9 s without a request, or first", lambda v: v.idle_s >= 0.9 or not v.before
 )
 
 
-def sentence(draw: random.Random, count: int) -> str:
-    return " ".join(draw.choice(WORDS) for _ in range(count)).capitalize() + draw.choice(".?!.")
+def late(seconds: float) -> Condition:
+    return Condition(f"{seconds} s after the start's first request", lambda v: v.since_s >= seconds)
 
 
-def text_of(body: Body) -> str:
-    if "messages" in body:
-        return "\n".join(f"{each['role']}: {each['content']}" for each in body["messages"])
-    return str(body["prompt"])
+def _first_sign(view: View) -> int | None:
+    said = answer_words(view.body)
+    signs = [at for at, each in enumerate(said) if each in FOREIGN]
+    return signs[0] if signs and "stream" in view.body else None
 
 
-def size_of(body: Body) -> int:
-    """Tokens of a prompt: words and signs."""
-    return pieces(text_of(body), len(text_of(body)))
+def _at_its_limit(view: View) -> int | None:
+    count = len(answer_words(view.body))
+    return count - 1 if count >= view.body.get("max_tokens", 16) else None
 
 
-def suite(draw: random.Random, count: int) -> list[dict[str, Any]]:
-    """Bodies as a team's file has them: chats of one system prompt, conversations, templates, long ones, parameters."""
-    system = {"role": "system", "content": sentence(draw, draw.randint(12, 40))}
-    template = sentence(draw, draw.randint(15, 45))
-    bodies: list[dict[str, Any]] = []
-    for _ in range(count):
-        body = prompt(draw, bodies, system, template) | parameters(draw)
-        if "messages" in body and draw.random() < 0.2:
-            name = draw.choice(["look_up", "book"])
-            body["tools"] = [{"type": "function", "function": {"name": name}}]
-        if all(each != body for each in bodies):
-            bodies.append(body)
-    return bodies
+def from_token(place: int, condition: Condition) -> Condition:
+    words = f"{condition.words or 'any request'}, from token {place + 1}"
+    return Condition(words, lambda v: place if condition.holds(v) else None, place)
 
 
-def prompt(
-    draw: random.Random, bodies: Sequence[Body], system: Body, template: str
-) -> dict[str, Any]:
-    """A prompt or messages, some of which go on with earlier ones or are the same."""
-    asked = sentence(draw, draw.choice([4, 6, 9, 14, 25]))
-    if draw.random() < 0.2:
-        asked += " " + draw.choice(FOREIGN)
-    kind = draw.choice(["plain", "plain", "template", "chat", "chat", "talk", "long", "again"])
-    known = [each for each in bodies if "messages" in each]
-    if kind == "again" and bodies:
-        earlier = draw.choice(bodies)
-        return {key: earlier[key] for key in ("prompt", "messages") if key in earlier}
-    question = {"role": "user", "content": asked}
-    if kind == "talk" and known:
-        turn = {"role": "assistant", "content": sentence(draw, 6)}
-        return {"messages": [*draw.choice(known)["messages"], turn, question]}
-    if kind in {"chat", "talk"}:
-        return {"messages": [system, question]}
-    if kind == "long":
-        return {"prompt": sentence(draw, draw.randint(80, 260)) + " " + asked}
-    return {"prompt": f"{template} {asked}" if kind == "template" else asked}
+Kind = Callable[[random.Random], Condition]
 
 
-def parameters(draw: random.Random) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "max_tokens": draw.choice([8, 16, 24, 32, 48, 64]),
-        "temperature": draw.choice([0, 0, 0, 0.7]),
-    }
-    if body["temperature"] or draw.random() < 0.3:
-        body["seed"] = draw.choice([1, 7, 42])
-    for key, share, values in PARAMETERS:
-        if draw.random() < share:
-            body[key] = draw.choice(values)
-    if draw.random() < 0.3:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return body
-
-
-# --- a server ---
-
-
-class View(NamedTuple):
-    """A request as a server sees it: what arrived before, what is under way at its arrival or later, the seconds without any."""
-
-    body: Body
-    before: Sequence[Body]
-    here: Sequence[Body]
-    beside: Sequence[Body]
-    idle_s: float
-    served: int
-    # The most tokens of prompts that are under way with it at one time, its own among them.
-    load: int
-
-
-# The token from which on the answer is wrong; None if it is right.
-Fault = Callable[[View], int | None]
-
-
-def answer_words(body: Body) -> list[str]:
-    """What the model says: by the prompt, and by what is sampled; as long as it may be."""
-    sampled = (body.get("seed"), body["temperature"]) if body.get("temperature") else ()
-    parts = (text_of(body), sampled, body.get("model"), body.get("response_format"))
-    draw = random.Random(hashlib.sha256(repr(parts).encode()).digest())
-    least = body.get("min_tokens", 1)
-    count = min(body.get("max_tokens", 16), max(least, draw.randint(6, 70)))
-    said = [draw.choice(WORDS) for _ in range(count)]
-    if draw.random() < 0.25:
-        said[draw.randrange(count)] = draw.choice(FOREIGN)
-    stops = [said.index(each) for each in body.get("stop", ()) if each in said[least:]]
-    return said[: max(1, min(stops))] if stops else said
-
-
-class Server:
-    """One start."""
-
-    def __init__(self, fault: Fault | None, draw: random.Random) -> None:
-        self.fault, self.draw = fault, draw
-        self.before: list[Body] = []
-        self.step, self.last_end, self.served = 0, 0, 0
-
-    def block(self, bodies: Sequence[Body], width: int) -> list[tuple[str, int]]:
-        """The answers to bodies, so many of which are under way, and when each came."""
-        order = list(range(len(bodies)))
-        # The first ones are sent at once, and arrive in any order.
-        head = order[:width]
-        self.draw.shuffle(head)
-        order[:width] = head
-        said = [answer_words(each) for each in bodies]
-        times: dict[int, tuple[int, int]] = {}
-        arrived: list[tuple[int, list[Body], int, float]] = []
-        ends: list[int] = []
-        for at in order:
-            self.step = (
-                max(self.step, *sorted(ends)[-width:][:1]) if len(ends) >= width else self.step
-            )
-            here = [other for other, (_, end) in times.items() if end > self.step]
-            idle_s = 0.0 if here else (self.step - self.last_end) / RATE
-            times[at] = (self.step, self.step + len(said[at]) * bodies[at].get("n", 1))
-            ends.append(times[at][1])
-            served = self.served + sum(
-                size_of(bodies[other]) + len(said[other]) * bodies[other].get("n", 1)
-                for other in times
-                if other != at and other not in here
-            )
-            arrived.append((at, list(self.before), served, idle_s))
-            self.before.append(bodies[at])
-            self.last_end = max(ends)
-        self.step = max(ends)
-        self.served += sum(
-            size_of(body) + len(each) * body.get("n", 1)
-            for body, each in zip(bodies, said, strict=True)
-        )
-        answers = [("", 0)] * len(bodies)
-        for at, before, served, idle_s in arrived:
-            begin, end = times[at]
-            beside = [
-                other for other, (b, e) in times.items() if other != at and b < end and e > begin
-            ]
-            view = View(
-                bodies[at], before, [bodies[each] for each in beside if times[each][0] <= begin and bodies[each] in before],
-                [bodies[each] for each in beside], idle_s, served, max(
-                    sum(size_of(bodies[each]) for each, (b, e) in times.items() if b <= moment < e)
-                    for moment in {begin, *(times[each][0] for each in beside)} if begin <= moment < end
-                ),
-            )  # fmt: skip
-            place = self.fault(view) if self.fault else None
-            told = said[at]
-            if place is not None and place < len(told):
-                told = [*told[:place], *(each[::-1] + "x" for each in told[place:])]
-            answers[at] = (" ".join(told), end)
-        return answers
-
-
-def answered(
-    trial: Trial, requests: Mapping[str, Request], fault: Fault | None, seed: object
-) -> list[dict[str, SentAnswer]]:
-    server = Server(fault, random.Random(repr(seed)))
-    blocks = []
-    for number, block in enumerate(trial.blocks):
-        if number == len(trial.blocks) - 1:
-            server.step += round(RATE * trial.pause_s)
-        bodies = [requests[name].body for name in block.names]
-        given = {}
-        for name, body, (said, end) in zip(
-            block.names, bodies, server.block(bodies, block.at_once), strict=True
-        ):
-            count = len(answer_words(body))
-            limit = body.get("max_tokens", 16)
-            given[name] = SentAnswer(
-                answer=said, text=said, prompt_tokens=size_of(body), answer_tokens=count * body.get("n", 1),
-                finish="length" if count >= limit else "stop", at_s=end / RATE, choices=body.get("n", 1),
-            )  # fmt: skip
-        blocks.append(given)
-    return blocks
-
-
-# --- faults ---
-
-
-def shared(view: View, others: Sequence[Body]) -> int:
-    """The tokens that a prompt shares with another at its beginning, at most."""
-    text = text_of(view.body)
-    return max((pieces(text, common(text, text_of(each))) for each in others), default=0)
-
-
-def same(view: View) -> list[Body]:
-    return [each for each in view.before if text_of(each) == text_of(view.body)]
-
-
-def since(view: View) -> list[Body]:
-    """What came since the same prompt."""
-    texts = [text_of(each) for each in view.before]
-    return list(view.before[len(texts) - texts[::-1].index(text_of(view.body)) :])
-
-
-def other_of(view: View, key: str) -> Callable[[Body], bool]:
-    return lambda each: each.get(key) != view.body.get(key)
-
-
-def is_sampled(body: Body) -> bool:
-    return bool(body.get("temperature")) and "seed" in body
-
-
-def foreign(text: str) -> bool:
-    return not text.isascii()
-
-
-Planted = tuple[str, Callable[[View], int | None]]
-# Of each kind: what is drawn, in words, and which requests are answered wrongly (True), or from which token on.
-FAULTS: dict[str, Callable[[random.Random], Planted]] = {}
-
-
-def kind(made: Callable[[random.Random], Planted]) -> Callable[[random.Random], Planted]:
-    FAULTS[made.__name__] = made
-    return made
-
-
-@kind
-def prefix_reuse(draw: random.Random) -> Planted:
-    size = draw.choice([6, 8, 12, 16])
-    return (
-        f"a beginning of {size} tokens or more is in the cache",
-        lambda v: shared(v, v.before) >= size,
-    )
-
-
-@kind
-def whole_prompt_in_cache(_draw: random.Random) -> Planted:
-    return "the same prompt came before", lambda v: bool(same(v))
-
-
-@kind
-def from_a_count_on(draw: random.Random) -> Planted:
-    count = draw.randint(5, 13)
-    return f"from request {count} on", lambda v: len(v.before) >= count - 1
-
-
-@kind
-def each_so_many(draw: random.Random) -> Planted:
-    period = draw.randint(2, 6)
-    return f"every {period}th request", lambda v: (len(v.before) + 1) % period == 0
-
-
-@kind
-def the_first(_draw: random.Random) -> Planted:
-    return "the first request of a start", lambda v: not v.before
-
-
-@kind
-def idle(_draw: random.Random) -> Planted:
-    return "after 0.9 s without a request, or first", lambda v: v.idle_s >= 0.9 or not v.before
-
-
-@kind
-def at_once(draw: random.Random) -> Planted:
-    count = draw.randint(2, 4)
-    return f"{count} or more at its arrival or later", lambda v: len(v.beside) >= count - 1
-
-
-@kind
-def long_prompt(draw: random.Random) -> Planted:
-    size = draw.choice([16, 32, 64])
-    return f"prompts over {size} tokens", lambda v: size_of(v.body) > size
-
-
-@kind
-def past_a_window(draw: random.Random) -> Planted:
+def _window(draw: random.Random) -> Condition:
     size = draw.choice([40, 64, 96])
-    return f"prompt and answer over {size} tokens", lambda v: max(0, size - size_of(v.body))
-
-
-@kind
-def streamed_signs(_draw: random.Random) -> Planted:
-    return (
-        "streams whose prompt is not ASCII",
-        lambda v: "stream" in v.body and foreign(text_of(v.body)),
+    return Condition(
+        f"prompt and answer over {size} tokens", lambda v: max(0, size - size_of(v.body)), 0
     )
 
 
-@kind
-def stop_strings(draw: random.Random) -> Planted:
-    what = draw.choice(["several", "new line", "any"])
-
-    def holds(view: View) -> bool:
-        stop = view.body.get("stop", [])
-        return {
-            "several": len(stop) > 1,
-            "new line": any("\n" in each for each in stop),
-            "any": bool(stop),
-        }[what]
-
-    return f"`stop`: {what}", holds
-
-
-@kind
-def adapter_switch(_draw: random.Random) -> Planted:
-    return (
-        "right after another `model`",
-        lambda v: bool(v.before) and other_of(v, "model")(v.before[-1]),
-    )
-
-
-@kind
-def shared_generator(_draw: random.Random) -> Planted:
-    return (
-        "sampled after another sampled one",
-        lambda v: is_sampled(v.body) and any(map(is_sampled, v.before)),
-    )
-
-
-@kind
-def salt_ignored(_draw: random.Random) -> Planted:
-    key = _draw.choice(["cache_salt", "model"])
-    return f"the same prompt came with another `{key}`", lambda v: any(
-        map(other_of(v, key), same(v))
-    )
-
-
-@kind
-def grammar_cache(_draw: random.Random) -> Planted:
-    def holds(view: View) -> bool:
-        earlier = [each for each in view.before if "response_format" in each]
-        return "response_format" in view.body and any(
-            map(other_of(view, "response_format"), earlier)
-        )
-
-    return "`response_format` after another one", holds
-
-
-@kind
-def evicted_and_reused(draw: random.Random) -> Planted:
-    size = draw.choice([60, 120])
-    return (
-        f"the same prompt, {size} tokens of others since",
-        lambda v: bool(same(v)) and sum(map(size_of, since(v))) >= size,
-    )
-
-
-@kind
-def equal_length(_draw: random.Random) -> Planted:
-    def holds(view: View) -> bool:
-        return any(
-            size_of(each) == size_of(view.body) and text_of(each) != text_of(view.body)
-            for each in view.before
-        )
-
-    return "after another prompt of as many tokens", holds
-
-
-@kind
-def poisoned(draw: random.Random) -> Planted:
-    key, count = draw.choice(["n", "logprobs", "min_tokens"]), draw.randint(1, 3)
-    return f"up to {count} after one with `{key}`", lambda v: any(
-        key in each for each in v.before[-count:]
-    )
-
-
-@kind
-def poisoned_for_ever(draw: random.Random) -> Planted:
-    key = draw.choice(["n", "tools", "stop"])
-    return f"after one with `{key}`", lambda v: any(key in each for each in v.before)
-
-
-@kind
-def leak_beside(draw: random.Random) -> Planted:
-    key = draw.choice(["logprobs", "response_format", "stop"])
-    return f"at once with one with `{key}`", lambda v: any(key in each for each in v.beside)
-
-
-@kind
-def preempted(draw: random.Random) -> Planted:
+def _preempted(draw: random.Random) -> Condition:
     size = draw.choice([200, 300])
-    return f"prompts of {size} tokens under way", lambda v: bool(v.beside) and v.load >= size
-
-
-@kind
-def logprobs(draw: random.Random) -> Planted:
-    least = draw.choice([1, 3])
-    return f"`logprobs` {least} or more", lambda v: v.body.get("logprobs", 0) >= least
-
-
-@kind
-def greedy_long(draw: random.Random) -> Planted:
-    size = draw.choice([24, 48])
-    return (
-        f"greedy, over {size} tokens",
-        lambda v: not v.body.get("temperature") and size_of(v.body) > size,
+    return Condition(
+        f"prompts of {size} tokens under way", lambda v: bool(v.beside) and v.load >= size
     )
 
 
-@kind
-def streamed_tools(_draw: random.Random) -> Planted:
-    key = _draw.choice(["tools", "response_format"])
-    return f"streams with `{key}`", lambda v: {"stream", key} <= v.body.keys()
-
-
-@kind
-def conversation(_draw: random.Random) -> Planted:
-    def holds(view: View) -> bool:
-        mine = view.body.get("messages", [])
-        return any(
-            len(each["messages"]) < len(mine) and mine[: len(each["messages"])] == each["messages"]
-            for each in view.before
-            if "messages" in each
-        )
-
-    return "goes on with an earlier chat", holds
-
-
-@kind
-def full_table(draw: random.Random) -> Planted:
-    count = draw.randint(5, 9)
-    return (
-        f"{count} different prompts",
-        lambda v: len({text_of(each) for each in [*v.before, v.body]}) >= count,
-    )
-
-
-@kind
-def tokens_served(draw: random.Random) -> Planted:
+def _served(draw: random.Random) -> Condition:
     size = draw.choice([300, 500])
-    return f"{size} tokens served", lambda v: v.served >= size
+    return Condition(f"{size} tokens served", lambda v: v.served >= size)
 
 
-@kind
-def second_time(_draw: random.Random) -> Planted:
-    return "the prompt's second time", lambda v: len(same(v)) == 1
+def _full_table(draw: random.Random) -> Condition:
+    count = draw.randint(5, 9)
+    return distinct(f"{count} different prompts", lambda number: number >= count)
 
 
-@kind
-def chunk_edge(draw: random.Random) -> Planted:
-    size = draw.choice([8, 16])
-    return (
-        f"tokens one over a multiple of {size}",
-        lambda v: size_of(v.body) > size and size_of(v.body) % size == 1,
+def _ring(draw: random.Random) -> Condition:
+    period = draw.randint(2, 4)
+    return distinct(
+        f"the different prompts so far are a multiple of {period}", lambda n: n % period == 0
     )
 
 
-@kind
-def prefix_and_parameter(draw: random.Random) -> Planted:
-    key, size = draw.choice(["stream", "logprobs", "seed"]), draw.choice([8, 12])
-    return (
-        f"`{key}`, and {size} tokens in the cache",
-        lambda v: key in v.body and shared(v, v.before) >= size,
+KNOWN: dict[str, Kind] = {
+    "prefix_reuse": lambda d: came(shares(d.choice([6, 8, 12, 16]))),
+    "whole_prompt_in_cache": lambda _: came(SAME),
+    "from_a_count_on": lambda d: from_on(d.randint(5, 13)),
+    "each_so_many": lambda d: every(d.randint(2, 6)),
+    "the_first": lambda _: numbered("the first", lambda number: number == 1),
+    "idle": lambda _: IDLE,
+    "at_once": lambda d: beside(ANY, d.randint(2, 4) - 1),
+    "long_prompt": lambda d: itself(sized(d.choice([16, 32, 64]))),
+    "past_a_window": _window,
+    "streamed_signs": lambda _: itself(has("stream") & SIGNS),
+    "stop_strings": lambda d: itself(stops(d.choice(["several", "new line", "any"]))),
+    "adapter_switch": lambda _: last(other("model")),
+    "shared_generator": lambda _: itself(SEEDED) & came(SEEDED),
+    "salt_ignored": lambda d: came(SAME & other(d.choice(["cache_salt", "model"]))),
+    "grammar_cache": lambda _: (
+        itself(has("response_format")) & came(has("response_format") & other("response_format"))
+    ),
+    "evicted_and_reused": lambda d: back(
+        "tokens of others", lambda since: sum(map(size_of, since)), d.choice([60, 120])
+    ),
+    "equal_length": lambda _: came(as_long() & ANOTHER),
+    "poisoned": lambda d: last(has(d.choice(["n", "logprobs", "min_tokens"])), d.randint(1, 3)),
+    "poisoned_for_ever": lambda d: came(has(d.choice(["n", "tools", "stop"]))),
+    "leak_beside": lambda d: beside(has(d.choice(["logprobs", "response_format", "stop"]))),
+    "preempted": _preempted,
+    "logprobs": lambda d: itself(valued("logprobs", d.choice([1, 3]))),
+    "greedy_long": lambda d: itself(GREEDY & sized(d.choice([24, 48]))),
+    "streamed_tools": lambda d: itself(has("stream", d.choice(["tools", "response_format"]))),
+    "conversation": lambda _: came(CONTINUED),
+    "full_table": _full_table,
+    "tokens_served": _served,
+    "second_time": lambda _: numbered("the 2nd", lambda number: number == 2, SAME),
+    "chunk_edge": lambda d: itself(multiple(d.choice([8, 16]), 1)),
+    "prefix_and_parameter": lambda d: (
+        itself(has(d.choice(["stream", "logprobs", "seed"]))) & came(shares(d.choice([8, 12])))
+    ),
+    "padding": lambda d: last(longer(d.choice([5, 20]))),
+    "prefix_of_adapter": lambda d: came(shares(d.choice([4, 8])) & other("model")),
+    "crowded_sampling": lambda d: itself(SEEDED) & beside(ANY, d.randint(2, 3) - 1),
+    "first_of_adapter": lambda _: (
+        itself(has("model")) & numbered("the first", lambda number: number == 1, equal("model"))
+    ),
+    "each_so_many_streams": lambda d: every(d.randint(2, 3), has("stream")),
+    "collision": lambda d: came(as_long(d.choice([16, 24])) & ANOTHER),
+    "bucket": lambda d: itself(sized(low := d.choice([16, 32]), 2 * low)),
+    "seed_collision": lambda _: came(equal("seed") & ANOTHER),
+    "long_answer": lambda d: from_token(d.choice([12, 20]), itself(ANY)),
+    "streams_at_once": lambda _: itself(has("stream")) & beside(has("stream")),
+    "twice_in_a_row": lambda _: last(SAME),
+    "for_a_while": lambda d: between(d.randint(3, 5), d.randint(7, 11)),
+    "long_talk": lambda _: itself(messages(4)),
+    "question": lambda _: itself(QUESTION),
+    "long_and_cached": lambda d: (
+        came(shares(d.choice([8, 12]))) & itself(sized(d.choice([24, 48])))
+    ),
+    "tools": lambda _: itself(has("tools")),
+    "adapter_and_form": lambda _: itself(has("model", "response_format")),
+    "evicted_after_some": lambda d: back("others", len, d.randint(3, 6)),
+    "after_a_long_one": lambda d: came(sized(d.choice([64, 128]))),
+}
+
+UNSEEN: dict[str, Kind] = {
+    # A stop string ends the answer before `min_tokens`.
+    "stop_too_early": lambda _: itself(has("stop", "min_tokens")),
+    # All blocks of a prompt are in the cache, so that nothing is left to compute.
+    "full_blocks": lambda d: came(SAME) & itself(multiple(d.choice([4, 8]))),
+    # An adapter's slot was used by another one.
+    "adapter_returns": lambda _: came(equal("model")) & last(other("model")),
+    # The rows of a grammar's mask are those of all requests of a batch.
+    "mask_row": lambda _: itself(has("response_format")) & beside(lacks("response_format")),
+    "greedy_in_a_sampled_batch": lambda _: itself(GREEDY) & beside(SAMPLED),
+    # Drafted tokens are accepted by the wrong distribution.
+    "drafts": lambda d: from_token(d.choice([4, 8]), itself(has("top_k"))),
+    # Log probabilities of a prompt that is computed in chunks.
+    "chunked_logprobs": lambda d: itself(has("logprobs") & sized(d.choice([24, 48]))),
+    "ring_of_slots": _ring,
+    "late": lambda d: late(d.choice([0.3, 0.6])),
+    # The last token of an answer that ends by `max_tokens`.
+    "at_its_limit": lambda _: Condition("the last token at `max_tokens`", _at_its_limit, 0),
+    # A sign of several bytes is cut between two events.
+    "signs_of_a_stream": lambda _: Condition(
+        "streams, from the first sign beyond ASCII", _first_sign, 0
+    ),
+    # Blocks are shared before they are computed.
+    "prefix_under_way": lambda d: under_way(shares(d.choice([6, 12]))),
+    # A decode beside a prefill.
+    "short_beside_long": lambda d: (
+        itself(sized(0, d.choice([16, 24]))) & beside(sized(d.choice([48, 96])))
+    ),
+    # A buffer grows.
+    "longest_so_far": lambda _: Condition(
+        "longer than each before, and not first",
+        lambda v: bool(v.before) and size_of(v.body) > max(map(size_of, v.before)),
+    ),
+    # What is used often is moved to another tier.
+    "third_time": lambda d: from_on(d.choice([3, 4]), SAME),
+    # Requests with `prompt_logprobs` and the like leave blocks without values.
+    "prefix_of_another_form": lambda d: came(
+        shares(d.choice([4, 8])) & has(d.choice(["logprobs", "stream", "min_tokens"]))
+    ),
+}
+
+
+# --- any condition that can be said ---
+
+_KEYS = [
+    "stop", "logprobs", "min_tokens", "n", "model", "cache_salt", "top_k", "response_format",
+    "stream", "seed", "tools",
+]  # fmt: skip
+_OWN: list[Callable[[random.Random], Like]] = [
+    lambda d: has(d.choice(_KEYS)),
+    lambda d: has(d.choice(_KEYS)),
+    lambda d: has(d.choice(_KEYS)),
+    lambda d: sized(d.choice([12, 24, 48])),
+    lambda d: sized(0, d.choice([12, 24, 48])),
+    lambda d: multiple(d.choice([4, 8])),
+    lambda d: valued("max_tokens", d.choice([24, 48])),
+    lambda d: d.choice([GREEDY, SAMPLED]),
+    lambda d: d.choice([SIGNS, QUESTION]),
+    lambda d: messages(d.choice([1, 4])),
+]
+_RELATED: list[Callable[[random.Random], Like]] = [
+    lambda _: SAME,
+    lambda d: shares(d.choice([4, 8, 12])),
+    lambda d: other(d.choice(["model", "cache_salt", "seed"])),
+    lambda d: equal(d.choice(["model", "cache_salt", "seed", "top_k"])) & ANOTHER,
+    lambda d: as_long(d.choice([None, 8, 16])) & ANOTHER,
+    lambda _: CONTINUED,
+    lambda d: longer(d.choice([1, 10])),
+]
+_SCOPES: list[Callable[[random.Random], Condition]] = [
+    lambda d: came(_another(d)),
+    lambda d: came(_another(d)),
+    lambda d: last(_another(d), d.randint(1, 3)),
+    lambda d: beside(_another(d), d.choice([1, 1, 2])),
+    lambda d: from_on(d.randint(3, 8), _some(d)),
+    lambda d: every(d.randint(2, 4), _some(d)),
+    lambda d: between(d.randint(2, 4), d.randint(5, 9), _some(d)),
+    lambda d: from_on(d.randint(2, 4), SAME),
+    lambda d: back("others", len, d.randint(2, 6)),
+    lambda d: d.choice([IDLE, late(d.choice([0.3, 0.6]))]),
+]
+
+
+def _own(draw: random.Random) -> Like:
+    return draw.choice(_OWN)(draw)
+
+
+def _some(draw: random.Random) -> Like:
+    return draw.choice([ANY, _own(draw)])
+
+
+def _another(draw: random.Random) -> Like:
+    """What an earlier request is like: something alone, by the request that comes, or both."""
+    related = draw.choice(_RELATED)(draw)
+    return draw.choice([_own(draw), related, related, related & _own(draw)])
+
+
+def composed(draw: random.Random) -> Condition:
+    """What a request holds (nothing, one thing or two), and when it is sent, and from which token of its answer on."""
+    own, scope = _own(draw), draw.choice(_SCOPES)(draw)
+    condition = draw.choice(
+        [itself(own), itself(own & _own(draw)), scope, scope, scope, itself(own) & scope]
     )
+    return from_token(draw.choice([4, 8]), condition) if draw.random() < 0.2 else condition
 
 
-@kind
-def padding(draw: random.Random) -> Planted:
-    size = draw.choice([5, 20])
-    return (
-        f"right after a prompt longer by {size} tokens",
-        lambda v: bool(v.before) and size_of(v.before[-1]) >= size_of(v.body) + size,
-    )
-
-
-@kind
-def prefix_of_adapter(draw: random.Random) -> Planted:
-    size = draw.choice([4, 8])
-    return (
-        f"{size} tokens came with another `model`",
-        lambda v: shared(v, list(filter(other_of(v, "model"), v.before))) >= size,
-    )
-
-
-@kind
-def crowded_sampling(draw: random.Random) -> Planted:
-    count = draw.randint(2, 3)
-    return (
-        f"sampled, {count} or more at once",
-        lambda v: is_sampled(v.body) and len(v.beside) >= count - 1,
-    )
-
-
-@kind
-def first_of_adapter(_draw: random.Random) -> Planted:
-    def holds(view: View) -> bool:
-        return "model" in view.body and not any(
-            each.get("model") == view.body["model"] for each in view.before
-        )
-
-    return "the first with its `model`", holds
-
-
-@kind
-def each_so_many_streams(draw: random.Random) -> Planted:
-    period = draw.randint(2, 3)
-    return (
-        f"every {period}th stream",
-        lambda v: (
-            "stream" in v.body
-            and sum("stream" in each for each in [*v.before, v.body]) % period == 0
-        ),
-    )
-
-
-@kind
-def collision(draw: random.Random) -> Planted:
-    size = draw.choice([16, 24])
-
-    def holds(view: View) -> bool:
-        texts = {
-            text_of(each)
-            for each in view.before
-            if size_of(each) % size == size_of(view.body) % size
-        }
-        return bool(texts - {text_of(view.body)})
-
-    return f"after another prompt of as many tokens, modulo {size}", holds
-
-
-@kind
-def bucket(draw: random.Random) -> Planted:
-    low = draw.choice([16, 32])
-    return f"prompts of {low + 1} to {2 * low} tokens", lambda v: low < size_of(v.body) <= 2 * low
-
-
-@kind
-def seed_collision(_draw: random.Random) -> Planted:
-    def holds(view: View) -> bool:
-        texts = {text_of(each) for each in view.before if each.get("seed") == view.body.get("seed")}
-        return "seed" in view.body and bool(texts - {text_of(view.body)})
-
-    return "after another prompt with the same `seed`", holds
-
-
-@kind
-def long_answer(draw: random.Random) -> Planted:
-    size = draw.choice([12, 20])
-    return f"answers from token {size} on", lambda _v: size
-
-
-@kind
-def streams_at_once(_draw: random.Random) -> Planted:
-    return (
-        "streams at once with another",
-        lambda v: "stream" in v.body and any("stream" in each for each in v.beside),
-    )
-
-
-@kind
-def twice_in_a_row(_draw: random.Random) -> Planted:
-    return (
-        "right after the same prompt",
-        lambda v: bool(v.before) and text_of(v.before[-1]) == text_of(v.body),
-    )
-
-
-@kind
-def for_a_while(draw: random.Random) -> Planted:
-    first, last = draw.randint(3, 5), draw.randint(7, 11)
-    return f"requests {first} to {last} of a start", lambda v: first <= len(v.before) + 1 <= last
-
-
-@kind
-def long_talk(_draw: random.Random) -> Planted:
-    return "chats of 4 messages or more", lambda v: len(v.body.get("messages", ())) >= 4
-
-
-@kind
-def question(_draw: random.Random) -> Planted:
-    return "prompts that end with ?", lambda v: text_of(v.body).endswith("?")
-
-
-@kind
-def long_and_cached(draw: random.Random) -> Planted:
-    size, least = draw.choice([8, 12]), draw.choice([24, 48])
-    return (
-        f"{size} tokens in the cache, prompts over {least}",
-        lambda v: shared(v, v.before) >= size and size_of(v.body) > least,
-    )
-
-
-@kind
-def tools(_draw: random.Random) -> Planted:
-    return "`tools`", lambda v: "tools" in v.body
-
-
-@kind
-def adapter_and_form(_draw: random.Random) -> Planted:
-    return "`model` and `response_format`", lambda v: {"model", "response_format"} <= v.body.keys()
-
-
-@kind
-def evicted_after_some(draw: random.Random) -> Planted:
-    count = draw.randint(3, 6)
-    return (
-        f"the same prompt, {count} others since",
-        lambda v: bool(same(v)) and len(since(v)) >= count,
-    )
-
-
-@kind
-def after_a_long_one(draw: random.Random) -> Planted:
-    size = draw.choice([64, 128])
-    return f"after a prompt over {size} tokens", lambda v: any(
-        size_of(each) > size for each in v.before
-    )
+def faults(group: str) -> dict[str, Kind]:
+    """The kinds of a group by their names. Raises KeyError if there is none."""
+    drawn: dict[str, Kind] = {f"composed-{number}": composed for number in range(1, 17)}
+    return {"known": KNOWN, "unseen": UNSEEN, "composed": drawn}[group]
