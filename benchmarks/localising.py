@@ -21,6 +21,8 @@ A number between the one that is named and the nearest one that was equal is not
 cause that the report tells as one that fits, and no more. The exit status is 1 if a line is untrue.
 """
 
+import itertools
+import math
 import random
 import sys
 import time
@@ -29,14 +31,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from localising_faults import Kind, faults
-from localising_server import CHAT, COMPLETION, Fault, View, answered, suite, text_of
+from localising_server import CHAT, COMPLETION, Fault, View, answered, suite
 from msgspec.structs import replace
 from results import options, record, table
 
-from ci_doctor.correctness.localise.causes import Cause, contexts, of_itself
+from ci_doctor.correctness.localise.causes import Cause, fitting
 from ci_doctor.correctness.localise.examining import NAMING
 from ci_doctor.correctness.localise.search import LocalisationSearch
-from ci_doctor.correctness.localise.traits import CausePart, Lane, SendTable, targets
+from ci_doctor.correctness.localise.traits import CausePart, Lane, SendTable
 from ci_doctor.correctness.localise.trials import (
     LocalisedDifference,
     Trial,
@@ -50,7 +52,7 @@ from ci_doctor.load.requests import Request
 PAIRS, STARTS = 8, 4
 COUNT = 16
 _UNTRUE = 0.05
-_AT_ONCE = {"load", "whole load", "arrival load", "at once", "arrival"}
+_AT_ONCE = ("load", "whole load", "arrival", "at once")
 
 
 class Case(NamedTuple):
@@ -151,66 +153,56 @@ def searched(case: Case) -> LocalisationSearch:
 
 def held_out(case: Case, fresh: Sequence[str], draw: random.Random) -> Iterator[Trial]:
     """Orders of requests of the file and of new ones; some prompts come again, some at once."""
-    for number in range(16):
+    for number in range(16 if case.of.concurrency == 1 else 48):
         names = draw.choices([*case.of.ids, *fresh], k=16) + draw.choices(case.of.differing, k=6)
         draw.shuffle(names)
         names = [one for each in names for one in (each,) * draw.choice([1, 1, 1, 2])]
-        if number % 4 or case.of.concurrency == 1:
+        if number < 16:
             yield one_by_one(names[: draw.randint(3, 24)], pause_s=draw.choice([0, 0, 2]))
         else:
             group = tuple(dict.fromkeys(names))[: draw.randint(2, case.of.concurrency)]
             yield Trial(blocks=(TrialBlock(names=group, at_once=len(group)),) * 4)
 
 
-# The sends of which it is said, and those of which nothing is said.
-Claim = tuple[int, int]
+def parts_in(cause: Cause) -> list[CausePart]:
+    return [part for each in (cause.target, cause.context) for part in each.both or (each,)]
 
 
-def claim_of(part: CausePart, sends: SendTable, some: Sequence[CausePart]) -> Claim | None:
-    """What a part says of other sends; None if `some` have none like it."""
-    whole = (1 << len(sends.sends)) - 1
-    if part.both:
-        both = [claim_of(each, sends, some) for each in part.both]
-        unsure = 0
-        for claim in both:
-            if claim is None:
-                return None
-            whole, unsure = whole & (claim[0] | claim[1]), unsure | claim[1]
-        return whole, unsure
-    if part.family.startswith(NAMING):
-        return named(part, sends), 0
-    if part.family.startswith("no "):
-        # All that are not of a kind.
-        words = part.words.replace(" without ", " with ")
-        like = claim_of(replace(part, family=part.family[3:], words=words), sends, some)
-        return like and (whole & ~like[0] & ~like[1], like[1])
-    said = part.said.split(", measured")[0]
-    for each in some:
-        is_like = each.said == said if said else each.words == part.words
-        if each.family == part.family and is_like:
-            return numbered(part, each, sends) if said else (each.mask & ~each.unsure, each.unsure)
+def is_like(part: CausePart, other: CausePart) -> bool:
+    """Whether two parts say the same, but for a number."""
+    if part.said and other.said:
+        return part.said.split(", measured")[0] == other.said
+    return part.words == other.words
+
+
+def claim_of(cause: Cause, sends: SendTable, known: int) -> tuple[int, int] | None:
+    """The sends that differ by a cause of the first `known` ones, and those of which it says nothing; None if it fits them no more.
+
+    Nothing is said between a number and the nearest one that was equal.
+    """
+    fit = [*fitting(sends, known), *fitting(sends, known, plain_alone=True)]
+    for like in (each for each in fit if each.family == cause.family):
+        pairs = list(zip(parts_in(cause), parts_in(like), strict=True))
+        if all(itertools.starmap(is_like, pairs)):
+            mask, unsure = -1, like.target.unsure | like.context.unsure
+            for part, other in pairs:
+                inside, between = numbered(part, other, sends) if part.said else (other.mask, 0)
+                mask, unsure = mask & inside, unsure | between
+            return mask & ~unsure, unsure
     return None
 
 
-def numbered(part: CausePart, like: CausePart, sends: SendTable) -> Claim:
-    """From the number of a part on; nothing is said between that and the nearest one that was equal."""
-    sign = -1 if part.family in {"short", "few"} else 1
+def numbered(part: CausePart, like: CausePart, sends: SendTable) -> tuple[int, int]:
+    """The sends from the number of a part on, and those between it and the nearest one that was equal."""
+    numbers = like.numbers
+    sign = -1 if all(each <= 0 for each in numbers if not math.isnan(each)) else 1
     least = sign * (part.least or 0)
     below = least if part.below is None else sign * part.below
     low, high = sorted((least, below))
-    beyond = sends.mask(each >= high for each in like.numbers)
-    between = sends.mask(low < each < high for each in like.numbers)
-    return beyond & ~like.unsure, between | like.unsure
-
-
-def named(part: CausePart, sends: SendTable) -> int:
-    """The sends of the requests that a part names, by their prompts or their bodies."""
-    names = [word for each in part.words.split() if (word := each.strip(",")) in sends.requests]
-    bodies = [sends.requests[each].body for each in names]
-    if part.family.startswith("prompt") or part.family == "some":
-        texts = [text_of(each) for each in bodies]
-        return sends.named(n for n, each in sends.requests.items() if text_of(each.body) in texts)
-    return sends.named(n for n, each in sends.requests.items() if each.body in bodies)
+    without = sends.mask(map(math.isnan, numbers)) & like.mask
+    return without | sends.mask(each >= high for each in numbers), sends.mask(
+        low < each < high for each in numbers
+    )
 
 
 class Held(NamedTuple):
@@ -221,37 +213,34 @@ class Held(NamedTuple):
     missed: int
 
 
-def held(case: Case, cause: Cause, place: int, draw: random.Random) -> Held | None:
-    """How a cause holds, of answers that are longer than a place; None if nothing like it can be made of other sends."""
+def held(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Random) -> Held | None:
+    """How a cause holds of other sends; None if nothing is said of them."""
     fresh = requests_of([*suite(draw, 24)[:12], *near(case, draw)], first=100)
-    requests = {each.id: each for each in (*case.of.requests, *fresh)}
+    requests = search.requests | {each.id: each for each in fresh}
     lanes: list[Lane] = []
     for number, trial in enumerate(held_out(case, [each.id for each in fresh], draw)):
         right = answered(trial, requests, None, number)
         lanes.append(observed(trial, right, answered(trial, requests, case.fault, number)).sends)
-    sends = SendTable(lanes, requests, list(requests), {})
-    kinds = targets(sends, sends.wrong_names)
-    target = claim_of(cause.target, sends, kinds)
-    if target is None:
+    untold = [[replace(each, wrong=None) for each in lane] for lane in lanes]
+    known = search.lanes()
+    at = begin = sum(map(len, known))
+    claim = claim_of(cause, SendTable([*known, *untold], requests, case.of.ids, {}), begin)
+    if claim is None:
         return None
-    kinds += of_itself(sends, replace(cause.target, mask=target[0]))
-    context = claim_of(cause.context, sends, [*contexts(sends, kinds), *kinds])
-    if context is None:
-        return None
-    is_of_groups = "beside" in cause.context.family or cause.context.family in {*_AT_ONCE, "any"}
+    place = search.place() - 1 if cause.family == ("any", "any") else case.place
+    load = cause.context.family.startswith(_AT_ONCE)
+    is_of_groups = load or "beside" in cause.context.family or cause.context.family == "any"
     shown: dict[tuple[int, str, int], list[tuple[bool, bool]]] = {}
-    at = -1
     for number, lane in enumerate(lanes):
         for each in lane:
-            at += 1
-            is_open = (target[1] | context[1]) >> at & 1 or not (each.wrong or each.length > place)
+            is_open = claim[1] >> at & 1 or not (each.wrong or each.length > place)
             # Of a group nobody knows what came before, and of one alone nothing is said with a load.
-            is_meant = is_of_groups if each.at_once > 1 else cause.context.family not in _AT_ONCE
+            is_meant = is_of_groups if each.at_once > 1 else not load
             if is_meant and not is_open:
                 # In a group a request counts once.
                 key = (number, each.name, -1 if each.at_once > 1 else at)
-                claim = bool((target[0] & context[0]) >> at & 1)
-                shown.setdefault(key, []).append((claim, bool(each.wrong)))
+                shown.setdefault(key, []).append((bool(claim[0] >> at & 1), bool(each.wrong)))
+            at += 1
     counts = Counter(
         (any(claim for claim, _ in some), any(wrong for _, wrong in some))
         for some in shown.values()
@@ -261,8 +250,7 @@ def held(case: Case, cause: Cause, place: int, draw: random.Random) -> Held | No
 
 def grade(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Random) -> str:
     is_name = cause.target.family.startswith(NAMING)
-    place = search.place() - 1 if cause.family == ("any", "any") else case.place
-    of = held(case, cause, place, draw)
+    of = held(case, search, cause, draw)
     if of is None or not of.right + of.false:
         return "requests only" if is_name and cause.context.family == "any" else "not judged"
     if of.false > _UNTRUE * (of.right + of.false):

@@ -275,7 +275,7 @@ class LocalisationSearch(SentSoFar):
 
     def _table(self, trials: Sequence[Trial] = ()) -> tuple[SendTable, list[int]]:
         """All sends so far and those of trials that were not made; where each of these begins, and their end."""
-        lanes = self._lanes()
+        lanes = self.lanes()
         more = [self._expected(each) for each in trials]
         table = SendTable([*lanes, *more], self.requests, self.subject.ids, self._rows)
         return table, list(itertools.accumulate(map(len, more), initial=sum(map(len, lanes))))
@@ -413,7 +413,7 @@ class LocalisationSearch(SentSoFar):
         made = {number for number, each in self._foretold if is_within(measured, each)}
         like = self._like(cause, table, len(table.sends))
         begin, lanes = 0, []
-        for sends in self._lanes():
+        for sends in self.lanes():
             number = next(at for at, each in enumerate(self.told) if each.sends is sends)
             lanes += [(begin, len(sends))] if number in made else []
             begin += len(sends)
@@ -549,7 +549,7 @@ class LocalisationSearch(SentSoFar):
     def _is_equal_in(self, without: int, elsewhere: int = 1) -> bool:
         """Whether one of these sends was equal, in a start with a difference or in two `elsewhere`."""
         place, equal = 0, 0
-        for lane in self._lanes():
+        for lane in self.lanes():
             window = without >> place & ((1 << len(lane)) - 1)
             is_equal = any(window >> at & 1 and each.wrong is False for at, each in enumerate(lane))
             equal += is_equal * (2 if any(each.wrong for each in lane) else elsewhere)
@@ -558,7 +558,7 @@ class LocalisationSearch(SentSoFar):
 
     def _control(self, cause: Cause, part: CausePart) -> str | None:
         """A copy of a request that differs, which lacked just this and was equal in the same context."""
-        sends = [each for lane in self._lanes() for each in lane]
+        sends = [each for lane in self.lanes() for each in lane]
         differing = {self._bases.get(each.name, each.name) for each in sends if each.wrong}
         without = cause.context.mask & ~part.mask
         for each in cause.target.both:
@@ -630,7 +630,7 @@ class LocalisationSearch(SentSoFar):
             cause += f", from about token {self.place()} of its answer on"
         copies = tuple(dict.fromkeys(filter(None, self._controls(found.cause)))) or self._varied()
         # Names alone say little: what must be there is what equal copies lack.
-        sent = (each.name for lane in self._lanes() for each in lane)
+        sent = (each.name for lane in self.lanes() for each in lane)
         inside = {name for at, name in enumerate(sent) if found.cause.context.mask >> at & 1}
         equal = [each for each in copies if each in inside]
         if equal and found.cause.target.family in {"some", "some bodies"}:

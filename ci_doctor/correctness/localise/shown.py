@@ -130,13 +130,13 @@ class SentSoFar:
 
     def _right_before(self) -> list[str]:
         """What came right before the requests that differed, the most frequent one."""
-        pairs = [pair for lane in self._lanes() for pair in itertools.pairwise(lane)]
+        pairs = [pair for lane in self.lanes() for pair in itertools.pairwise(lane)]
         return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
 
     def _all_lanes(self) -> list[tuple[TrialSend, ...]]:
         return [each.sends for each in self.told if each.sends and each.pairs]
 
-    def _lanes(self) -> list[tuple[TrialSend, ...]]:
+    def lanes(self) -> list[tuple[TrialSend, ...]]:
         """What tells something: of a difference that some starts do not show, those that do."""
         lanes = self._all_lanes()
         if self._is_noisy():
@@ -223,7 +223,7 @@ class SentSoFar:
     def _varied(self) -> tuple[str, ...]:
         """Changed copies that were equal in all starts in which the request differed."""
         names: dict[str, set[bool]] = {}
-        for sends in self._lanes():
+        for sends in self.lanes():
             # Of what is under way at once nobody knows which came first.
             lane = [each for each in sends if each.at_once == 1]
             wrong = {each.name for each in lane if each.wrong}
@@ -263,7 +263,7 @@ class SentSoFar:
         ]
         early = [
             (place, each.at_s)
-            for lane in self._lanes()
+            for lane in self.lanes()
             for place, each in enumerate(lane)
             if each.wrong is False
         ]
@@ -271,8 +271,8 @@ class SentSoFar:
 
     def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
         """The sends of a trial that was not made: nobody knows what differs, the rest is guessed."""
-        known = {each.name: each for lane in self._lanes() for each in lane}
-        gaps = [b.at_s - a.at_s for lane in self._lanes() for a, b in itertools.pairwise(lane)]
+        known = {each.name: each for lane in self.lanes() for each in lane}
+        gaps = [b.at_s - a.at_s for lane in self.lanes() for a, b in itertools.pairwise(lane)]
         gap = sum(gaps) / len(gaps) if gaps else 0.0
         some = next(iter(known.values()), None)
         sends, at_s = [], 0.0
@@ -338,7 +338,7 @@ class SentSoFar:
                 yield one_by_one([each for one in (target, *mine) for each in (name, one)])
                 for before in (self._copies(name), self._copies(name)[::-1]):
                     yield one_by_one([each for one in before for each in (one, target)])
-        wrong = {each.name for lane in self._lanes() for each in lane if each.wrong}
+        wrong = {each.name for lane in self.lanes() for each in lane if each.wrong}
         more = [each for each in others if each in wrong][:_MOST_COPIED]
         if more:
             yield one_by_one([each for name in more for each in (name, *self._parted(name))])
