@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.relations import of_load, of_memory, of_parameters
+from ci_doctor.correctness.localise.relations import of_kinds, of_load, of_memory, of_parameters
 from ci_doctor.correctness.localise.traits import (
     CHARACTERS,
     MOST_NAMES,
@@ -32,7 +32,7 @@ _LONGEST_PERIOD = 9
 OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _TOKENS = " of tokens"
-_OF_PLACE = {"every", "only", "window", "until"}
+_OF_PLACE = {"every", "only", "window", "until", "slots"}
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
@@ -42,6 +42,8 @@ _SURE = 0.75
 _LAST = 2
 # What costs more is nothing but the start of a search for two conditions at once.
 _CHEAP = 3
+# If nothing else fits, what costs so much is one.
+_DEAR = 5.5
 # Such contexts are tried with two kinds of requests.
 _CLOSE = 2.1
 # A request that is sent so often in groups and never differs is not one of those that do.
@@ -164,16 +166,16 @@ def joint(some: Sequence[CausePart]) -> str:
 
 
 def _pairs_of_contexts(
-    parts: Sequence[CausePart], exact: int, expected: int
+    parts: Sequence[CausePart], exact: int, expected: int, most: float = _CHEAP
 ) -> Iterator[CausePart]:
-    """Two things that must hold of what came before, none of them a trait.
+    """Two things that must hold of what came before, each of which costs so much at `most`.
 
     Of the sends `exact` both hold for just those that are `expected`.
     """
     simple = [
         each
         for each in parts
-        if not (each.trait or each.unsure or each.cost > _CHEAP or each.family in _OF_PLACE)
+        if each.cost <= most and not (each.unsure or each.needs or each.family in _OF_PLACE)
     ]
     # Of what is under way at once nobody knows the order: two fit by chance.
     simple = simple if expected else []
@@ -184,7 +186,7 @@ def _pairs_of_contexts(
             simple[to] for to in range(at + 1, len(simple)) if masks[to] & part == expected
         ):
             mask = one.mask & other.mask
-            # What is counted in characters and in tokens is one thing.
+            # What is counted in characters and in tokens, or of one kind, is one thing.
             is_one = one.family.removesuffix(_TOKENS) == other.family.removesuffix(_TOKENS)
             if not is_one and mask not in {one.mask, other.mask}:
                 text = f"{one.words} and {other.words}"
@@ -217,7 +219,16 @@ def _of_order(table: SendTable) -> Iterator[CausePart]:
         yield CausePart("until", f"up to the {text}", 5, until)
         after &= ~at[least]
     yield from _of_a_window(table, at)
-    yield from _of_every(at)
+    yield from _of_every(at, "every", "as every {period} request of a start ({turns}, …)", 2.5)
+    slots: dict[int, int] = defaultdict(int)
+    send = 0
+    for lane in table.lanes:
+        got = set()
+        for each in lane:
+            got.add(table.prompts[each.name])
+            slots[len(got)] |= 1 << send
+            send += 1
+    yield from _of_every(slots, "slots", "while a start has got {turns}, … different prompts", 3.4)
 
 
 def _of_a_window(table: SendTable, at: Mapping[int, int]) -> Iterator[CausePart]:
@@ -231,13 +242,14 @@ def _of_a_window(table: SendTable, at: Mapping[int, int]) -> Iterator[CausePart]
         yield CausePart("window", text, 3, mask, beyond=beyond)
 
 
-def _of_every(at: Mapping[int, int]) -> Iterator[CausePart]:
+def _of_every(at: Mapping[int, int], family: str, text: str, cost: float) -> Iterator[CausePart]:
+    """Each so many of what is counted; `at` are the sends of each count."""
     for period in range(2, _LONGEST_PERIOD + 1):
         for first in range(1, period + 1):
-            listed = ", ".join(str(first + turn * period) for turn in range(3))
+            turns = ", ".join(str(first + turn * period) for turn in range(3))
             mask = sum(at[each] for each in range(first, len(at) + 1, period))
-            text = f"as every {ordinal(period)} request of a start ({listed}, …)"
-            yield CausePart("every", text, 2.5, mask)
+            words = text.format(period=ordinal(period), turns=turns)
+            yield CausePart(family, words, cost, mask)
 
 
 def ordinal(number: int) -> str:
@@ -327,17 +339,11 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
     earlier = [each for each in kinds if each.family != "any"]
     earlier += [CausePart(name, name, 2, sent[name]) for name in names]
+    numbers: dict[str, list[tuple[float, ...]]] = {}
     for each in earlier:
-        places = (
-            ("after", "after", 1.5, _before(table, each.mask)),
-            ("right after", "right after", 2, _right_before(table, each.mask)),
-            ("beside", "at once with", 1.5, _beside(table, each.mask)),
-        )
-        for family, text, cost, mask in places:
-            family_of, words = f"{family} {each.family}", f"{text} {each.words}"
-            # Of some certain requests each one must have been it.
-            if family == "right after" or not each.family.startswith("some"):
-                yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
+        if each.said and each.family not in numbers:
+            numbers[each.family] = [*_numbers_of_others(table, each.numbers)]
+        yield from _of_others(table, each, numbers.get(each.family, ()))
         yield from _soon_after(table, each)
     yield from _of_counts(table, [each for each in earlier if each.trait])
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
@@ -347,6 +353,47 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
     for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
         text = f"after {one}, {other} and {third}"
         yield CausePart(text, text, 7.5, after[one] & after[other] & after[third], needs=3)
+
+
+def _of_others(
+    table: SendTable, kind: CausePart, numbers: Sequence[tuple[float, ...]]
+) -> Iterator[CausePart]:
+    """After, right after and at once with a kind; `numbers` of each are as `_numbers_of_others` has them."""
+    places = (
+        ("after", "after", 1.5, _before(table, kind.mask)),
+        ("right after", "right after", 2, _right_before(table, kind.mask)),
+        ("beside", "at once with", 1.5, _beside(table, kind.mask)),
+    )
+    for at, (family, text, cost, mask) in enumerate(places):
+        family_of, words = f"{family} {kind.family}", f"{text} {kind.words}"
+        part = CausePart(family_of, words, kind.cost + cost, mask, kind.trait)
+        if kind.said:
+            part = replace(
+                part, least=kind.least, below=kind.below, numbers=numbers[at],
+                said=f"{text} {kind.said}",
+            )  # fmt: skip
+        # Of some certain requests each one must have been it.
+        if family == "right after" or not kind.family.startswith("some"):
+            yield part
+
+
+def _numbers_of_others(table: SendTable, numbers: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """For each send the largest number before it, the one right before it, and the largest at once with it; NaN if there is none."""
+    most: list[float] = []
+    for at, place in enumerate(table.places):
+        known = (most[-1], numbers[at - 1]) if place else ()
+        most.append(_largest(known))
+    yield tuple(most)
+    yield tuple(numbers[at - 1] if place else math.nan for at, place in enumerate(table.places))
+    beside = [math.nan] * len(numbers)
+    for block in table.together:
+        for at in _places_in(block):
+            beside[at] = _largest(numbers[to] for to in _places_in(block) if to != at)
+    yield tuple(beside)
+
+
+def _largest(numbers: Iterable[float]) -> float:
+    return max((each for each in numbers if not math.isnan(each)), default=math.nan)
 
 
 def beside(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -464,7 +511,9 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
     # What is not known yet where a difference first shows is no cause of it.
     is_at_end = all(
-        each.differs_at >= each.length - _LAST or not each.is_text for each in sends if each.wrong
+        each.is_behind or each.differs_at >= each.length - _LAST or not each.is_text
+        for each in sends
+        if each.wrong
     )
     every_kind = targets(table, names)
     of_target = [
@@ -519,6 +568,15 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
         causes += fit(
             (each, of_itself(table, each))
             for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
+        )
+    if not any(each.traits or each.target is any_target for each in causes):
+        some = [any_target, *(each for each in of_target if each.is_form)]
+        forms = [e for e in kinds if e.is_form and _before(table, e.mask) & wrong == wrong]
+        of_forms = [each for each in of_kinds(table, forms) if each.mask & wrong == wrong]
+        causes += fit((each, of_forms) for each in some)
+        causes += fit(
+            (each, _pairs_of_contexts(of_context, exact & each.mask, wrong & exact, _DEAR))
+            for each in some
         )
     # What says of each send, of those at once too, whether it differs, is no chance.
     known = exact | loose

@@ -22,6 +22,8 @@ _SHORTEST_PREFIX = 4
 _NONE = repr(None)
 # So near to a number of tokens that were estimated, a send may lie on either side.
 _NEAR_TOKENS, _NEAR_SHARE = 2, 0.2
+# Tables of slots have so many.
+_MODULI = (*range(4, 36, 4), 48, 64, 128, 256)
 
 
 # What a server that keeps what belongs to one value of a parameter may mix up. `{}` is a number, `KEY` the parameter.
@@ -39,11 +41,12 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
         2.5,
     ),
     ("shared value", "after another prompt with the same `KEY`", 3),
+    ("known", "after a request with the same `KEY`", 3.1),
     ("after other", "after a request with another value of `KEY`", 3.2),
     ("new", "as the first with its `KEY` in a start", 3.9),
     ("values", "once a start has got {} different values of `KEY`", 5.2),
     ("right after another", "right after a request with another `KEY`", 5.1),
-    ("at once with another", "at once with a request that has another `KEY`", 4.6),
+    ("at once with another", "at once with a request that has another `KEY`", 5.1),
     ("shared another", "at once with a request that has the same prompt and another `KEY`", 1.9),
 )
 
@@ -88,6 +91,36 @@ def _sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[flo
     return [list(zip(each[::2], each[1::2], strict=True)) for each in table.remembered[place]]
 
 
+def of_kinds(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """What shares a beginning, or the prompt, with an earlier request of some kind."""
+    shared = [_sharers(table, lane) for lane in table.lanes]
+    for kind in kinds:
+        prefixes: list[float] = []
+        again: list[bool] = []
+        begin = 0
+        for lane, sharers in zip(table.lanes, shared, strict=True):
+            got: set[str] = set()
+            for at, each in enumerate(lane):
+                prompt = table.prompts[each.name]
+                like = (
+                    size for size, to in sharers[at] if table.prompts[lane[int(to)].name] in got
+                )
+                prefixes.append(max(like, default=0))
+                again.append(prompt in got)
+                if kind.mask >> begin + at & 1:
+                    got.add(prompt)
+            begin += len(lane)
+        cost, family = kind.cost + 2.2, f"prefix of {kind.family}"
+        # A value may hold braces.
+        owners = kind.words.replace("{", "{{").replace("}", "}}")
+        words = f"after {owners} that share its first {{}} characters"
+        for each in thresholds(prefixes, family, words, cost):
+            yield replace(each, trait=True, lack=kind.lack)
+        words = f"if the same prompt came before in {kind.words}"
+        mask = table.mask(again)
+        yield CausePart(f"again in {kind.family}", words, cost - 0.3, mask, True, lack=kind.lack)
+
+
 def _with_another(
     table: SendTable,
     lane: Sequence[TrialSend],
@@ -121,6 +154,7 @@ def _with_another(
             first,
             prefix,
             value != _NONE and bool(with_value[value] - {prompt}),
+            value != _NONE and value in got,
             value != _NONE and bool(got - {value, _NONE}),
             value not in got,
             len(got | {value}),
@@ -255,7 +289,10 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         text = f"right after a prompt that is {family} by {{}} tokens or more"
         fallen = [max(0, sign * each) for each in _fallen(table)]
         yield from thresholds(fallen, f"{family} before in tokens", text, 2.45)
-    yield CausePart("as long", "after another prompt of as many tokens", 3.3, _as_long(table))
+    for modulus in (0, *_MODULI):
+        words = "after another prompt of as many tokens" + f", modulo {modulus}" * (modulus > 0)
+        family, cost = ("as long modulo", 3.7) if modulus else ("as long", 3.3)
+        yield CausePart(family, words, cost, _as_long(table, modulus))
 
 
 def _in_tokens(
@@ -350,15 +387,16 @@ def _fallen(table: SendTable) -> Iterator[float]:
         yield before - own if place and before and own else 0
 
 
-def _as_long(table: SendTable) -> int:
-    """The sends before which the same start got another prompt of just as many tokens."""
+def _as_long(table: SendTable, modulus: int) -> int:
+    """The sends before which the same start got another prompt of as many tokens, modulo a number if it is not 0."""
     holds, at = 0, -1
     for lane in table.lanes:
         sizes: dict[float, set[str]] = defaultdict(set)
         for each in lane:
             at += 1
-            prompt, size = table.prompts[each.name], table.tokens[at]
-            holds |= bool(size and sizes[size] - {prompt}) << at
+            prompt, count = table.prompts[each.name], table.tokens[at]
+            size = count % modulus if modulus else count
+            holds |= bool(count and sizes[size] - {prompt}) << at
             sizes[size].add(prompt)
     return holds
 

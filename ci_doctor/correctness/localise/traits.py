@@ -37,6 +37,7 @@ _LONGEST_VALUE = 24
 
 # Servers keep what they have read of a prompt in blocks of so many tokens.
 _BLOCKS = (8, 16, 32, 64, 128, 256)
+_PAGE = 4
 
 
 _WORD = re.compile(r"\w{3,}")
@@ -368,12 +369,13 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
     yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
     tokens = table.tokens
     if all(tokens):
-        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 3)
-        yield from thresholds(
-            [-each for each in tokens], "few", "prompts of {} tokens or fewer", 3.5
-        )
+        # A server counts tokens: of what fits in both units, they are named first.
+        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 2.95)
+        fewer = [-each for each in tokens]
+        yield from thresholds(fewer, "few", "prompts of {} tokens or fewer", 3.45)
     for unit, sizes in (("tokens", tokens), ("characters", lengths)):
-        for block in _BLOCKS:
+        wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
+        for block in (_PAGE, *_BLOCKS):
             mask = table.mask(size > 0 and size % block == 0 for size in sizes)
             text = f"prompts of a multiple of {block} {unit}"
             yield CausePart(f"{unit} in blocks", text, 3.8, mask)
@@ -381,11 +383,12 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
             yield CausePart(
                 f"{unit} out of blocks", text, 4.3, table.mask(size > 0 for size in sizes) & ~mask
             )
-            # The last block of a prompt may hold one token alone.
-            mask = table.mask(size > block and size % block == 1 for size in sizes)
-            text = f"prompts of 1 more than a multiple of {block} {unit}"
-            yield CausePart(f"{unit} behind blocks", text, 4.2, mask)
-        wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
+            # The last block of a prompt holds as many in all that differ.
+            for rest in {size % block for size in wrong} - {0} if block > _PAGE else ():
+                if all(size > block and size % block == rest for size in wrong):
+                    mask = table.mask(size > block and size % block == rest for size in sizes)
+                    text = f"prompts of {rest} more than a multiple of {block} {unit}"
+                    yield CausePart(f"{unit} behind blocks", text, 4.2, mask)
         if len(wrong) == 1 and 0 not in wrong:
             (size,) = wrong
             mask = table.mask(each == size for each in sizes)

@@ -94,6 +94,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
 
     `length`: how long the baseline's answer is, in tokens, and after how many of them the candidate's
     `differs_at` at the latest, about at the `place`, if it `is_text`. `is_short`: it ends before a difference could show, so that `wrong` is None.
+    `is_behind`: the candidate's text begins with all of the baseline's.
     `said` is the baseline's answer; of one that differs up to the word or sign in which it does.
     """
 
@@ -110,6 +111,7 @@ class TrialSend(Struct, frozen=True, kw_only=True):
     place: float = 0.0
     is_text: bool = True
     is_short: bool = False
+    is_behind: bool = False
     said: str = ""
 
 
@@ -220,7 +222,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
             given, size = right[name].text, len(expected.text)
             length = expected.answer_tokens / expected.choices or size / _CHARACTERS_A_TOKEN
             shared = common(given, expected.text)
-            said = _said(expected.text, shared)
+            said, is_behind = _said(expected.text, shared), 0 < size == shared
             # What goes on behind the whole text, or differs beside it, shows in an answer of any length.
             shared = shared if shared < size else 0
             place = pieces(expected.text, shared) * length / max(1, pieces(expected.text, size))
@@ -238,6 +240,7 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
                     is_text=size > 0,
                     differs_at=max(place, shared * length / max(1, size)),
                     place=place,
+                    is_behind=is_behind,
                     said=said,
                 )
             )

@@ -134,6 +134,11 @@ def another(key: str, before: Sequence[Body], body: Body) -> bool:
     return any(each.get(key) != body.get(key) for each in before)
 
 
+def slot(body: Body) -> int:
+    return size(body) % 12
+
+
+TALKS = (*BODIES, *({**each, "stream": True} for each in BODIES[5:]))
 SERVED = tuple({**each, "model": "ab"[number % 5 > 2]} for number, each in enumerate(BODIES))
 EDGES = (*BODIES, {"prompt": "Zu dieser Zeit äße er Käse", "max_tokens": 20})
 # What a request has to do with others before it and beside it, and what several of its sides come to.
@@ -143,6 +148,10 @@ RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
     (BODIES, ["r1", "r4"], lambda _b, x, w: sum(map(size, [*w, x])) > 50, "tokens or more in all are under way at once"),
     (BODIES, ["r2", "r4"], lambda _b, x, _w: size(x) + x.get("max_tokens", 16) > 39, "requests whose prompt and token limit come to 4"),
     (BODIES, ["r0"], lambda b, x, _w: size(x) % 8 > 0 and x["prompt"] in prompts(b), "prompts of no multiple of 8 tokens differ if the same prompt came before"),
+    (SERVED, ["r5", "r6"], lambda b, x, _w: another("model", b[-1:], x) and x["model"] in [each["model"] for each in b], "after a request with the same `model` and right after a request with another `model`"),
+    (BODIES, ["r4", "r6"], lambda b, x, _w: any(slot(each) == slot(x) and each["prompt"] != x["prompt"] for each in b), "after another prompt of as many tokens, modulo 12"),
+    (BODIES, ["r3"], lambda b, x, _w: len({*prompts(b), x["prompt"]}) % 4 == 0, "while a start has got 4, 8, 12, … different prompts"),
+    (TALKS, ["r8"], lambda b, x, _w: any("stream" in each and each["prompt"][:36] == x["prompt"][:36] for each in b), "after requests with `stream` that share its first"),
     (EDGES, ["r7"], lambda _b, x, _w: any(each & 0xC0 == 0x80 for each in x["prompt"].encode()[16::16]), "prompts with a character across byte 16 or a multiple of it"),
 ]  # fmt: skip
 
