@@ -45,7 +45,7 @@ _LONGEST_BLOCK = 16
 _LONGEST_LABEL = 60
 # So many other values of one parameter.
 _MOST_VALUES = 6
-_NOT_VARIED = {"model", "stream_options", "user"}
+_NOT_VARIED = {"stream_options", "user"}
 # They bind an answer to a form, in which a difference may no longer show.
 _FORMS = {"tools", "response_format", "structured_outputs", "guided_json", "guided_choice"}
 
@@ -300,7 +300,9 @@ def _with_other_parameters(request: Request, subject: LocalisedDifference) -> It
         if key in own:
             left_out = {key, f"{key}_options"}
             body = {name: value for name, value in own.items() if name not in left_out}
-            yield replace(request, id=f"{request.id} without `{key}`", body=body)
+            # Many servers refuse what names no model.
+            if key != "model" or any(key not in each.body for each in subject.requests):
+                yield replace(request, id=f"{request.id} without `{key}`", body=body)
             yield from _with_a_part(request, key)
         others = _other_values(own, key, values[key]) if key in own or key not in _FORMS else ()
         for value in others:
