@@ -280,7 +280,9 @@ class Cause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
         """Whether another run can help, as a sentence; empty if no log was read for it."""
         if self.confidence is None:
             return ""
-        return about_retry(self.retry, is_proven=self.may_be_retried, is_test=self.is_of_test)
+        # What is no more likely than not proves nothing of the next run.
+        policy = self.retry if self.confidence >= _LIKELIHOODS[-1][0] else RetryPolicy.ASK
+        return about_retry(policy, is_proven=self.may_be_retried, is_test=self.is_of_test)
 
     @property
     def is_of_test(self) -> bool:

@@ -91,8 +91,8 @@ LEFT_PROCESSES: Final = Rule(
 )
 ALL_SKIPPED: Final = Rule(
     id="test-run/all-skipped",
-    severity=Severity.WARNING,
-    meaning="Every test was skipped, so the run is green and shows nothing.",
+    severity=Severity.ERROR,
+    meaning="Every test was skipped, so the run shows nothing and does not pass.",
     remedy="Look at the reasons: `-rs`.",
 )
 TOO_MANY_FAILURES: Final = Rule(
@@ -344,8 +344,7 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
         yield NEW_TESTS.finding(
             f"{len(result.new)} tests are new", evidence=(Evidence(excerpt=names),)
         )
-    attempts = [attempt for session in result.suite for attempt in session.attempts]
-    if bool(attempts) and all(attempt.outcome is PytestOutcome.SKIPPED for attempt in attempts):
+    if result.is_all_skipped:
         yield ALL_SKIPPED.finding(f"all {len(result.judged)} tests were skipped")
     for session in result.sessions:
         if session.left_over:

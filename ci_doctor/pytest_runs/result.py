@@ -271,6 +271,12 @@ class PytestResult(Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.sessions if each.kind.is_of_suite)
 
     @property
+    def is_all_skipped(self) -> bool:
+        """Whether there were tests, and none of them ran."""
+        attempts = [attempt for session in self.suite for attempt in session.attempts]
+        return bool(attempts) and all(each.outcome is PytestOutcome.SKIPPED for each in attempts)
+
+    @property
     def deciding(self) -> tuple[TestJudgement, ...]:
         """The tests that decide: those in quarantine do not."""
         if not self.quarantine.held:
@@ -296,4 +302,4 @@ def run_verdict(result: PytestResult) -> Verdict:
     for verdict in (Verdict.REGRESSION, Verdict.FAILED, Verdict.VOID, Verdict.INFRA, Verdict.FLAKY):
         if verdict in verdicts:
             return verdict
-    return Verdict.PASS
+    return Verdict.VOID if result.is_all_skipped else Verdict.PASS

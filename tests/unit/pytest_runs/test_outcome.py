@@ -100,12 +100,12 @@ def test_a_quarantined_failure_does_not_decide_and_is_no_red_case() -> None:
     assert outcome.facts.counts == {"pass": 1, "quarantined": 1}
 
 
-def test_a_suite_that_skips_all_tests_is_warned_about() -> None:
+def test_a_suite_that_skips_all_tests_shows_nothing() -> None:
     skipped = judged("a.py::s", Verdict.PASS, "skipped")
 
     outcome = outcome_of(result(skipped), HERE, None)
 
-    assert outcome.verdict is Verdict.PASS
+    assert outcome.verdict is Verdict.VOID
     assert [finding.summary for finding in outcome.findings] == ["all 1 tests were skipped"]
 
 
