@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck
+from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck, Need
 from ci_doctor.checks.settings import Workload
 from ci_doctor.model.facts.drift import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Severity
@@ -17,7 +17,7 @@ from ci_doctor.render.formatting import amount
 
 
 class DoctorRun(Struct, frozen=True, kw_only=True):
-    """A run of checks. `not_run` maps a check that makes no sense here to the reason.
+    """A run of checks. `not_run` maps a check that makes no sense here to the reason, `areas` were asked for by name.
 
     `fixed` are the changes made by `--fix`, in words; `would_fix` those that a dry run left out;
     `not_fixed` maps those that failed to the reason.
@@ -25,6 +25,7 @@ class DoctorRun(Struct, frozen=True, kw_only=True):
 
     finished: tuple[FinishedCheck, ...]
     not_run: Mapping[DoctorCheck, str]
+    areas: tuple[str, ...] = ()
     workload: Workload | None
     strict: bool
     fixed: tuple[str, ...] = ()
@@ -35,6 +36,8 @@ class DoctorRun(Struct, frozen=True, kw_only=True):
 def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
     """What `run` says. With `show_all` each check has a row, otherwise only what is not ok."""
     verdict = verdict_of(run.finished, run.workload, strict=run.strict)
+    if verdict is Verdict.PASS and any(_is_absent(run, area) for area in run.areas):
+        verdict = Verdict.VOID
     return Outcome(
         verdict=verdict,
         summary=summary_of(run.finished, run.workload, verdict),
@@ -66,6 +69,14 @@ def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
         ),
         cases=tuple(_case(each) for each in run.finished),
     )
+
+
+def _is_absent(run: DoctorRun, area: str) -> bool:
+    """Whether all that the checks of the area are about is missing here: only that it is missing was checked."""
+    has_run = any(
+        each.check.area == area and each.check.need is not Need.NOTHING for each in run.finished
+    )
+    return not has_run and any(check.area == area for check in run.not_run)
 
 
 def _tables(run: DoctorRun, *, show_all: bool) -> Iterator[Table]:

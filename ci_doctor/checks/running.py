@@ -42,9 +42,10 @@ CHECK_CRASHED: Final = Rule(
 
 
 class DoctorRequest(Struct, frozen=True, kw_only=True):
-    """The `checks` to run, and whether an unknown that is needed ends `void` (`strict`)."""
+    """The `checks` to run, the `areas` that were asked for by name, and whether an unknown that is needed ends `void` (`strict`)."""
 
     checks: tuple[DoctorCheck, ...]
+    areas: tuple[str, ...] = ()
     strict: bool = False
 
 
@@ -84,6 +85,7 @@ def run(
     return DoctorRun(
         finished=tuple(sorted(finished, key=lambda each: places[each.check.id])),
         not_run=not_run,
+        areas=request.areas,
         workload=context.workload,
         strict=request.strict,
     )

@@ -236,7 +236,7 @@ def doctor(
 
         return session.finish(listing_outcome(selected), on_stdout=True)
     context = context_of(loaded, settings, os.environ)
-    request = DoctorRequest(checks=selected, strict=settings.strict)
+    request = DoctorRequest(checks=selected, areas=checks, strict=settings.strict)
     with late_teller() as tell:
         ran = run(request, context, tell)
     if fixes:

@@ -53,10 +53,15 @@ def quiet_lines(texts: Sequence[str]) -> int:
     for text in reversed(texts):
         if not any(letter.isalpha() for letter in text) or _STOP.search(text) is not None:
             continue
-        if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
+        if speaks_of_failure(text):
             break
         count += 1
     return count
+
+
+def speaks_of_failure(text: str) -> bool:
+    """Whether a line has a word of failure, and no count of nothing beside it."""
+    return _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None
 
 
 def sounds_like_success(texts: Iterable[str]) -> bool:
@@ -64,7 +69,7 @@ def sounds_like_success(texts: Iterable[str]) -> bool:
     last = [text for text in texts if any(letter.isalpha() for letter in text)][-_LINES:]
     is_success = False
     for text in last:
-        if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
+        if speaks_of_failure(text):
             return False
         if _SUCCESS.search(text) is not None:
             is_success = True
@@ -118,10 +123,14 @@ def ended_well(
 
 
 def _ends_in_failure(hits: Sequence[Hit], last_lines: Sequence[TextLine]) -> bool:
-    """Whether the last line with words reports a failure."""
-    worded = (line.number for line in reversed(last_lines) if line.content.strip())
-    number = next(worded, None)
-    at_end = [hit for hit in hits if hit.line.number == number]
+    """Whether the last line with words reports a failure: by a rule, else by its words."""
+    last = next((line for line in reversed(last_lines) if line.content.strip()), None)
+    if last is None:
+        return False
+    at_end = [hit for hit in hits if hit.line.number == last.number]
+    if not at_end:
+        clean = clean_line(last.content)
+        return clean.level not in TOLERATED_LEVELS and speaks_of_failure(clean.message)
     return any(hit.rule.role in NAMEABLE for hit in at_end) and not any(
         hit.rule.role is Role.NOISE or hit.clean.level in TOLERATED_LEVELS for hit in at_end
     )
@@ -418,9 +427,20 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     )
 
 
+_OF_PYTHON: Final = frozenset({"python", "import"})
+_PYTHON_RUNNERS: Final = frozenset({"pytest", "unittest"})
+
+
 def in_passed_run(runs: Sequence[PassedRun], line: int, family: str) -> bool:
-    """Whether a run that passed takes back a hit of `family` in this line: it was expected."""
-    return any(run.first <= line <= run.last and run.family in {None, family} for run in runs)
+    """Whether a run that passed takes back a hit of `family` in this line: it was expected.
+
+    A run whose begin is not known takes back what its own family says, and one of Python what Python says: the tests
+    ran after that, and passed.
+    """
+    families = {None, family}
+    if family in _OF_PYTHON:
+        families |= _PYTHON_RUNNERS
+    return any(run.first <= line <= run.last and run.family in families for run in runs)
 
 
 def _has_failed_test(

@@ -12,6 +12,7 @@ import contextlib
 import ipaddress
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -315,6 +316,54 @@ def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
         against.append(_NOT_FINAL)
     return structs.replace(
         cause, is_outside=is_outside, is_final=is_final, owner=owner, against=tuple(against)
+    )
+
+
+# Where a job's programs write if they name no path: temporary files, caches, images of containers.
+_PLACES: Final = ("/", "/var", "/var/lib/docker", "/var/lib/containerd")
+# The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
+_NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
+# A program that fails for lack of space removes a part of what it has written.
+_NEARLY: Final = 0.01
+
+
+def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
+    """Whether a disk is full on this machine now, of those that `cause` may be about.
+
+    places: the folders that are looked at beside the path that its line names; None for those of a job.
+    """
+    if places is None:
+        home = Path(os.environ.get("HOME", "/"))
+        places = (Path.cwd(), Path(tempfile.gettempdir()), home, *map(Path, _PLACES))
+    named = _NAMED_PATH.search(cause.place.text)
+    if named is not None:
+        places = (*places, Path(named[1]))
+    return any(_is_full(place) for place in places)
+
+
+def _is_full(place: Path) -> bool:
+    """Whether the disk of `place`, or of the nearest folder above it, has hardly a block or no file left."""
+    for existing in (place, *place.parents):
+        try:
+            disk = os.statvfs(existing)
+        except OSError:
+            continue
+        # A file system keeps some blocks for root alone.
+        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        is_full = free <= _NEARLY * disk.f_blocks
+        return (disk.f_blocks > 0 and is_full) or (disk.f_files > 0 and disk.f_favail == 0)
+    return False
+
+
+def as_seen_here(cause: Cause | None) -> Cause | None:
+    """`cause`, which a log of this machine names; that a disk was full lies outside only if one is full now.
+
+    The words alone prove nothing: a program may raise them itself, and a change may fill what it then removes.
+    """
+    if cause is None or cause.class_ != FailureClass.DISK or not cause.is_outside:
+        return cause
+    return (
+        cause if is_disk_full(cause) else judged(cause, is_outside=False, is_final=cause.is_final)
     )
 
 

@@ -23,7 +23,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand, open_logs
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.diagnosis.outside import judged
+from ci_doctor.diagnosis.outside import as_seen_here, judged
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import LIKELY, Cause
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
@@ -189,7 +189,7 @@ def diagnose_job(
         if cause is not None and cause.is_final:
             is_whole = logs.is_whole and not unusable and not in_part
             is_final = is_whole and _ended_command(cause, stories, opened, ended_at)
-            cause = judged(cause, is_outside=cause.is_outside, is_final=is_final)
+            cause = as_seen_here(judged(cause, is_outside=cause.is_outside, is_final=is_final))
     return structs.replace(
         diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
     )

@@ -3,7 +3,6 @@
 
 import datetime as dt
 import os
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from io import FileIO
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.outside import is_disk_full
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.model.outcome import Outcome
@@ -170,8 +170,6 @@ def rest_after(sessions: list[PytestSession]) -> tuple[str, ...]:
 _MOST: Final = 20
 _LONGEST_LINE: Final = 200
 _CRASH_LOG_BYTES: Final = 64 * 1024
-# The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
-_NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
 
 
 def find_causes(
@@ -221,25 +219,7 @@ def _cause_of(attempt: TestAttempt, rules: RuleSet) -> Cause | None:
 
 
 def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
-    if cause is None or cause.class_ != FailureClass.DISK:
-        return False
-    named = _NAMED_PATH.search(cause.place.text)
-    if named is not None:
-        places = (*places, Path(named[1]))
-    return any(_is_full(place) for place in places)
-
-
-def _is_full(place: Path) -> bool:
-    """Whether the disk of `place`, or of the nearest folder above it, has no block or file left."""
-    for existing in (place, *place.parents):
-        try:
-            disk = os.statvfs(existing)
-        except OSError:
-            continue
-        # A file system keeps some blocks for root alone.
-        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-        return (disk.f_blocks > 0 and free == 0) or (disk.f_files > 0 and disk.f_favail == 0)
-    return False
+    return cause is not None and cause.class_ == FailureClass.DISK and is_disk_full(cause, places)
 
 
 def _end_of(path: Path) -> str:

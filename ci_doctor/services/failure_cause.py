@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from ci_doctor.diagnosis.log_end import LogEnd, cause_among, read_log_end
+from ci_doctor.diagnosis.outside import is_disk_full
 from ci_doctor.model.cause import Cause, FailureClass, for_record
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
@@ -330,7 +331,8 @@ def _reason(end: LogEnd, subject: Subject, living: Living) -> tuple[bool, str]:
         return not owner.is_of_job, f"; {owner.describe()}"
     if not cause.may_be_retried:
         return False, ""
-    return True, clause
+    # Its words prove it only on a machine whose disk is full.
+    return cause.class_ != FailureClass.DISK or is_disk_full(cause), clause
 
 
 def _external_owner(cause: Cause, subject: Subject, living: Living) -> PortOwner | None:

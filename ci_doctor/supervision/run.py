@@ -275,6 +275,7 @@ def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
     # A command that succeeds needs none of this.
     from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
     from ci_doctor.diagnosis.outcome import outcome_of
+    from ci_doctor.diagnosis.outside import as_seen_here
 
     try:
         if log.is_file() and log.stat().st_size == 0:
@@ -282,7 +283,7 @@ def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
         diagnosis = diagnose([str(log)], load_rules(tuple(rules)), status=status)
         for reason in diagnosis.unreadable.values():
             return f"no diagnosis: the log cannot be read: {reason}"
-        return outcome_of(diagnosis)
+        return outcome_of(structs.replace(diagnosis, cause=as_seen_here(diagnosis.cause)))
     except (KeyboardInterrupt, Terminated):
         return "the diagnosis was interrupted"
     except CiDoctorError as error:

@@ -122,7 +122,7 @@ def test_the_exit_code_is_the_commands_own_and_the_cause_is_an_annotation(
     report = json.loads((workspace / "ci-doctor-report/diagnose/report.json").read_text())
     assert report["findings"][0]["rule"] == "diagnose/disk", ran.log
     assert "::error title=✗ ci-doctor diagnose,file=server.log,line=1,endLine=1::" in ran.log
-    assert "The disk is full" in ran.summary
+    assert "A program reports that a disk is full" in ran.summary
 
 
 def test_a_command_that_fails_in_the_middle_ends_there(runner: Runner, program: str) -> None:

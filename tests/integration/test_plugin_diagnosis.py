@@ -18,10 +18,10 @@ from tests.support.plugin_workplace import JOB_ID, Workplace, phases
 
 pytestmark = pytest.mark.integration
 
-FULL_DISK = "cp: error writing '/data/x': No space left on device"
+OUTAGE = "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443): Read timed out."
 ASSERTION = "E       assert 41 == 42\\ntests/test_a.py:3: AssertionError"
 OPTIONS: dict[str, object] = {"setup-env": False, "diagnose": ["build_*.log"], "exit-codes": True}
-TO_LOG = f"echo {shlex.quote(FULL_DISK)} > build_1.log; exit 1"
+TO_LOG = f"echo {shlex.quote(OUTAGE)} > build_1.log; exit 1"
 
 
 def reports(workplace: Workplace, job_id: str = JOB_ID) -> Path:
@@ -45,7 +45,7 @@ def with_log_file(workplace: Workplace, output: str) -> str:
     return str(path)
 
 
-def test_a_full_disk_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplace) -> None:
+def test_an_outage_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplace) -> None:
     job = real.job(TO_LOG, OPTIONS)
 
     assert job.run() == 75, job.log
@@ -54,7 +54,7 @@ def test_a_full_disk_in_a_named_log_becomes_75_and_the_job_says_why(real: Workpl
     assert "build_1.log:1" in job.log
     assert "the command's status 1 becomes 75" in job.log
     report = json.loads((reports(real) / "diagnose" / "report.json").read_bytes())
-    assert report["facts"]["root_cause"]["class"] == "disk"
+    assert report["facts"]["root_cause"]["class"] == "network"
     kept = record(real)
     assert (kept["command_status"], kept["exit_status"]) == (1, 75)
     assert kept["verdict"] == "infra"
@@ -88,7 +88,7 @@ def test_an_assertion_in_the_jobs_log_is_not_retried_for_a_full_disk_beside_it(
 
 
 def test_the_output_that_ci_doctor_run_keeps_is_read_without_being_named(real: Workplace) -> None:
-    inner = f"echo {shlex.quote(FULL_DISK)}; exit 1"
+    inner = f"echo {shlex.quote(OUTAGE)}; exit 1"
     job = real.job(
         f"ci-doctor run --diagnose -- sh -c {shlex.quote(inner)}",
         {"setup-env": False, "exit-codes": True},
@@ -96,7 +96,7 @@ def test_the_output_that_ci_doctor_run_keeps_is_read_without_being_named(real: W
     real.link("sh")
 
     assert job.run() == 75, job.log
-    assert record(real)["cause"]["class"] == "disk"
+    assert record(real)["cause"]["class"] == "network"
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -132,7 +132,7 @@ def test_a_checkout_that_the_command_removes_changes_nothing(real: Workplace) ->
 def test_hostile_names_and_lines_stay_text(real: Workplace) -> None:
     hostile = "build_$(touch pwned)\x1b[31m+++ x\n::error::y.log"
     name = "</details><script>alert(1)</script> $(touch pwned) \x1b]0;t\x07 \u202e"
-    line = FULL_DISK.replace("/data/x", name)
+    line = f"{OUTAGE} (read timeout=15) {name}"
     (real.folder / "text").write_text(line)
     command = f"cat {shlex.quote(str(real.folder / 'text'))} > {shlex.quote(hostile)}; exit 1"
     job = real.job(command, OPTIONS, BUILDKITE_LABEL="</details><script>\x1b[0m\n+++ y")

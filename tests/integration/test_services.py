@@ -362,6 +362,17 @@ def test_a_server_that_takes_its_own_port_twice_is_not_excused(scene: Scene) -> 
     assert "in use" in failure.message
 
 
+def test_a_full_disk_is_no_outside_cause_on_a_machine_with_space(scene: Scene) -> None:
+    failure = scene.failed(
+        # The directory of the scene, its last argument, stands for the file.
+        vllm=scene.service("exits", "1", "OSError: [Errno 28] No space left on device:")
+    )
+    assert failure.kind is FailureKind.DIED
+    assert failure.message.endswith(
+        "exit code 1; by its log a program reports that a disk is full, or a quota used up"
+    )
+
+
 def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None:
     says = (
         "import socket, sys, time; print('torch.OutOfMemoryError: CUDA out of memory. Tried to "

@@ -208,3 +208,22 @@ def test_a_test_case_says_what_is_wrong_the_worst_first() -> None:
     assert full.message == "/ is full; /tmp is slow"
     assert late.message == "no answer"
     assert fine.message is None
+
+
+@pytest.mark.parametrize(
+    ("areas", "verdict"),
+    [
+        pytest.param((), Verdict.PASS, id="of-the-machine"),
+        pytest.param(("gpu",), Verdict.VOID, id="of-what-is-missing"),
+        pytest.param(("machine",), Verdict.PASS, id="of-what-is-there"),
+    ],
+)
+def test_an_area_that_was_asked_for_and_is_missing_is_no_pass(
+    areas: tuple[str, ...], verdict: Verdict
+) -> None:
+    devices = ended_of_outcome("gpu/devices", CheckResult(summary="no GPU"))
+    run = DoctorRun(
+        finished=(FINE, devices), not_run={named("gpu/driver"): "no GPU"}, areas=areas, workload=None, strict=False
+    )  # fmt: skip
+
+    assert outcome_of(run).verdict is verdict

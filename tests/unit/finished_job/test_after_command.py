@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.buildkite.job_log import CommandOutput
+from ci_doctor.diagnosis import outside
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.finished_job.after_command import OUTPUT_NAME, LogsOfJob, diagnose_job, logs_of_job
 from ci_doctor.model.verdict import Verdict
@@ -51,6 +52,11 @@ SERVED = (
     'INFO:     127.0.0.1:44444 - "POST /v1/completions HTTP/1.1" 200 OK\n'
     "INFO:     Application shutdown complete.\n"
 )
+
+
+@pytest.fixture(autouse=True)
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside, "is_disk_full", lambda *_: True)
 
 
 @pytest.fixture

@@ -6,11 +6,19 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
+from ci_doctor.services import failure_cause
 from ci_doctor.services.failure_cause import descendant_died, died, not_ready
 from ci_doctor.services.instance import Allowance, Death, Subject
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
 ASSERTION = f"{HEADER}    main()\nAssertionError: the shapes differ\n"
+
+
+@pytest.fixture(autouse=True)
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_cause, "is_disk_full", lambda *_: True)
+
+
 DISK_FULL = f"{HEADER}    main()\nOSError: [Errno 28] No space left on device\n"
 RATE_LIMIT = (
     f"{HEADER}    main()\nhuggingface_hub.errors.HfHubHTTPError: 429 Client Error: "

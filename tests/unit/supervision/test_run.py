@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.diagnosis import outside
 from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.errors import Terminated
@@ -188,13 +189,18 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_line_about_something_outside_is_the_cause_and_may_be_retried(log: Path) -> None:
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_full_disk_that_the_log_names_may_be_retried_only_if_a_disk_is_full(
+    log: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    monkeypatch.setattr(outside, "is_disk_full", lambda *_: is_full)
     found = find_cause(log, (), 1)
 
     assert isinstance(found, Outcome)
     assert isinstance(found.facts, DiagnoseFacts)
     assert found.facts.root_cause is not None
-    assert (found.facts.root_cause.place.line, found.facts.root_cause.may_be_retried) == (2, True)
+    cause = found.facts.root_cause
+    assert (cause.place.line, cause.may_be_retried) == (2, is_full)
     assert found.findings[0].evidence[0].line == 2
 
 
