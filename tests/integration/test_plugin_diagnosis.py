@@ -50,7 +50,7 @@ def test_an_outage_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplac
 
     assert job.run() == 75, job.log
     assert "+++" in job.log.partition("looking for the cause")[2]
-    assert "infra/disk-full" in job.log
+    assert "hub/unreachable" in job.log
     assert "build_1.log:1" in job.log
     assert "the command's status 1 becomes 75" in job.log
     report = json.loads((reports(real) / "diagnose" / "report.json").read_bytes())
