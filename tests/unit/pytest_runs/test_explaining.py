@@ -91,34 +91,28 @@ def test_a_test_that_did_not_end_is_known_by_how(outcome: PytestOutcome, error: 
     assert suspect.error == error
 
 
+def a_plan(directory: Path, *args: str) -> PytestPlan:
+    return PytestPlan(
+        kind=RunKind.SUITE, python=Path("/py"), args=args, environ={}, directory=directory
+    )
+
+
 def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
-    plan = PytestPlan(
-        kind=RunKind.SUITE,
-        python=Path("/venv/bin/python"),
-        args=("tests", "-m", "fast"),
-        environ={},
-        directory=tmp_path,
-    )
+    plan = a_plan(tmp_path, "tests", "-m", "fast")
     trial = FlakyTrial(target="tests/a.py::t")
 
-    line = "/venv/bin/python -m pytest -p no:randomly -m fast tests/a.py::t"
+    line = "/py -m pytest -p no:randomly -m fast tests/a.py::t"
     assert trial_command(trial, plan, str(tmp_path), tmp_path) == line
 
 
 def test_the_command_finds_a_test_whose_root_is_elsewhere(tmp_path: Path) -> None:
     here = tmp_path / "sub"
     here.mkdir()
-    plan = PytestPlan(
-        kind=RunKind.SUITE,
-        python=Path("python"),
-        args=("-c", "own.ini"),
-        environ={},
-        directory=here,
-    )
+    plan = a_plan(here, "-c", "own.ini")
     trial = FlakyTrial(target="tests/a.py::t", before=("sub/b.py::t[a/../b::c]",))
 
-    options = "python -m pytest -p no:randomly -c own.ini"
+    options = "/py -m pytest -p no:randomly -c own.ini"
     tests = "'b.py::t[a/../b::c]' ../tests/a.py::t"
     assert trial_command(trial, plan, str(tmp_path), here) == f"{options} {tests}"
 

@@ -25,16 +25,7 @@ from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 from tests.support.builders import a_report, sample_reports
 
-REPORT = Report(
-    tool_version="1",
-    command="launch",
-    argv=(),
-    started_at="2026-11-22T09:00:00.000Z",
-    duration_s=1.0,
-    verdict=Verdict.PASS,
-    exit_code=0,
-    summary="all the same",
-)
+REPORT = a_report(command="launch", summary="all the same")
 FULL = ("cannot write r/report.json: No space left on device", "cannot write r/report.md: x")
 
 
