@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.load.sending import Reply
-from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase
+from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase, Terms
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.report import conclude, findings, judge
@@ -22,7 +22,7 @@ Passes = Mapping[Phase, Sequence[Sequence[str]]]
 FREE = structs.replace(TERMS, same_outputs=False)
 
 
-def reply(name: str, text: str, model: str | None) -> Reply:
+def reply(name: str, text: str, model: str | None = None) -> Reply:
     # Also a blank answer has a token, if the server gives them: that of the end.
     choice = {"text": text, "finish_reason": "stop", "token_ids": [2]}
     if name == "r1":
@@ -53,10 +53,10 @@ def restarted(
     return judged(observed({Phase.BASELINE: [before] * 2, Phase.AFTER: [after] * 2}, named))
 
 
-def judged(observation: Observation) -> tuple[Verdict | None, list[str]]:
-    promises = judge(observation, FREE)
-    conclusion = conclude(observation, promises, FREE)
-    found = findings(observation, promises, conclusion, FREE)
+def judged(observation: Observation, terms: Terms = FREE) -> tuple[Verdict | None, list[str]]:
+    promises = judge(observation, terms)
+    conclusion = conclude(observation, promises, terms)
+    found = findings(observation, promises, conclusion, terms)
     rules = [each.rule.removeprefix("restart-check/") for each in found]
     return conclusion.verdict, rules
 
@@ -156,15 +156,8 @@ def controlled(
         if phase is Phase.CONTROL:
             ledger.begin_control()
         for number, text in enumerate(texts):
-            ledger.keep(phase, reply(f"r{number}", text, None))
+            ledger.keep(phase, reply(f"r{number}", text))
     return seen(answers=ledger.comparison())
-
-
-def rules_of(observation: Observation) -> tuple[Verdict | None, list[str]]:
-    promises = judge(observation, CONTROLLED)
-    conclusion = conclude(observation, promises, CONTROLLED)
-    found = findings(observation, promises, conclusion, CONTROLLED)
-    return conclusion.verdict, [each.rule.partition("/")[2] for each in found]
 
 
 def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
@@ -182,7 +175,7 @@ def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
 def test_an_answer_on_which_fresh_starts_agreed_and_that_no_pass_after_gives_is_a_broken_promise(
     after: Sequence[Sequence[str]],
 ) -> None:
-    assert rules_of(controlled([KEYS, KEYS], [KEYS, KEYS], after)) == (
+    assert judged(controlled([KEYS, KEYS], [KEYS, KEYS], after), CONTROLLED) == (
         Verdict.FAILED,
         ["unkept-answers"],
     )
@@ -219,7 +212,7 @@ def test_without_agreement_before_or_in_a_part_of_the_passes_a_change_is_a_warni
     after: Sequence[Sequence[str]],
     rules: list[str],
 ) -> None:
-    assert rules_of(controlled(controls, before, after)) == (Verdict.PASS, rules)
+    assert judged(controlled(controls, before, after), CONTROLLED) == (Verdict.PASS, rules)
 
 
 def test_a_server_whose_answers_flip_is_red_in_few_checks() -> None:
@@ -232,7 +225,7 @@ def test_a_server_whose_answers_flip_is_red_in_few_checks() -> None:
             return [f"{n} {draw.random() < flips}" for n in range(12)]
 
         passes = [one_pass() for _ in range(6)]
-        verdict, _ = rules_of(controlled(passes[:2], passes[2:4], passes[4:]))
+        verdict, _ = judged(controlled(passes[:2], passes[2:4], passes[4:]), CONTROLLED)
         red += verdict is Verdict.FAILED
     assert red <= 24, "6 % of 400, where 5 % are promised"
 
@@ -260,16 +253,7 @@ def test_acknowledged_writes_pass_only_if_the_verifier_has_judged(
     writes: AcknowledgedWrites | None, verdict: Verdict, rules: list[str]
 ) -> None:
     terms = structs.replace(FREE, acknowledged=5)
-    observation = seen(writes=writes)
-    promises = judge(observation, terms)
-    conclusion = conclude(observation, promises, terms)
-    found = findings(observation, promises, conclusion, terms)
-    assert (conclusion.verdict, [each.rule.partition("/")[2] for each in found]) == (verdict, rules)
-
-
-def answered(identity: str, text: str) -> Reply:
-    answer = canonicalise(json.dumps({"choices": [{"text": text}]}).encode())
-    return Reply(id=identity, sent_at=0.0, ended_at=1.0, status=200, answer=answer)
+    assert judged(seen(writes=writes), terms) == (verdict, rules)
 
 
 def failed(error: str, *, hung: bool = False) -> Reply:
@@ -281,7 +265,7 @@ def test_replies_are_counted_by_phase_and_only_errors_that_differ_are_kept() -> 
     for error in ("a", "a", "b", "c", "d"):
         ledger.keep(Phase.OUTAGE, failed(error))
     ledger.keep(Phase.OUTAGE, failed("no answer in 3 s", hung=True))
-    ledger.keep(Phase.OUTAGE, answered("r0", ""))
+    ledger.keep(Phase.OUTAGE, reply("r1", ""))  # without a token
     ledger.lasted(Phase.OUTAGE, 2.0)
     counts = ledger.counts[Phase.OUTAGE]
     assert (counts.ok, counts.failed, counts.hung, counts.empty, counts.sent) == (1, 5, 1, 1, 7)
@@ -300,8 +284,8 @@ def test_the_best_pass_is_the_rate() -> None:
 
 def test_an_answer_that_the_baseline_never_gave_is_shown_from_where_they_part() -> None:
     ledger = Ledger(compare=True)
-    ledger.keep(Phase.BASELINE, answered("r0", "x" * 100 + "end"))
-    ledger.keep(Phase.OUTAGE, answered("r0", "x" * 100 + "END"))
+    ledger.keep(Phase.BASELINE, reply("r0", "x" * 100 + "end"))
+    ledger.keep(Phase.OUTAGE, reply("r0", "x" * 100 + "END"))
     (difference,) = ledger.different
     assert (difference.phase, difference.before, difference.after) == (
         Phase.OUTAGE,
@@ -313,14 +297,14 @@ def test_an_answer_that_the_baseline_never_gave_is_shown_from_where_they_part() 
 def test_a_request_that_the_baseline_answers_in_two_ways_proves_nothing() -> None:
     ledger = Ledger(compare=True)
     for text in ("a", "b"):
-        ledger.keep(Phase.BASELINE, answered("r0", text))
-    ledger.keep(Phase.AFTER, answered("r0", "c"))
+        ledger.keep(Phase.BASELINE, reply("r0", text))
+    ledger.keep(Phase.AFTER, reply("r0", "c"))
     assert ledger.unstable == ("r0",)
     assert ledger.different_count == 0
 
 
 def test_where_the_same_answers_were_not_asked_for_nothing_is_compared() -> None:
     ledger = Ledger(compare=False)
-    ledger.keep(Phase.BASELINE, answered("r0", "a"))
-    ledger.keep(Phase.AFTER, answered("r0", "b"))
+    ledger.keep(Phase.BASELINE, reply("r0", "a"))
+    ledger.keep(Phase.AFTER, reply("r0", "b"))
     assert (ledger.different_count, ledger.unstable) == (0, ())
