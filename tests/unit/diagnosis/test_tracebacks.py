@@ -121,43 +121,34 @@ def test_frames_of_a_crash_have_no_exception() -> None:
 
 DIRECT = "The above exception was the direct cause of the following exception:"
 DURING = "During handling of the above exception, another exception occurred:"
+POINTER = "RuntimeError: failed. See root cause above."
 
 
 def _one(exception: str) -> list[str]:
     return ["Traceback (most recent call last):", '  File "x.py", line 1, in f', exception]
 
 
-def _root(words: str, first: str, second: str, points: tuple[int, int] = (60, 60)) -> str:
-    """The exception that explains `second`, which follows `first` by `words`."""
+@pytest.mark.parametrize(
+    ("words", "first", "second", "points", "explains"),
+    [
+        pytest.param(DIRECT, "TypeError: a", "RuntimeError: b", (60, 60), 0, id="direct cause"),
+        # What says much more explains even its direct cause.
+        pytest.param(DIRECT, "HTTPError: x", "GatedError: 401", (60, 90), 1, id="says much more"),
+        pytest.param(DURING, "StopIteration", "ValueError: no", (60, 60), 1, id="expected"),
+        pytest.param(DURING, "KeyError: 'x'", "ValueError: no", (60, 60), 1, id="expected, words"),
+        pytest.param(DURING, "_queue.Empty", "ValueError: no", (60, 60), 1, id="expected, module"),
+        pytest.param(DURING, "RuntimeError: a", "RuntimeError: b", (60, 60), 0, id="unexpected"),
+        pytest.param(DURING, "KeyError: 'x'", POINTER, (60, 60), 0, id="a pointer never explains"),
+    ],
+)
+def test_of_two_exceptions_of_a_chain_one_explains_the_other(
+    words: str, first: str, second: str, points: tuple[int, int], explains: int
+) -> None:
     lines = [*_one(first), "", words, "", *_one(second)]
     (chain,) = chains(tracebacks(lines))
     by_index = dict(zip([2, 8], points, strict=True))
-    return lines[root_of(chain, lines, lambda index: by_index[index]).exception]
-
-
-def test_the_direct_cause_explains_what_was_raised_from_it() -> None:
-    assert _root(DIRECT, "TypeError: None has no len()", "RuntimeError: no") == (
-        "TypeError: None has no len()"
-    )
-
-
-def test_what_says_much_more_explains_even_its_direct_cause() -> None:
-    second = "GatedRepoError: 401"
-    assert _root(DIRECT, "HTTPError: x", second, (60, 90)) == second
-
-
-@pytest.mark.parametrize("first", ["StopIteration", "KeyError: 'x'", "_queue.Empty"])
-def test_an_exception_that_programs_expect_does_not_explain_the_next_one(first: str) -> None:
-    assert _root(DURING, first, "ValueError: no such model") == "ValueError: no such model"
-
-
-def test_an_unexpected_exception_explains_the_one_raised_while_it_was_handled() -> None:
-    assert _root(DURING, "RuntimeError: a", "RuntimeError: b") == "RuntimeError: a"
-
-
-def test_a_pointer_never_explains() -> None:
-    pointer = "RuntimeError: failed. See root cause above."
-    assert _root(DURING, "KeyError: 'x'", pointer) == "KeyError: 'x'"
+    root = root_of(chain, lines, lambda index: by_index[index])
+    assert root.exception == [2, 8][explains]
 
 
 def test_exceptions_without_a_link_are_chains_of_their_own() -> None:
@@ -183,31 +174,81 @@ def _traceback(exception: str, prefix: str = "", before: str = "") -> str:
     return "".join(f"{prefix}{line}\n" for line in lines if line)
 
 
-def test_a_tolerated_exception_is_weaker_than_a_later_one(tmp_path: Path) -> None:
-    text = _traceback("ValueError: a", before="plugin broken, falling back to the slow path")
-    text += _traceback("ValueError: b")
-    assert _named(tmp_path, text)[0] == "ValueError: b"
+WARNING = "WARNING 01-28 15:59:42 [core.py:9] "
+ERROR = "ERROR 01-28 15:59:43 [core.py:9] "
+FATAL = "EngineCore encountered a fatal error."
+KILLED_SHELL = "./run.sh: line 3:    28 Killed                  python3 -m server\n"
+KILLED = "Nov 22 10:00:00 node kernel: Out of memory: Killed process 77 (python3)"
+REFUSED = (
+    "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): "
+    "Max retries exceeded with url: /health (Caused by: Connection refused)"
+)
+RAY = "ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=5)"
+TOLERATED_BY_ANOTHER = (
+    "(APIServer pid=1) WARNING 01-28 15:59:42 [x.py:3] no kernels, falling back\n"
+)
+CORE = f"(EngineCore pid=2) {ERROR}"
 
 
-def test_an_exception_logged_as_a_warning_is_weaker(tmp_path: Path) -> None:
-    text = _traceback("ValueError: a", prefix="WARNING 01-28 15:59:42 [core.py:9] ")
-    text += _traceback("ValueError: b", prefix="ERROR 01-28 15:59:43 [core.py:9] ")
-    assert _named(tmp_path, text)[0].endswith("ValueError: b")
-
-
-def test_a_request_answered_with_an_error_is_weaker_than_what_ends_the_server(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [
+        pytest.param(
+            [
+                _traceback("ValueError: a", before="plugin broken, falling back to the slow path"),
+                _traceback("ValueError: b"),
+            ],
+            "ValueError: b",
+            id="a tolerated one is weaker than a later one",
+        ),
+        pytest.param(
+            [_traceback("ValueError: a", WARNING), _traceback("ValueError: b", ERROR)],
+            f"{ERROR}ValueError: b",
+            id="one logged as a warning is weaker",
+        ),
+        pytest.param(
+            [
+                _traceback("ValueError: a", before="ERROR:    Exception in ASGI application"),
+                _traceback("ValueError: b", before=FATAL),
+            ],
+            "ValueError: b",
+            id="a request answered with an error is weaker than what ends the server",
+        ),
+        pytest.param(
+            [_traceback("ValueError: x", f"(Worker_TP{rank} pid={rank}) ") for rank in range(3)],
+            "(Worker_TP0 pid=0) ValueError: x",
+            id="of processes that print the same the first counts",
+        ),
+        pytest.param(
+            [KILLED_SHELL, _traceback("KeyError: 'rope_scaling'")],
+            "KeyError: 'rope_scaling'",
+            id="a killed entrypoint does not hide the buffered traceback",
+        ),
+        pytest.param(
+            [_traceback(RAY), f"{FRAME}\n    step()\nValueError: expected 22, got 21\n"],
+            "ValueError: expected 22, got 21",
+            id="the inner exception of ray",
+        ),
+        pytest.param(
+            [
+                TOLERATED_BY_ANOTHER,
+                _traceback("ValueError: b", CORE),
+                _traceback("ValueError: c", CORE),
+            ],
+            f"{CORE}ValueError: b",
+            id="what another process tolerates says nothing of this one",
+        ),
+        pytest.param(
+            [f"{KILLED}\n", _traceback(REFUSED)],
+            KILLED,
+            id="a client without a server follows from what ended the server",
+        ),
+    ],
+)
+def test_of_all_lines_the_one_nearest_to_the_cause_is_named(
+    tmp_path: Path, texts: list[str], named: str
 ) -> None:
-    text = _traceback("ValueError: a", before="ERROR:    Exception in ASGI application")
-    text += _traceback("ValueError: b", before="EngineCore encountered a fatal error.")
-    assert _named(tmp_path, text)[0] == "ValueError: b"
-
-
-def test_of_processes_that_print_the_same_the_first_counts(tmp_path: Path) -> None:
-    text = "".join(
-        _traceback("ValueError: x", prefix=f"(Worker_TP{rank} pid={rank}) ") for rank in range(3)
-    )
-    assert _named(tmp_path, text)[0] == "(Worker_TP0 pid=0) ValueError: x"
+    assert _named(tmp_path, "".join(texts))[0] == named
 
 
 def test_an_exception_without_a_usual_name_is_named(tmp_path: Path) -> None:
@@ -221,38 +262,6 @@ def test_an_exception_without_a_usual_name_is_named(tmp_path: Path) -> None:
 def test_an_assertion_is_a_failed_test_only_in_a_test(tmp_path: Path, file: str, rule: str) -> None:
     text = _traceback("AssertionError: x is odd").replace("serve.py", file)
     assert _named(tmp_path, text)[1] == rule
-
-
-def test_a_killed_entrypoint_does_not_hide_the_buffered_traceback(tmp_path: Path) -> None:
-    text = "./run.sh: line 3:    28 Killed                  python3 -m server\n"
-    text += _traceback("KeyError: 'rope_scaling'")
-    assert _named(tmp_path, text)[0] == "KeyError: 'rope_scaling'"
-
-
-def test_the_inner_exception_of_ray_is_named(tmp_path: Path) -> None:
-    text = _traceback("ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=5)")
-    text += f"{FRAME}\n    step()\nValueError: expected 22, got 21\n"
-    assert _named(tmp_path, text)[0] == "ValueError: expected 22, got 21"
-
-
-def test_what_another_process_tolerates_says_nothing_of_this_one(tmp_path: Path) -> None:
-    text = "(APIServer pid=1) WARNING 01-28 15:59:42 [x.py:3] no kernels, falling back\n"
-    text += _traceback(
-        "ValueError: b", prefix="(EngineCore pid=2) ERROR 01-28 15:59:43 [core.py:9] "
-    )
-    text += _traceback(
-        "ValueError: c", prefix="(EngineCore pid=2) ERROR 01-28 15:59:44 [core.py:9] "
-    )
-    assert _named(tmp_path, text)[0].endswith("ValueError: b")
-
-
-def test_a_client_that_finds_no_server_follows_from_what_ended_the_server(tmp_path: Path) -> None:
-    killed = "Nov 22 10:00:00 node kernel: Out of memory: Killed process 77 (python3)"
-    refused = (
-        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): "
-        "Max retries exceeded with url: /health (Caused by: Connection refused)"
-    )
-    assert _named(tmp_path, f"{killed}\n{_traceback(refused)}")[0] == killed
 
 
 def test_an_exception_that_is_printed_again_follows_from_the_first(tmp_path: Path) -> None:
