@@ -153,12 +153,16 @@ def test_parallel_jobs_keep_their_annotations(real: Workplace) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("place", [{}, {"report-dir": "two"}], ids=["one place", "two places"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({}, {}), ({"report-dir": "one"}, {"report-dir": "two"})],
+    ids=["one place", "two places"],
+)
 def test_a_plugin_that_is_listed_twice_with_other_options_tells_of_both(
-    real: Workplace, place: dict[str, str]
+    real: Workplace, first: dict[str, str], second: dict[str, str]
 ) -> None:
-    job = real.job("env", {"pythons": sys.executable})
-    job.other_configurations = [{"pythons": sys.executable, "determinism": "strict", **place}]
+    job = real.job("env", {"pythons": sys.executable, **first})
+    job.other_configurations = [{"pythons": sys.executable, "determinism": "strict", **second}]
 
     assert job.run() == 0, job.log
     assert "the step lists the plugin twice" not in job.log
