@@ -324,27 +324,24 @@ _PATHS = {"/v1/chat/completions": "chats", "/v1/completions": "completions"}
 
 
 def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    prompts, requests = table.prompts, table.requests
-    for name in names:
-        same_prompt = [each for each, text in prompts.items() if text == prompts[name]]
-        words = f"requests with the prompt of {name}"
-        yield CausePart(f"prompt of {name}", words, 4, table.named(same_prompt))
-        body = requests[name].body
-        same_body = [each for each, other in requests.items() if other.body == body]
-        words = f"requests with the prompt and the parameters of {name}"
-        yield CausePart(f"all of {name}", words, 5, table.named(same_body))
+    """Each of these requests, and all of them that the run sent: by their prompts, and by their bodies."""
     plain = [name for name in names if name in table.plain]
-    if len(plain) < 2:
-        return
-    listed = ", ".join(plain)
-    texts = {prompts[name] for name in plain}
-    same_prompts = [each for each, text in prompts.items() if text in texts]
-    yield CausePart("some", f"the prompts of {listed}", 6 + len(plain), table.named(same_prompts))
-    bodies = [requests[name].body for name in plain]
-    same_bodies = [each for each, other in requests.items() if other.body in bodies]
-    yield CausePart(
-        "some bodies", f"the requests {listed}", 6.5 + len(plain), table.named(same_bodies)
+    bodies = {name: each.body for name, each in table.requests.items()}
+    ways: tuple[tuple[Mapping[str, object], str, str, str, str, float], ...] = (
+        (table.prompts, "prompt of", "the prompt of", "some", "the prompts of", 4),
+        (bodies, "all of", "the prompt and the parameters of", "some bodies", "the requests", 5),
     )
+    for values, family, what, family_of_some, some, cost in ways:
+        named = [
+            ((name,), f"{family} {name}", f"requests with {what} {name}", cost) for name in names
+        ]
+        if len(plain) > 1:
+            text = f"{some} {', '.join(plain)}"
+            named.append((tuple(plain), family_of_some, text, 4 + cost / 2 + len(plain)))
+        for owners, kind, words, price in named:
+            meant = [values[name] for name in owners]
+            mask = table.named(name for name, value in values.items() if value in meant)
+            yield CausePart(kind, words, price, mask)
 
 
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:

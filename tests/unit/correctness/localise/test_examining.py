@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ci_doctor.correctness.localise.causes import Cause
 from ci_doctor.correctness.localise.examining import chance, examined, mixed
+from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.traits import CausePart, SendTable
 from ci_doctor.load.requests import Request
 from tests.unit.correctness.localise.subjects import (
@@ -92,16 +93,23 @@ def test_a_cause_is_tested_once_it_has_foretold_later_sends() -> None:
     assert min(conclusion.exam.differing, conclusion.exam.equal) > 1
 
 
-def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
-    """Copies of a request keep its model, which the server may not have without an adapter."""
+def with_both(key: str) -> LocalisationSearch:
+    """The search for a fault of `stop` and another key, which three requests have."""
 
     def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return {"stop", "model"} <= body.keys()
+        return {"stop", key} <= body.keys()
 
-    bodies = [
-        {**each, "model": "lora"} if at in {1, 3, 5} else each for at, each in enumerate(BODIES)
-    ]
-    search = searched(subject(["r5"], bodies), both)
+    bodies = [{**each, key: "one"} if at in {1, 3, 5} else each for at, each in enumerate(BODIES)]
+    return searched(subject(["r5"], bodies), both)
+
+
+def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
+    """Copies of a request keep its user."""
+    search = with_both("user")
     conclusion = search.conclusion()
     assert conclusion.cause != "requests with `stop` differ" or not conclusion.is_tested, conclusion
     assert any(name.startswith("mix ") for each in search.results for name in each.trial.names)
+
+
+def test_an_adapter_is_a_parameter_where_some_requests_have_none() -> None:
+    assert with_both("model").conclusion().cause == "requests with `model` and `stop` differ"
