@@ -366,10 +366,9 @@ def _of_lengths(table: SendTable) -> Iterator[CausePart]:
     yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
     tokens = table.tokens
     if all(tokens):
-        # A server counts tokens: of what fits in both units, they are named first.
-        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 2.95)
+        yield from thresholds(tokens, "many", "prompts of {} tokens or more", 3)
         fewer = [-each for each in tokens]
-        yield from thresholds(fewer, "few", "prompts of {} tokens or fewer", 3.45)
+        yield from thresholds(fewer, "few", "prompts of {} tokens or fewer", 3.5)
     for unit, sizes in (("tokens", tokens), ("characters", lengths)):
         wrong = {size for size, each in zip(sizes, table.sends, strict=True) if each.wrong}
         for block in (_PAGE, *_BLOCKS):
