@@ -4,6 +4,8 @@
 import random
 from collections.abc import Sequence
 
+import pytest
+
 from ci_doctor.correctness.localise.causes import Cause
 from ci_doctor.correctness.localise.examining import chance, examined, mixed
 from ci_doctor.correctness.localise.search import LocalisationSearch
@@ -111,5 +113,6 @@ def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
     assert any(name.startswith("mix ") for each in search.results for name in each.trial.names)
 
 
+@pytest.mark.nightly
 def test_an_adapter_is_a_parameter_where_some_requests_have_none() -> None:
     assert with_both("model").conclusion().cause == "requests with `model` and `stop` differ"
