@@ -349,9 +349,14 @@ def _row(cache: RestoredCache) -> Row:
 
 def save_outcome(facts: SaveCacheFacts, *, strict: bool) -> Outcome:
     """The outcome. Without `strict` there is no verdict: the job has succeeded already."""
-    findings = tuple(_saved_findings(facts))
+    findings = _saved_findings(facts)
+    nothing = facts.problem is None and all(each.result == "empty" for each in facts.caches)
+    if strict and nothing:
+        places = "; ".join(f"{each.family}: {each.reason}" for each in facts.caches)
+        findings.append(NOT_SAVED.finding(f"no cache has a file: {places}"))
     has_failed = facts.problem is not None or any(each.result == "failed" for each in facts.caches)
-    worst = Verdict.VOID if any(each.result == "absent" for each in facts.caches) else None
+    is_void = nothing or any(each.result == "absent" for each in facts.caches)
+    worst = Verdict.VOID if is_void else None
     if has_failed:
         worst = Verdict.INFRA
     elif _is_for_nobody(facts):
@@ -359,7 +364,7 @@ def save_outcome(facts: SaveCacheFacts, *, strict: bool) -> Outcome:
     return Outcome(
         verdict=verdict_of(findings, worst, strict=strict),
         summary=_saved_summary(facts),
-        findings=findings,
+        findings=tuple(findings),
         tables=_saved_tables(facts),
         facts=facts,
     )
@@ -373,9 +378,8 @@ def _saved_summary(facts: SaveCacheFacts) -> str:
     if not saved and failed:
         return f"no cache was saved; {', '.join(failed)} failed"
     if all(each.result in {"empty", "absent"} for each in facts.caches):
-        absent = [each.family for each in facts.caches if each.result == "absent"]
-        why = f"the directory of {', '.join(absent)} is not there" if absent else "the job has none"
-        return f"no cache was saved: {why}"
+        absent = [str(each.reason) for each in facts.caches if each.result == "absent"]
+        return f"no cache was saved: {'; '.join(absent) or 'the job has none'}"
     if not saved:
         return "no cache was saved: nothing is new"
     names = ", ".join(each.family for each in saved)

@@ -351,9 +351,8 @@ def save_all(work: SaveWork, tell: Tell) -> tuple[SavedCache, ...]:
 def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
     files = scan(cache.directory, cache.family)
     if not files:
-        if cache.is_named and (fault := _directory_fault(cache.directory)) is not None:
-            return _not_saved(cache, "absent", f"{cache.directory} {fault}")
-        return _not_saved(cache, "empty", "the job has no such cache")
+        result = "absent" if cache.is_named else "empty"
+        return _not_saved(cache, result, f"{cache.directory} {_directory_fault(cache.directory)}")
     if cache.tiers.hard.unknown:
         unknown = "; ".join(f"{name}: {why}" for name, why in cache.tiers.hard.unknown.items())
         return _not_saved(cache, "failed", f"nobody could restore it: {unknown}")
@@ -403,11 +402,11 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
     )
 
 
-def _directory_fault(directory: Path) -> str | None:
-    """Why nothing can lie in the directory; None if it can be read."""
+def _directory_fault(directory: Path) -> str:
+    """Why there is nothing to save in the directory, as its predicate."""
     try:
         with os.scandir(directory):
-            return None
+            return "holds no file of the cache"
     except FileNotFoundError:
         return "does not exist"
     except NotADirectoryError:

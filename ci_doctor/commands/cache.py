@@ -199,9 +199,9 @@ def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCach
     },
     exits={
         0: "saved, or a warning",
-        2: "--strict: the extra `cache` is not installed",
+        2: "--strict: the extra `cache` is not installed, or the directory of the store cannot be made",
         75: "--strict: a problem with the store",
-        86: "--strict: a named directory is not there",
+        86: "--strict: there is nothing to save, or nothing in a named directory",
     },
 )
 @store_options
@@ -253,7 +253,7 @@ def saved(
     caches = setting.caches(python)
     expires_s = seconds_above_zero(setting.settings.expires, "expires")
     try:
-        target = setting.trusted_store()
+        target = setting.writable_store()
         work = SaveWork(
             caches=caches,
             target=target,

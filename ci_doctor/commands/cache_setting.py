@@ -21,7 +21,7 @@ from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
 from ci_doctor.model.distribution import install_extra
 from ci_doctor.model.outcome import About
-from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.directory_store import DirectoryStore, is_remote, open_store
 from ci_doctor.store.manifest import Origin
 from ci_doctor.store.objects import StoreError, StoreFailure
 from ci_doctor.store.signer import KEY_VARIABLE, Signer, load_signer, signer_from_text
@@ -31,6 +31,8 @@ from ci_doctor.system import clock
 from ci_doctor.version import tool_version
 
 T = TypeVar("T")
+# What is so on each run.
+_LASTING = frozenset({StoreFailure.READ_ONLY, StoreFailure.REFUSED, StoreFailure.MISSING})
 _LIBRARIES = ("blake3", "cryptography", "zstandard")
 
 
@@ -83,6 +85,21 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
         rules = TrustRules(policy=self.settings.trust, allowed=allowed, now_ms=now_ms)
         return TrustedStore(store=store, scopes=self.scopes.read, rules=rules)
 
+    def writable_store(self) -> TrustedStore:
+        """The store as this job may read it, its directory made. Raises UsageError, StoreError.
+
+        A directory that cannot be made is a mistake of the settings: an error of usage for the strict.
+        """
+        source = self.trusted_store()
+        if isinstance(source.store, DirectoryStore):
+            try:
+                self.bounded(source.store.make, "making the store")
+            except StoreError as error:
+                if self.settings.strict and error.reason in _LASTING:
+                    raise UsageError(error.message, hint=error.hint) from error
+                raise
+        return source
+
 
 def cache_setting(config_path: Path | None, flags: Mapping[str, Any]) -> CacheSetting:
     """The setting of one command. Raises ConfigError, UsageError."""
@@ -97,6 +114,9 @@ def cache_setting(config_path: Path | None, flags: Mapping[str, Any]) -> CacheSe
 def _resolved(loaded: Config, settings: CacheSettings, origins: Origins) -> CacheSettings:
     """Paths of the file are relative to it."""
     changed = {}
+    if settings.store is not None:
+        # Before a mistyped URL becomes a path.
+        is_remote(settings.store)
     for name in ("store", "key", "allowed_signers"):
         value = getattr(settings, name)
         if value is not None and "://" not in value:

@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
@@ -59,6 +60,15 @@ class DirectoryStore:
         place = Path(os.path.realpath(self.directory))
         folders = [place, *place.parents]
         return any(_is_open_to_others(folder, own=folder == place) for folder in folders)
+
+    def make(self) -> None:
+        """Make the directory unless it is there. Raises StoreError, also if this user cannot write to it."""
+        try:
+            self._make_top()
+            if not os.access(self.directory, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise file_system_error("write", self.directory, error) from error
 
     def read(self, name: str, limit: int) -> bytes | None:
         """The content; None if there is no such object. TooLargeError above `limit` bytes."""
@@ -164,20 +174,25 @@ class DirectoryStore:
 
     def _create(self, path: Path, parts: tuple[bytes, ...]) -> bool:
         """Write the file. Somebody may remove its folder while that is empty; then it is made again."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(FileNotFoundError):
+        for attempt in range(_ATTEMPTS):
+            # Not tried again here: below /proc it is never made, and that too is FileNotFoundError.
+            self._make_top()
+            try:
                 self._make_folders(path.parent)
                 return _create(path, parts)
-        self._make_folders(path.parent)
-        return _create(path, parts)
+            except FileNotFoundError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _make_top(self) -> None:
+        if not self.directory.is_dir():
+            # Not by the umask: a group that may write makes a store shared.
+            make_directory(self.directory, 0o755)
 
     def _make_folders(self, folder: Path) -> None:
         """Make `folder`, with the permissions that the store's own directory has."""
-        if folder.is_dir():
-            return
-        if folder == self.directory:
-            # Not by the umask: a group that may write makes a store shared.
-            make_directory(folder, 0o755)
+        if folder == self.directory or folder.is_dir():
             return
         self._make_folders(folder.parent)
         with contextlib.suppress(FileExistsError):
@@ -260,6 +275,8 @@ def _walk(folder: Path, beginning: str = "") -> Iterator[StoredObject]:
 # that nobody has thought about.
 
 REMOTE: Final = ("s3", "gs", "az")
+# `s3:/x`, `s3:x` and `s3//x`; a directory of such a name is `./s3:/x`.
+_MISTYPED: Final = re.compile(rf"({'|'.join(REMOTE)}|file)(?::(?!//)|//)/*")
 _HINT: Final = (
     "give a directory, s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix"
 )
@@ -282,6 +299,14 @@ def open_store(address: str, environ: Mapping[str, str], *, timeout_s: float) ->
 
 def is_remote(address: str) -> bool:
     """Whether `address` names an object store. Raises UsageError if it is not allowed at all."""
+    if mistyped := _MISTYPED.match(address):
+        # Repeated is nothing of what follows: it may hold a password.
+        meant = f"{mistyped[1]}:///" if mistyped[1] == "file" else f"{mistyped[1]}://"
+        message = (
+            f"the address of the store begins with {mistyped[0]}, and no store is reached by that"
+        )
+        hint = f"write {meant}…, or ./{mistyped[0]}… for a directory of that name"
+        raise UsageError(message, hint=hint)
     scheme, separator, _ = address.partition("://")
     if separator and scheme not in {*REMOTE, "file"}:
         raise UsageError(f"no store is reached by {scheme[:40]}://", hint=_HINT)

@@ -281,6 +281,38 @@ def test_nothing_to_restore_is_no_failure_unless_somebody_is_strict(
     assert saved["caches"][0]["reason"] == f"{place.cache} does not exist"
 
 
+def test_an_empty_directory_is_named_and_is_not_saved_for_the_strict(place: Workplace) -> None:
+    place.cache.mkdir(parents=True)
+
+    saved = place.transfer("save", "--strict", code=86)
+
+    assert saved["caches"][0]["reason"] == f"{place.cache} holds no file of the cache"
+
+
+@pytest.mark.parametrize("store", ["/proc/ci-doctor-store", "file/store"])
+def test_a_store_that_cannot_be_made_is_an_error_of_usage_for_the_strict(
+    place: Workplace, tmp_path: Path, store: str
+) -> None:
+    place.compile("a.so")
+    (tmp_path / "file").touch()
+
+    ended = place.run("save", "--store", str(tmp_path / store), *place.family, "--strict")
+    lenient = place.run("save", "--store", str(tmp_path / store), *place.family)
+
+    assert (ended.returncode, lenient.returncode) == (2, 0), lenient.stderr
+    for each in (ended, lenient):
+        assert "cannot write" in each.stderr
+        assert f"{os.sep}v1" not in each.stderr, "the directory, and not an object in it"
+
+
+def test_a_mistyped_url_of_a_store_makes_no_directory(place: Workplace) -> None:
+    place.compile("a.so")
+
+    ended = place.run("save", "--store", "s3:/x", *place.family)
+
+    assert (ended.returncode, "write s3://" in ended.stderr) == (2, True), ended.stderr
+
+
 def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:
     place.compile("a.so")
     place.transfer("save")

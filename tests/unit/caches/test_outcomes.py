@@ -174,7 +174,8 @@ LINKS = ("x is a link", "y is a link")
     ("saved", "verdict"),
     [
         (facts("saved"), Verdict.PASS),
-        (facts("empty"), Verdict.PASS),
+        (facts("empty"), Verdict.VOID),
+        (facts("absent"), Verdict.VOID),
         (facts("saved", skipped=LINKS), Verdict.PASS),
         (facts("failed"), Verdict.INFRA),
         (facts("saved", problem="no answer"), Verdict.INFRA),
@@ -185,6 +186,18 @@ def test_a_strict_save_fails_if_a_cache_is_not_saved_and_not_for_a_link_in_it(
 ) -> None:
     assert save_outcome(saved, strict=True).verdict is verdict
     assert save_outcome(saved, strict=False).verdict is None
+
+
+def test_one_empty_cache_beside_a_saved_one_is_no_failure_unless_its_directory_was_named() -> None:
+    saved = facts("saved")
+    (empty,), (named,) = facts("empty").caches, facts("absent").caches
+
+    verdicts = [
+        save_outcome(msgspec.structs.replace(saved, caches=(*saved.caches, other)), strict=True)
+        for other in (empty, named)
+    ]
+
+    assert [each.verdict for each in verdicts] == [Verdict.PASS, Verdict.VOID]
 
 
 def test_what_was_left_out_is_a_warning() -> None:

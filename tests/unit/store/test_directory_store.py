@@ -201,6 +201,20 @@ def test_a_folder_that_vanishes_while_it_is_empty_is_made_again(
     assert (folder / NAME).read_bytes() == b"content"
 
 
+def test_a_store_that_is_never_made_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def refuse(path: object, *_: object) -> None:
+        asked.append(path)
+        assert len(asked) < 10_000
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+
+    with pytest.raises(StoreError, match="No such file or directory"):
+        DirectoryStore(Path("/proc/ci-doctor-store")).create(NAME, b"content")
+
+
 def test_only_folders_that_may_hold_such_names_are_looked_into(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +275,11 @@ def test_a_directory_is_named_by_path_or_file_url(
         "ftp://x",
         "memory://",
         "S3 ://x",
+        "s3:/user:hunter2@bucket",
+        "s3:bucket/x",
+        "gs//bucket",
+        "az:/account/container?sig=hunter2",
+        "file:/x",
         "file://host/x",
         "s3://",
         "gs:///x",
