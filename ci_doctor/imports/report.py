@@ -5,7 +5,7 @@ import os
 import shlex
 import signal as signals
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -96,7 +96,9 @@ def nothing_known(investigation: Investigation) -> str | None:
     if run.unreadable:
         traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
-    return None
+    if investigation.races or any(map(RecordedProcess.count_loaded, run.processes)):
+        return None
+    return f"no module was recorded in {_processes(run.processes)}, so nothing could race"
 
 
 def _undecided(investigation: Investigation) -> str | None:
@@ -134,9 +136,14 @@ def _safe(investigation: Investigation) -> str:
         what = "it" if safe == 1 else "one"
         runs = _runs(investigation)
         return f"no import race: {safe} seemed possible, and {runs} did not make {what} fire"
-    processes = len(investigation.recorded.processes)
-    where = "1 process" if processes == 1 else f"{processes} processes"
-    return f"no import race in {where}"
+    processes = investigation.recorded.processes
+    loaded = amount(sum(process.count_loaded() for process in processes), "module")
+    threads = amount(sum(len(process.threads) for process in processes), "thread")
+    return f"no import race in {_processes(processes)} ({loaded}, {threads})"
+
+
+def _processes(processes: Sequence[RecordedProcess]) -> str:
+    return "1 process" if len(processes) == 1 else f"{len(processes)} processes"
 
 
 def _runs(investigation: Investigation) -> str:

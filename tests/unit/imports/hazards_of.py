@@ -7,7 +7,7 @@ from typing import Any
 from ci_doctor.imports.confirm import HeldRun, Investigation, races
 from ci_doctor.imports.crossings import HazardKind, Hold
 from ci_doctor.imports.one_module import REPLACED
-from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun
+from ci_doctor.imports.trace import End, HeldImport, ImportEvent, RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
 
 
@@ -45,6 +45,9 @@ def a_process(*events: ImportEvent, **fields: Any) -> RecordedProcess:
     return RecordedProcess(events=events, **{**known, **fields})
 
 
+LOADED = End(t=2, n=0, k=2, name="json", status="loaded", replaced=False)
+
+
 def a_run(*processes: RecordedProcess, **fields: Any) -> RecordedRun:
     known = {"exit_code": 0, "signal": None, "duration_s": 1.0}
     return RecordedRun(processes=processes, **{**known, **fields})
@@ -71,7 +74,7 @@ def an_investigation(
         race.runs, race.fired_in = runs, fired_in
     for race in judged:
         race.judge(confirming=confirmed is not None, command_failed=False)
-    known = {"recorded": a_run(a_process()), "confirming": confirmed is not None}
+    known = {"recorded": a_run(a_process(LOADED)), "confirming": confirmed is not None}
     return Investigation(races=judged, **{**known, **fields})
 
 

@@ -230,9 +230,19 @@ def test_a_recorded_command_has_an_outcome(tmp_path: Path) -> None:
         a_request(sys.executable, "-c", "import json"), directory=tmp_path, redactor=NOTHING
     )
 
-    assert (outcome.verdict, outcome.summary) == (Verdict.PASS, "no import race in 1 process")
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.summary.startswith("no import race in 1 process (")
     assert isinstance(outcome.facts, ImportRaceFacts)
     assert [process.argv[1:] for process in outcome.facts.processes] == [("-c", "import json")]
+
+
+def test_a_command_that_imports_nothing_shows_nothing(tmp_path: Path) -> None:
+    outcome = run(a_request(sys.executable, "-c", "print(1)"), directory=tmp_path, redactor=NOTHING)
+
+    assert (outcome.verdict, outcome.summary) == (
+        Verdict.VOID,
+        "no module was recorded in 1 process, so nothing could race",
+    )
 
 
 def test_a_command_that_does_not_exist_has_the_status_of_a_shell(tmp_path: Path) -> None:

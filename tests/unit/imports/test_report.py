@@ -29,6 +29,7 @@ from ci_doctor.model.verdict import Verdict
 from tests.support.tables import lines_of
 from tests.unit.imports.hazards_of import (
     FIRED,
+    LOADED,
     MET,
     NOT_MET,
     RUN,
@@ -50,14 +51,19 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
 @pytest.mark.parametrize(
     ("what", "verdict", "said"),
     [
-        (an_investigation(), Verdict.PASS, "no import race in 1 process"),
+        (an_investigation(), Verdict.PASS, "no import race in 1 process (1 module, 0 threads)"),
+        (
+            an_investigation(recorded=a_run(a_process(), a_process(pid=2))),
+            Verdict.VOID,
+            "no module was recorded in 2 processes, so nothing could race",
+        ),
         (
             an_investigation(FIRED),
             Verdict.FAILED,
             "1 import race can happen here; 1 fired in the recorded run",
         ),
         (
-            an_investigation(FIRED, recorded=a_run(a_process(), exit_code=1)),
+            an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1)),
             Verdict.FAILED,
             "which then ended with exit code 1",
         ),
@@ -131,18 +137,18 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             "-I (ignores PYTHONPATH)",
         ),
         (
-            an_investigation(recorded=a_run(a_process(), exit_code=3)),
+            an_investigation(recorded=a_run(a_process(LOADED), exit_code=3)),
             Verdict.INCONCLUSIVE,
             "exit code 3",
         ),
         (
-            an_investigation(recorded=a_run(a_process(), exit_code=None, signal="SIGSEGV")),
+            an_investigation(recorded=a_run(a_process(LOADED), exit_code=None, signal="SIGSEGV")),
             Verdict.INCONCLUSIVE,
             "SIGSEGV",
         ),
         (
             an_investigation(
-                recorded=a_run(a_process(), exit_code=None, signal="SIGINT", timed_out=True)
+                recorded=a_run(a_process(LOADED), exit_code=None, signal="SIGINT", timed_out=True)
             ),
             Verdict.PASS,
             "no import",
@@ -288,11 +294,11 @@ def of(what: Investigation) -> list[tuple[str, Severity]]:
         ),
         (an_investigation(recorded=a_run()), [("import-race/not-recorded", Severity.WARNING)]),
         (
-            an_investigation(recorded=a_run(a_process(), exit_code=1)),
+            an_investigation(recorded=a_run(a_process(LOADED), exit_code=1)),
             [("import-race/command-failed", Severity.WARNING)],
         ),
         (
-            an_investigation(FIRED, recorded=a_run(a_process(), exit_code=1)),
+            an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1)),
             [("import-race/self-replacing", Severity.ERROR)],
         ),
     ],
