@@ -34,7 +34,7 @@ from ci_doctor.restart.settings import (
     plan_condition,
 )
 from ci_doctor.restart.traffic import SETUP_LOG, logs_of, one_pass
-from ci_doctor.services.check import check_scripts, check_services
+from ci_doctor.services.check import check_command, check_scripts, check_services
 from ci_doctor.services.group import start_group
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, reserve_of
@@ -119,6 +119,11 @@ def make_plan(request: RestartRequest, moment: Moment, ended_by: signal.Signals)
         check_gpu_library()
     conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
     load, verify, client, setup = _commands(settings)
+    commands = {"setup": setup, "client": client, "load": load, "verify": verify}
+    for key, words in commands.items():
+        # `setup` may make what the others run.
+        if words and (key == "setup" or not setup):
+            check_command(key, words, context.environment, context.directory)
     requests = () if request.requests is None else read_requests(request.requests)
     if client:
         requests = tuple(_run_of(client, number) for number in range(1, settings.runs + 1))

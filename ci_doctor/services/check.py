@@ -158,17 +158,19 @@ def _of_commands(spec: ServiceSpec, filled: FilledSpec) -> Iterator[_Problem]:
         ),
     ):
         # There may be no stop_command, or another kind of probe.
-        problem = _command_problem(words[0], filled) if words else None
+        problem = _command_problem(words[0], filled.env, filled.cwd) if words else None
         if problem is not None:
             yield f"{label}{problem[0]}", problem[1]
 
 
-def _command_problem(command: str, filled: FilledSpec) -> _Problem | None:
+def _command_problem(
+    command: str, environment: Mapping[str, str], directory: Path
+) -> _Problem | None:
     """Why `command` cannot be run and what to do; None if it can."""
     assignment = _ASSIGNMENT.match(command)
     if assignment is not None:
         return f"{command} is no command", f"set the variable as env = {{ {assignment[1]} = ... }}"
-    paths = candidates(command, filled.env, filled.cwd)
+    paths = candidates(command, environment, directory)
     if any(map(is_executable, paths)):
         return None
     # As execvp(3) does it: a file that may not be run is passed over, and reported only at the end.
@@ -181,7 +183,7 @@ def _command_problem(command: str, filled: FilledSpec) -> _Problem | None:
     if "/" in command:
         state = f"{paths[0]} is a directory" if paths[0].is_dir() else f"there is no {paths[0]}"
         return state, "check the path; a relative one begins at cwd"
-    return f"command not found: {command}", _nearest_command(command, os.get_exec_path(filled.env))
+    return f"command not found: {command}", _nearest_command(command, os.get_exec_path(environment))
 
 
 def candidates(command: str, environment: Mapping[str, str], directory: Path) -> list[Path]:
@@ -242,26 +244,44 @@ def check_scripts(
     for name in order:
         spec = specs[name]
         filled = fill_spec(spec, context, ports, name)
-        script = script_of(filled.words)
-        if (
-            script is None
-            or spec.needs
-            or shutil.which(script, os.F_OK, path=filled.env.get("PATH"))
-        ):
+        path = None if spec.needs else _missing_script(filled.words, filled.env, filled.cwd)
+        if path is None or (path.name in names and path.parent.is_dir()):
             continue
-        path = filled.cwd / script
-        is_elsewhere = file_name(script) in names and path.parent.is_dir()
-        if os.path.lexists(path) or is_elsewhere:
-            continue
-        raise UsageError(
-            f'service "{name}": {Path(filled.words[0]).name} is to run {script}, and there is '
-            f"no {path}",
-            hint=_hint(path),
-        )
+        raise _script_error(f'service "{name}"', filled.words, path, "the service's cwd")
 
 
-def _hint(path: Path) -> str:
-    advice = "check the path; a relative one begins at the service's cwd"
+def check_command(
+    key: str, words: Sequence[str], environment: Mapping[str, str], directory: Path
+) -> None:
+    """Raises UsageError with a hint if a command, or the script that it names, is not there.
+
+    `key` is the setting. What a placeholder names is known only later.
+    """
+    if "{" not in words[0] and (problem := _command_problem(words[0], environment, directory)):
+        raise UsageError(f"{key}: {problem[0]}", hint=problem[1])
+    path = _missing_script(words, environment, directory)
+    if path is not None and "{" not in path.name:
+        raise _script_error(key, words, path, "the configuration's directory")
+
+
+def _missing_script(
+    words: Sequence[str], environment: Mapping[str, str], directory: Path
+) -> Path | None:
+    """Where the script of these words is to be; None if it is there, or if they name none for sure."""
+    script = script_of(words)
+    if script is None or shutil.which(script, os.F_OK, path=environment.get("PATH")):
+        return None
+    path = directory / script
+    return None if os.path.lexists(path) else path
+
+
+def _script_error(who: str, words: Sequence[str], path: Path, start: str) -> UsageError:
+    message = f"{who}: {file_name(words[0])} is to run {script_of(words)}, and there is no {path}"
+    return UsageError(message, hint=_hint(path, start))
+
+
+def _hint(path: Path, start: str) -> str:
+    advice = f"check the path; a relative one begins at {start}"
     try:
         names = sorted(os.listdir(path.parent))  # noqa: PTH208 - only names are needed
     except OSError:

@@ -67,13 +67,34 @@ def all_plans(directory: Path, line: str) -> tuple[RestartPlan, ...]:
         ("moment = []", "names nothing, or one twice"),
         ('signal = ["term", "SIGTERM"]', "names nothing, or one twice"),
         ('stop_signal = "SIGSTOP"', "stop_signal: SIGSTOP does not end"),
+        ('client = "nobody-has-this"', "client: command not found: nobody-has-this"),
+        (
+            'client = "python3 wrogn.py {run}"',
+            "client: python3 is to run wrogn.py, and there is no",
+        ),
+        ('load = "true"\nverify = "python3 wrogn.py {port}"', "did you mean `wrong.py`?"),
+        ('load = "./nowhere"\nverify = "true"', "load: there is no "),
+        ('setup = "sh wrogn.py"\nclient = "true"', "setup: sh is to run wrogn.py"),
         ('client = "true"\nrequests = "r.jsonl"', "`client` stands beside `requests`"),
     ],
 )
 def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "wrong.py").touch()
     with pytest.raises(UsageError) as caught:
         plan(tmp_path, line)
     assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'setup = "true"\nclient = "python3 made-by-setup.py"',
+        'client = "python3 ask-{run}.py"',
+        'client = "{python} x"',
+    ],
+)
+def test_a_command_that_may_be_there_in_time_is_no_error(tmp_path: Path, line: str) -> None:
+    plan(tmp_path, line)
 
 
 def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
