@@ -86,13 +86,15 @@ def run_supervised(
         text += "".join(f"history: {line}\n" for line in history_lines(outcome))
     is_ended = False
     for watch in watches:
-        from ci_doctor.watch.report import end_lines, with_watch
+        from ci_doctor.watch.report import death_lines, end_lines, with_watch
 
         facts = watch.facts()
         is_ended = facts.is_ended
         outcome = with_watch(outcome, facts, request.retry_status)
         failed = supervised.is_explained
-        text += "".join(f"{line}\n" for line in end_lines(facts, failed=failed))
+        deaths = "".join(f"{line}\n" for line in death_lines(facts, failed=failed))
+        rest = "".join(f"{line}\n" for line in end_lines(facts, failed=failed))
+        text = f"{deaths}{text}{rest}"
     code = session.finish(outcome, text=text)
     if supervised.signal is not None and not is_ended:
         _end_by(supervised.signal)

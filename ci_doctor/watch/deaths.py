@@ -51,6 +51,8 @@ def lost(process: Process, loss: Loss, living: Iterable[Kin], said_s: float) -> 
     text = f"{who} failed {duration(loss.failed_s)} after that end"
     if loss.refusals:
         text += f", {amount(loss.refusals, 'connection')} to port {loss.port} refused since"
+    if loss.other is not None:
+        text += f"; it asked in vain for port {loss.other} before and after"
     return WatchedDeath(failure=failure, waits=text, said_s=said_s, port=loss.port, is_late=True)
 
 

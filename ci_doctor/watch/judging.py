@@ -286,7 +286,7 @@ LONG_GRACE_S: Final = 3.0
 _SHORT_GRACE_S: Final = 1.5
 # The script may have ended it, and see that it stays down; or what has started it may start it again.
 _OWN_GRACE_S: Final = 15.0
-_REPEATED: Final = 2
+REPEATED: Final = 2
 _LONGEST_LOOP: Final = 400
 _APART_S: Final = 0.25  # curl asks at two addresses of localhost, one after the other
 _MANY: Final = 3
@@ -304,7 +304,7 @@ def waiting_for(death: Process, scene: Scene) -> Waiting | None:
     for waiting in _signs(death, scene):
         # A script that has asked in vain before is in its loop. Another one may ask once, to see
         # that its server is down, and on a busy machine that takes a while.
-        is_in_loop = not death.ports and waiting.refused_before >= _REPEATED
+        is_in_loop = not death.ports and waiting.refused_before >= REPEATED
         since = death.ended if is_in_loop else max(waiting.since, death.ended)
         if waiting.last - since >= grace_s and (is_in_loop or waiting.is_repeated):
             return waiting
@@ -513,7 +513,7 @@ def _signs(death: Process, scene: Scene) -> Iterator[Waiting]:
             port=None,
             since=min(each.born for each in readers),
             last=max(_last_seen(each, scene) for each in readers),
-            is_repeated=len(readers) >= _REPEATED or _follows(readers[-1]),
+            is_repeated=len(readers) >= REPEATED or _follows(readers[-1]),
             by=readers[-1],
             log=death.log,
         )
@@ -601,7 +601,7 @@ def _is_repeated(refused: Sequence[float], asking: Sequence[Process], scene: Sce
     """Whether two commands have asked, or one for long, or connections were refused three times."""
     times = [at for before, at in itertools.pairwise(refused) if at - before > _APART_S]
     is_long = any(each.ended is None and scene.now - each.born >= LONG_GRACE_S for each in asking)
-    return is_long or len(asking) >= _REPEATED or len(times) + 1 >= _MANY
+    return is_long or len(asking) >= REPEATED or len(times) + 1 >= _MANY
 
 
 def _last_seen(process: Process, scene: Scene) -> float:
@@ -669,7 +669,7 @@ def _waits(death: Process, scene: Scene, chain: Sequence[Process]) -> bool:
         and _is_in_front(each, death, chain)
     ]
     leaf = chain[-1]
-    if len(pauses) >= _REPEATED:
+    if len(pauses) >= REPEATED:
         return True
     if leaf.is_shell:
         # Not between two commands: it waits itself.

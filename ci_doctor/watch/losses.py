@@ -13,6 +13,7 @@ from msgspec import Struct
 from ci_doctor.watch.judging import (
     GRACE_S,
     LONG_GRACE_S,
+    REPEATED,
     SETTLED_S,
     Listener,
     Process,
@@ -23,6 +24,7 @@ from ci_doctor.watch.judging import (
     is_ender,
     is_pause,
     is_shell_or_wrapper,
+    named_ports,
     refused_later,
 )
 
@@ -37,11 +39,13 @@ class Loss(Struct, frozen=True, kw_only=True):
 
     `by` is the command in the foreground that ran on without it, and failed; None if no look saw one.
     refusals: connections to `port` that were refused after its end. failed_s: from its end to the failure.
+    other: the port that the script asked for in vain meanwhile; None if it did not.
     """
 
     port: int
     failed_s: float
     refusals: int = 0
+    other: int | None = None
     by: Process | None = None
 
 
@@ -91,13 +95,37 @@ def loss_of(
         return None
     clients = [each for each in death.front[1:] if _has_failed(each)]
     asked = refused_later(death, refused)
-    if not _is_own_end(death, recent, clients, asked, over):
+    other = _other_port(death, recent, refused)
+    if other is None and not _is_own_end(death, recent, clients, asked, over):
         return None
     by = next((each for each in clients if not is_shell_or_wrapper(each)), None)
     failed = over if by is None or by.ended is None else by.ended
     return Loss(
-        port=min(death.ports), by=by, refusals=len(asked), failed_s=max(0.0, failed - death.ended)
+        port=min(death.ports),
+        by=by,
+        refusals=len(asked),
+        failed_s=max(0.0, failed - death.ended),
+        other=other,
     )
+
+
+def _other_port(
+    death: Process, recent: Iterable[Process], refused: Mapping[int, Sequence[float]]
+) -> int | None:
+    """The port for which the script asked in vain before a bad end and after it: in that loop it ended nobody.
+
+    Others of this machine are refused, too: a client of the script names it.
+    """
+    if not is_bad(death):
+        return None
+    ended = death.ended or 0.0
+    named = {port for each in recent if is_client(each) for port in named_ports(each.words)}
+    for port in named - death.ports:
+        times = refused.get(port, ())
+        before = sum(death.born <= at < ended for at in times)
+        if min(before, sum(at > ended for at in times)) >= REPEATED:
+            return port
+    return None
 
 
 def _is_own_end(

@@ -78,13 +78,18 @@ def left_lines(things: Iterable[LeftThing], *, ended: bool) -> Iterator[str]:
 
 
 def end_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
-    """What a terminal shows at the end: nothing of a script that ran well and left nothing."""
+    """What a terminal shows last: nothing of a script that ran well and left nothing."""
     lines = list(left_lines(facts.left.things, ended=False))
     if failed or facts.deaths:
         lines += [f"time: {line}" for line in longest(facts, _LONGEST)]
     if facts.problem is not None:
         lines.append(facts.problem)
-    # The end of a log is read first, and the script's own last words are what it noticed at last.
+    return lines
+
+
+def death_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
+    """What a terminal shows before what the log of the script says: that is what it noticed at last."""
+    lines = []
     for death in facts.deaths[-_SHOWN:] if failed or facts.is_ended else ():
         word = "ended before" if death.is_late else "waited for"
         lines += [f"{word}: {death.failure.message}", f"  {_telling_line(death.failure)}"]

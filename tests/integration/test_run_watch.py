@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -213,11 +214,34 @@ def test_a_server_that_had_ended_before_its_client_failed_is_said_first(
     assert ran.code == 5, ran
     _, _, last = ran.err.partition("\nended before: ")
     assert re.search(word, last), ran
+    assert "last words" not in ran.err.partition("\nended before: ")[0], "they come second"
     assert f"to port {port} refused since" in last
     assert ("device-side assert" in last) == ("--code 1" in end), "its own log says why"
     report = json.loads((tmp_path / "r" / "report.json").read_text())
     assert re.search(word + ".*; then bash: exit code 5$", report["summary"]), report["summary"]
     assert findings(tmp_path)[0] == "watch/died"
+
+
+def test_a_server_that_died_while_the_script_waited_for_another_one_is_said_first(
+    tmp_path: Path, port: int
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        text = (
+            "SERVER --answers 2 --code 3 > server.log 2>&1 &\n"
+            "until curl -sf http://localhost:$PORT/ > /dev/null; do sleep 0.1; done\n"
+            "for i in $(seq 1 12); do\n"
+            f"  curl -sf http://127.0.0.1:{other.getsockname()[1]}/ && break\n"
+            "  [ $i = 4 ] && curl -sf http://localhost:$PORT/ > /dev/null\n"
+            "  sleep 0.3\ndone\necho timed out; exit 1\n"
+        )
+        ran = watched(tmp_path, "bash", script(tmp_path, text, port))
+
+    assert ran.code == 1, ran
+    before, _, last = ran.err.partition("\nended before: ")
+    assert "timed out" not in before, ran
+    assert "it asked in vain for port" in last, ran
+    assert findings(tmp_path)[:2] == ["watch/died", "diagnose/unclassified"]
 
 
 def test_a_server_that_a_failed_script_stops_was_no_loss(tmp_path: Path, port: int) -> None:

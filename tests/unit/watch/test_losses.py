@@ -101,6 +101,29 @@ def test_a_client_that_no_look_saw_was_refused(code: int) -> None:
     assert loss(server(code), command("pytest", 3, 9.0), paused) is None, "a check after a clean-up"
 
 
+@pytest.mark.parametrize(
+    ("code", "times", "is_said"),
+    [
+        (3, [8.0, 9.0, 10.5, 11.5], True),
+        (-signal.SIGSEGV, [8.0, 9.0, 10.5, 11.5], True),
+        (-signal.SIGTERM, [8.0, 9.0, 10.5, 11.5], False),
+        (0, [8.0, 9.0, 10.5, 11.5], False),
+        (3, [9.0, 10.5, 11.5], False),
+        (3, [0.2, 0.6, 10.5, 11.5], False),
+        (3, [8.0, 9.0, 11.5], False),
+    ],
+)
+def test_a_script_that_asks_for_another_port_all_the_time_ended_nobody(
+    code: int, times: list[float], *, is_said: bool
+) -> None:
+    paused = command("sleep 1", 9.9, 10.9, 0)
+    assert loss(server(code), paused, refused={9001: times}) is None, "others are refused, too"
+    asking = command("curl localhost:9001", 11.4, 11.5, 7)
+    found = loss(server(code), paused, asking, refused={9001: times})
+    assert (found is not None) is is_said
+    assert found is None or (found.other, found.refusals) == (9001, 0)
+
+
 def test_one_that_ends_after_the_client_failed_was_cleaned_up() -> None:
     assert loss(server(), command("pytest", 3, 9.9)) is None
     assert loss(server(ended=12.1, alive=12.0), command("pytest", 3, 11.9)) is None
