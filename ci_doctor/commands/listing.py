@@ -89,8 +89,31 @@ BELOW: Final = {
     "import-race": ("probe",),
     "preload": ("install", "status", "verify", "remove"),
 }
+# What a page of the documentation, or its subject, is called, and no command is.
+SUBJECTS: Final = {
+    "answers": ("correctness compare",),
+    "archive": ("correctness",),
+    "bootstrap": ("setup-env",),
+    "buildkite": ("init",),
+    "cache-store": ("cache",),
+    "caches": ("cache",),
+    "ci-logs": ("report",),
+    "configuration": ("config",),
+    "determinism": ("setup-env",),
+    "drift": ("env diff",),
+    "exit-codes": ("explain",),
+    "github-actions": ("init",),
+    "glossary": ("explain",),
+    "localise-bisect": ("correctness localise", "correctness bisect"),
+    "pins": ("setup-env",),
+    "probes": ("wait", "launch"),
+    "rules": ("explain", "diagnose rules"),
+    "services": ("launch",),
+    "statistics": ("correctness",),
+}
 
 
 def commands_named(word: str) -> list[str]:
-    """The command lines of all commands of that name below another one."""
-    return [f"ci-doctor {group} {word}" for group, names in BELOW.items() if word in names]
+    """The command lines of all commands of that name below another one, or of that subject."""
+    below = [f"{group} {word}" for group, names in BELOW.items() if word in names]
+    return [f"ci-doctor {line}" for line in below or SUBJECTS.get(word, ())]

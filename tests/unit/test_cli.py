@@ -10,7 +10,7 @@ import click
 import pytest
 
 from ci_doctor import cli
-from ci_doctor.commands.listing import BELOW, COMMANDS, GROUPS
+from ci_doctor.commands.listing import BELOW, COMMANDS, GROUPS, SUBJECTS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -65,6 +65,20 @@ def test_a_name_that_is_a_subcommand_elsewhere_leads_there(
         return
     assert cli.main([word]) == 2
     assert f"`ci-doctor {group} {word}`" in capsys.readouterr().err
+
+
+# They are about the project, or about all commands.
+_OF_NO_COMMAND = {"design", "install", "recipes", "releasing", "tutorial"}
+
+
+def test_the_name_of_each_page_leads_to_a_command() -> None:
+    pages = {page.stem for page in (Path(__file__).parents[2] / "docs").glob("*.md")}
+    below = {word for words in BELOW.values() for word in words}
+    assert pages - _OF_NO_COMMAND <= {*COMMANDS, *below, *SUBJECTS}
+    for line in (line for lines in SUBJECTS.values() for line in lines):
+        group, _, word = line.partition(" ")
+        assert group in COMMANDS
+        assert not word or word in BELOW[group]
 
 
 def test_a_slip_in_the_name_of_a_subcommand_leads_there(
