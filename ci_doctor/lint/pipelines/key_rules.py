@@ -2,7 +2,7 @@
 """Pure. Rules about keys and values that the reader of a pipeline refuses, passes over or replaces."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from ci_doctor.buildkite.plugin import configuration_problem, is_our_plugin
@@ -19,6 +19,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
     PipelineContext,
     PipelineFile,
+    PipelineStep,
     StepKind,
     buildkite,
     command_texts,
@@ -207,6 +208,85 @@ def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator
                 if reason.value not in _REASONS and "$" not in reason.value:
                     said = f"'{reason.value}' is no signal reason of the agent"
                     yield pipeline.violation(INVALID_VALUE, reason, said)
+
+
+# The keys of steps, and what depends on them.
+
+STEP_KEY: Final = LintRule(
+    rule=Rule(
+        id="pipeline/step-key",
+        severity=Severity.ERROR,
+        meaning="Two steps have one key, and Buildkite refuses the upload; or a step depends on a key that no step has, so it never starts.",
+        remedy="Give each step a key of its own, and name one that is there.",
+    ),
+    bad=(
+        buildkite("steps:\n  - {command: make, key: a}\n  - {command: test, key: a}\n"),
+        buildkite(
+            "steps:\n  - {command: make, key: a}\n  - {group: b, steps: [{command: test, identifier: a}]}\n"
+        ),
+        buildkite("steps:\n  - {command: make, key: a}\n  - {command: test, depends_on: b}\n"),
+        buildkite(
+            "steps:\n  - {command: make, key: a}\n  - {command: test, depends_on: [a, {step: b}]}\n"
+        ),
+    ),
+    good=(
+        buildkite("steps:\n  - {command: make, key: a}\n  - {command: test, depends_on: [a]}\n"),
+        buildkite(
+            "steps:\n  - {command: make, key: a, if: build.tag}\n  - {command: test, key: a, if: '!build.tag'}\n"
+        ),
+        buildkite(
+            "steps:\n  - {command: make, key: a-$X}\n  - {command: test, depends_on: b-$X}\n"
+        ),
+        buildkite("steps:\n  - {command: make, key: a}\n  - {command: test, depends_on: ~}\n"),
+        buildkite(
+            "steps:\n  - group: a\n    key: a\n    steps: []\n  - {wait: ~, depends_on: a}\n"
+        ),
+    ),
+)
+_BASE: Final = re.compile(r"(?:\.?buildkite/)?pipeline\.ya?ml")
+_CONDITIONS: Final = ("if", "if_changed", "branches", "skip")
+
+
+def step_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Keys that two steps have, and dependencies on no step; what is filled in later is left alone."""
+    if pipeline.kind is not FileKind.BUILDKITE:
+        return
+    owners: dict[str, PipelineStep] = {}
+    is_whole = _BASE.fullmatch(pipeline.file) is not None
+    for step in pipeline.steps:
+        key = step.node.get("key", "id", "identifier")
+        if not isinstance(key, ScalarNode):
+            continue
+        is_whole = is_whole and _is_final(key)
+        first = owners.setdefault(key.value, step)
+        # Of two with conditions perhaps one is uploaded.
+        is_sure = not any(each.node.get(*_CONDITIONS) for each in (first, step))
+        if first is not step and is_sure and _is_final(key):
+            said = f"{step.name} has the key '{key.value}' of {first.name}"
+            yield pipeline.violation(STEP_KEY, key, said, related=(first.node,))
+    if is_whole:
+        yield from _missing_steps(pipeline, owners)
+
+
+def _missing_steps(pipeline: PipelineFile, keys: Container[str]) -> Iterator[Violation]:
+    """An error only in a pipeline that uploads no more: a later upload may hold the step."""
+    uploads = any(
+        step.node.get("plugins") or any("upload" in text.value for text in command_texts(step))
+        for step in pipeline.commands
+    )
+    for step in pipeline.steps:
+        written = step.node.get("depends_on")
+        for each in items_of(written) or [written]:
+            needed = each.get("step") if isinstance(each, MappingNode) else each
+            if isinstance(needed, ScalarNode) and needed.value not in keys and _is_final(needed):
+                said = f"{step.name} depends on '{needed.value}', and no step has that key"
+                severity = Severity.WARNING if uploads else None
+                yield pipeline.violation(STEP_KEY, needed, said, severity=severity)
+
+
+def _is_final(name: ScalarNode) -> bool:
+    """Whether nothing is filled in later, and it is a name at all."""
+    return name.value not in {"", "~", "null"} and "$" not in name.value and "{" not in name.value
 
 
 # An option of ci-doctor's plugin for which the job ends before its command.
@@ -436,6 +516,7 @@ def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
 RULES: Final = (
     (UNKNOWN_KEY, unknown_key),
     (INVALID_VALUE, invalid_value),
+    (STEP_KEY, step_key),
     (PLUGIN_OPTION, plugin_option),
     (LOST_AT_UPLOAD, lost_at_upload),
 )

@@ -36,6 +36,7 @@ UNPINNED_PLUGIN: Final = LintRule(
             "steps:\n  - command: make\n    plugins:\n      - ssh://git@github.com/org/x-buildkite-plugin.git: ~\n"
         ),
         buildkite("steps:\n  - command: make\n    plugins: [org/cache]\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [buildkite_plugins/cache/: {a: b}]\n"),
         buildkite("steps:\n  - command: make\n    plugins: {docker-login: {username: me}}\n"),
         job_steps("- uses: org/tool@main\n"),
         whole_workflow(
@@ -62,6 +63,8 @@ _OF_A_PLUGIN = (
     "hooks/pre-command",
     "hooks/environment",
 )
+# The name of an owner on GitHub has no underscore.
+_NO_OWNER = re.compile(r"\w*_\w*/", re.ASCII)
 # Settings of the agent's stack, not plugins that are cloned.
 _BUILT_IN = frozenset({"kubernetes"})
 
@@ -102,13 +105,16 @@ def _plugin(
     pipeline: PipelineFile, name: ScalarNode, context: PipelineContext
 ) -> Iterator[Violation]:
     source, _, version = name.value.partition("#")
+    source = source.rstrip("/")
     if not source or source[0] in "./~" or source in _BUILT_IN or "${" in source or "{{" in source:
         return
-    if not version and any(context.read(f"{source}/{file}") is not None for file in _OF_A_PLUGIN):
+    is_there = any(context.read(f"{source}/{file}") is not None for file in _OF_A_PLUGIN)
+    if not version and (is_there or _NO_OWNER.match(source)):
+        what = "is a folder of this repository" if is_there else "seems to be a folder"
         yield pipeline.violation(
             UNPINNED_PLUGIN,
             name,
-            f"'{source}' is a folder of this repository, and without `./` it names a repository on GitHub",
+            f"'{source}' {what}, and without `./` it names a repository on GitHub",
             remedy=f"Write `./{source}`.",
             severity=Severity.ERROR,
         )

@@ -91,6 +91,16 @@ def test_an_action_of_the_repository_itself_needs_no_version() -> None:
     assert ids(check(job, there, file=".github/workflows/a.yml")) == []
 
 
+def test_a_step_of_another_upload_may_be_depended_on() -> None:
+    text = "steps:\n  - {command: make, depends_on: image}\n"
+    later = text + "  - command: sh more.sh | buildkite-agent pipeline upload\n"
+
+    assert [each.severity for each in check(text).violations] == [None]
+    assert [each.severity for each in check(later).violations] == [Severity.WARNING]
+    assert not check(text, file=".buildkite/tests.yml").violations
+    assert not check(text + "  - {command: test, key: 'x-{{matrix}}'}\n").violations
+
+
 def test_steps_without_a_mapping_around_them_are_steps() -> None:
     assert ids(check("- command: make\n  soft-fail: true\n- wait\n")) == ["pipeline/unknown-key"]
 
