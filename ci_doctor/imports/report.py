@@ -96,9 +96,9 @@ def nothing_known(investigation: Investigation) -> str | None:
     if run.unreadable:
         traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
-    if investigation.races or any(map(RecordedProcess.count_loaded, run.processes)):
-        return None
-    return f"no module was recorded in {_processes(run.processes)}, so nothing could race"
+    loaded = any(map(RecordedProcess.count_loaded, run.processes))
+    nothing = f"no module was recorded in {_processes(run.processes)}, so nothing could race"
+    return None if loaded or investigation.races or run.command_failed else nothing
 
 
 def _undecided(investigation: Investigation) -> str | None:

@@ -405,6 +405,7 @@ def import_race(site: Site) -> None:
     # How many modules a start of Python imports.
     modules = {
         r"<version>( \| | )\d+\b": r"<version>\1<modules>",
+        r"\(\d\d modules": "(<count> modules",
         r"\"(value|loaded)\": \d\d\b": r'"\1": <modules>',
         # A process may well have a small number.
         r"(command |\| )\d+(?=( \|)? <version>)": r"\1<number>",

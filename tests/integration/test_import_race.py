@@ -352,7 +352,7 @@ def test_a_report_holds_no_secret_of_the_environment(
 
 
 def test_with_json_stdout_is_the_report_alone_and_the_command_keeps_its_words(site: Site) -> None:
-    program = "import sys; print(sys.argv[1:])"
+    program = "import json, sys; print(sys.argv[1:])"
     ran = site.race("--json", "--", sys.executable, "-c", program, "--json", "probe")
 
     assert json.loads(ran.out)["verdict"] == "pass"
