@@ -87,7 +87,7 @@ _OF_CLIENT: Final = re.compile(
 _EXCEPTION: Final = re.compile(r"\b(?P<name>[A-Z]\w*(?:Error|Exception))\b")
 # Those by which a runtime or a validator rejects what the program does or was given: the same input brings them again.
 # Any other name (RuntimeError, OSError, a library's own) may stand for what the machine or a server did.
-_OF_PROGRAM: Final = re.compile(
+_REPEATED: Final = re.compile(
     r"(?:Type|Value|Key|Index|Lookup|Attribute|Name|UnboundLocal|NotImplemented|Syntax|Indentation|Tab|Recursion|Reference|Range"
     r"|ZeroDivision|Arithmetic|Assertion|Import|ModuleNotFound|Unicode\w*|\w*Validation|\w*Config(?:uration)?|\w*Parse|\w*Decode"
     r"|FileNotFound|IsADirectory|NotADirectory|FileExists|Usage|NoSuchMethod|NoSuchField|NoClassDefFound)Error"
@@ -292,7 +292,7 @@ def retry_policy(class_: str | None, text: str) -> RetryPolicy:
         return RetryPolicy.NO
     exception = _EXCEPTION.search(text)
     if class_ == FailureClass.CODE_BUG and exception is not None:
-        is_of_program = _OF_PROGRAM.fullmatch(exception["name"]) is not None
+        is_of_program = _REPEATED.fullmatch(exception["name"]) is not None
         return RetryPolicy.NO if is_of_program else RetryPolicy.ASK
     is_of_clients = class_ in {FailureClass.CODE_BUG, FailureClass.TEST_ASSERTION}
     if is_of_clients and _OF_CLIENT.search(text) is not None:

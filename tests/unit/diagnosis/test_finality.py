@@ -202,6 +202,10 @@ PERHAPS_THE_CHANGE = [
         "OSError: [Errno 28] No space left on device",
         "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: http://localhost:8000/v1",
     ),
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "json.decoder.JSONDecodeError: no space left on device: line 1 column 1 (char 0)",
+    ),
     # Below the host of a store, names are the change's to spell.
     DISK.replace(
         "OSError: [Errno 28] No space left on device",
