@@ -276,7 +276,7 @@ def _missing_steps(pipeline: PipelineFile, keys: Container[str]) -> Iterator[Vio
     )
     for step in pipeline.steps:
         written = step.node.get("depends_on")
-        for each in items_of(written) or [written]:
+        for each in items_of(written) or (written,):
             needed = each.get("step") if isinstance(each, MappingNode) else each
             if isinstance(needed, ScalarNode) and needed.value not in keys and _is_final(needed):
                 said = f"{step.name} depends on '{needed.value}', and no step has that key"
