@@ -114,8 +114,8 @@ def of_kinds(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart
         # A value may hold braces.
         owners = kind.words.replace("{", "{{").replace("}", "}}")
         words = f"after {owners} that share its first {{}} characters"
-        for each in thresholds(prefixes, family, words, cost):
-            yield replace(each, trait=True, lack=kind.lack)
+        for part in thresholds(prefixes, family, words, cost):
+            yield replace(part, trait=True, lack=kind.lack)
         words = f"if the same prompt came before in {kind.words}"
         mask = table.mask(again)
         yield CausePart(f"again in {kind.family}", words, cost - 0.3, mask, True, lack=kind.lack)

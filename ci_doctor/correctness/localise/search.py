@@ -595,8 +595,12 @@ class LocalisationSearch(SentSoFar):
             or self._borne(_naming(table, len(table.sends))[:1])
         )
         if not borne and weighed.fits_all and not self._is_noisy():
-            # It fits, and is no more than that.
-            borne = [(each, self.contrasts(each)) for each in chosen(weighed)]
+            # It fits, and is no more than that. Of a request and a condition beside it, one of both may fit by chance.
+            borne = [
+                (each, self.contrasts(each))
+                for each in chosen(weighed)
+                if _is_name(each) or not each.target.family.startswith(NAMING)
+            ]
         if not borne:
             return None
         (best, contrasts), *rest = borne

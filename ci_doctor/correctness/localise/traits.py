@@ -332,12 +332,12 @@ def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
         (bodies, "all of", "the prompt and the parameters of", "some bodies", "the requests", 5),
     )
     for values, family, what, family_of_some, some, cost in ways:
-        named = [
-            ((name,), f"{family} {name}", f"requests with {what} {name}", cost) for name in names
+        named: list[tuple[Sequence[str], str, str, float]] = [
+            ([name], f"{family} {name}", f"requests with {what} {name}", cost) for name in names
         ]
         if len(plain) > 1:
             text = f"{some} {', '.join(plain)}"
-            named.append((tuple(plain), family_of_some, text, 4 + cost / 2 + len(plain)))
+            named.append((plain, family_of_some, text, 4 + cost / 2 + len(plain)))
         for owners, kind, words, price in named:
             meant = [values[name] for name in owners]
             mask = table.named(name for name, value in values.items() if value in meant)
