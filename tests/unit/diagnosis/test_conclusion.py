@@ -407,6 +407,24 @@ def test_a_server_that_stops_in_order_after_a_cause_has_not_ended_well(
     assert named(tmp_path, f"{STARTED}{BOUND}\n{end}", None) == BOUND
 
 
+@pytest.mark.parametrize(
+    ("last", "is_good"),
+    [
+        ("Found 3 errors in 1 file (checked 4 source files)", False),
+        ("Found 1 error.", False),
+        ("2 errors, 0 warnings, 0 informations", False),
+        ("Found 0 errors in 4 files", True),
+        ("0 errors, 2 warnings, 0 informations", True),
+    ],
+)
+def test_a_checker_that_found_errors_after_passed_tests_is_no_good_end(
+    tmp_path: Path, last: str, *, is_good: bool
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"====== 4 passed in 0.10s ======\n$ check .\n{last}\n")
+    assert diagnose([str(log)], load_rules()).ended_well is is_good
+
+
 def test_tests_that_passed_before_a_tool_failed_are_no_good_end(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text(".x.   [100%]\n3 passed, 1 xfailed in 0.30s\n")
