@@ -48,7 +48,7 @@ from ci_doctor.correctness.settings import Arm, ArmSettings, CorrectnessSettings
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm, sequence
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import Verdict, is_green
 
 RUNS = 10_000
 # Each tenth request of a scenario: a run reads and writes each answer.

@@ -33,7 +33,7 @@ from simulation.worlds import REQUESTS, Draw, Modes, Part, answer
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 HEAD = "world | the change is | red, % | upper limit | green, % | starts | waves | "
 RED = (Verdict.REGRESSION, Verdict.FAILED)

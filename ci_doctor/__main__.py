@@ -158,8 +158,8 @@ def _judged(error: BaseException) -> tuple[int, str, str]:
     """The exit code, what happened and what to do."""
     broken = ("ci-doctor is broken, or its installation is", "install it again")
     try:
+        from ci_doctor.errors import shortage
         from ci_doctor.model.exit_code import ExitCode
-        from ci_doctor.session.shortage import shortage
 
         lacking = shortage(error)
     except Exception as another:  # noqa: BLE001 - nothing of ours can be loaded any more

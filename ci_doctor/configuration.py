@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.caches.settings import CacheSettings
+from ci_doctor.caches.judge import CacheSettings
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.config.decoding import ExitCodes
 from ci_doctor.config.loading import Key, line_of
 from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.diagnosis.settings import DiagnoseSettings
-from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.history.settings import HistorySettings
+from ci_doctor.diagnosis.log_rules import DiagnoseSettings
+from ci_doctor.environment.determinism import SetupEnvSettings
+from ci_doctor.history.address import HistorySettings
 from ci_doctor.lint.selection import LintSettings
-from ci_doctor.pytest_runs.settings import PytestSettings
+from ci_doctor.pytest_runs.quarantine import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads rules and the glossary: what a rule, a verdict, an exit code, a word or an error message means, and what to do."""
+"""Reads all rooms' rules and the glossary: what a rule, a verdict, an exit code, a word or an error message means."""
 
 import re
 import tomllib
@@ -11,19 +11,79 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.catalogue import all_rules
+from ci_doctor import finished_job
+from ci_doctor.build import findings as build
+from ci_doctor.caches import outcomes as caches
+from ci_doctor.compat import breaks as compat
+from ci_doctor.correctness import rules as correctness
 from ci_doctor.decodable import decodable
+from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.diagnosis.explained import explain_log_rule, explain_text, log_rule_ids
-from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
+from ci_doctor.environment import rules as environment
 from ci_doctor.errors import UsageError
-from ci_doctor.imports import rules as imports
+from ci_doctor.history import outcomes as history
+from ci_doctor.imports import hazards as imports
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.model.facts.config import ExplainFacts
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Table, text_table
-from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Meaning
+from ci_doctor.model.facts.preparing import ExplainFacts
+from ci_doctor.model.outcome import (
+    EXIT_CODE_MEANINGS,
+    VERDICTS,
+    Meaning,
+    Outcome,
+    Rule,
+    Table,
+    text_table,
+)
 from ci_doctor.model.words import near_names
+from ci_doctor.preload import injection, install, trial, verify
+from ci_doctor.pytest_runs import explanation as kinds
+from ci_doctor.pytest_runs import findings as pytest_runs
+from ci_doctor.restart import rules as restart
+from ci_doctor.services import findings as services
+from ci_doctor.services.findings import import_race_sign, is_import_race
+from ci_doctor.session import delivery as session
 from ci_doctor.system.processes.process import describe_exit, describe_status
+from ci_doctor.watch import report as watch
+
+# A new room adds its line here.
+_ROOMS: tuple[tuple[Rule, ...], ...] = (
+    environment.RULES,
+    trial.RULES,
+    install.RULES,
+    injection.RULES,
+    verify.RULES,
+    services.RULES,
+    watch.RULES,
+    restart.RULES,
+    correctness.RULES,
+    imports.RULES,
+    pytest_runs.RULES,
+    kinds.RULES,
+    diagnosis.RULES,
+    finished_job.RULES,
+    build.RULES,
+    history.RULES,
+    caches.RULES,
+    compat.RULES,
+    session.RULES,
+)
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule that a finding may name, by id, in the order of the rooms."""
+    # A hundred small modules: whoever asks for an exit code need not wait for them.
+    from ci_doctor.checks.all_checks import all_rules as rules_of_checks
+    from ci_doctor.lint.lint_run import rules_for_catalogue
+
+    rules: dict[str, Rule] = {}
+    for room in (_ROOMS[0], rules_of_checks(), *_ROOMS[1:], rules_for_catalogue()):
+        for rule in room:
+            rules[rule.id] = rule
+    return rules
+
+
+# --- what a rule, a verdict, an exit code, a word or an error message means, and what to do ---
+
 
 _NOTHING = "Nothing."
 
@@ -103,7 +163,7 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
 
 def _examples(word: str) -> tuple[Table, ...]:
     """The first example that a rule of lint reports, and the first that it does not."""
-    from ci_doctor.lint.all_rules import FAMILIES, rules_of
+    from ci_doctor.lint.lint_run import FAMILIES, rules_of
 
     family = word.partition("/")[0]
     for rule in rules_of(family) if family in FAMILIES else ():

@@ -31,7 +31,7 @@ from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
 from ci_doctor.store.transfer import Deadline
-from ci_doctor.system.files.own_directory import is_own_name
+from ci_doctor.system.files.access import is_own_name
 from tests.support.saved_trees import content_of, header
 
 HEAD = "killed at | kills | faults"

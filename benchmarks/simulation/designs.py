@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from simulation.judges import Collected, Judge, Ours, Said
 from simulation.servers import Servers
 from simulation.worlds import Answers

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from simulation.designs import (
     COLLECTED,
     DEFAULT,

@@ -10,7 +10,7 @@ from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from simulation.worlds import REQUESTS, Answers
 
 

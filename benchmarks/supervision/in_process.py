@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ci_doctor.model.service import ServiceFailure
+from ci_doctor.model.facts.launch import ServiceFailure
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import ServiceEvent
 from ci_doctor.services.spec import LaunchContext, ServiceSpec

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.quantities import known_moment_text, parse_moment
+from ci_doctor.model.words import known_moment_text, parse_moment
 
 # --- a job as Buildkite's REST API describes it, for what no report can know ---
 

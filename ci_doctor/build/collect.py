@@ -14,13 +14,12 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.model.job_record import JOB_FILE, JobRecord
-from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.verdict import rank
+from ci_doctor.model.facts.build import JOB_FILE, JobRecord
+from ci_doctor.model.facts.build import SCHEMA as JOB_SCHEMA
+from ci_doctor.model.outcome import About, Report, rank
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.json import parse
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.access import open_at_once
 
 # --- what was read for a merge: records of jobs, reports of their commands, and what is neither ---
 

@@ -32,14 +32,11 @@ from ci_doctor.buildkite.rest import (
 )
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.build import BuildFacts
-from ci_doctor.model.job_record import JOB_FILE, JobRecord
-from ci_doctor.model.outcome import About, Outcome, Report
-from ci_doctor.model.verdict import NO_VERDICT
+from ci_doctor.model.facts.build import JOB_FILE, BuildFacts, JobRecord
+from ci_doctor.model.outcome import NO_VERDICT, About, Outcome, Report
 from ci_doctor.render import REPORT_FILE, build_annotation, renderer
 from ci_doctor.render.formatting import tone
-from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.writing import make_directory, write_atomically
+from ci_doctor.system.files.access import make_directory, own_directory, write_atomically
 
 # --- from paths with the records and reports of jobs to the outcome of a merge ---
 

@@ -7,9 +7,11 @@ from typing import Final
 
 from ci_doctor.build.collect import JobFiles, Material
 from ci_doctor.build.job_attempt import JobAttempt, known, verdict_of_files, verdict_of_record
-from ci_doctor.build.merge import BuildCause, FailedAttempt, MergedBuild
-from ci_doctor.build.steps import (
+from ci_doctor.build.merge import (
+    BuildCause,
     BuildStep,
+    FailedAttempt,
+    MergedBuild,
     amount,
     clipped,
     lies_outside,
@@ -18,8 +20,7 @@ from ci_doctor.build.steps import (
     worths_of_retries,
 )
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
-from ci_doctor.model.verdict import MISSING, is_green
+from ci_doctor.model.outcome import MISSING, Evidence, Finding, Rule, Severity, is_green
 
 # --- the rules of findings about a build of several jobs ---
 

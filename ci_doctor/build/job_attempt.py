@@ -11,12 +11,21 @@ from msgspec.structs import replace
 from ci_doctor.build.api_jobs import ApiJob, in_utc
 from ci_doctor.build.collect import JobFiles, ReportFile
 from ci_doctor.model.cause import Cause, diagnosed_causes, for_record
-from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import About, CaseOutcome, Report
-from ci_doctor.model.quantities import known_moment_text, parse_moment
-from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, rank, worst
+from ci_doctor.model.facts.build import JobFacts, JobRecord
+from ci_doctor.model.outcome import (
+    MISSING,
+    NO_VERDICT,
+    WORST_FIRST,
+    About,
+    CaseOutcome,
+    Report,
+    Severity,
+    Verdict,
+    is_green,
+    rank,
+    worst,
+)
+from ci_doctor.model.words import known_moment_text, parse_moment
 
 # --- what a job's state in Buildkite's API says of its report ---
 # https://buildkite.com/docs/pipelines/configure/defining-steps#job-states

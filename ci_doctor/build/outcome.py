@@ -11,22 +11,32 @@ from ci_doctor.build import findings as rules
 from ci_doctor.build.api_jobs import duration_s, in_utc
 from ci_doctor.build.findings import CAUSE, findings_of
 from ci_doctor.build.job_attempt import JobAttempt, case_outcome, verdict_of_build
-from ci_doctor.build.merge import MergedBuild, cause_id
-from ci_doctor.build.steps import (
+from ci_doctor.build.merge import (
     LONGEST_FIELD,
     BuildStep,
+    MergedBuild,
     amount,
     attempt_id,
+    cause_id,
     clipped,
     listed,
     worths_of_retries,
 )
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome, Outcome
-from ci_doctor.model.quantities import parse_moment
-from ci_doctor.model.table import Table, row
-from ci_doctor.model.verdict import Verdict, is_green, ordered, rank
+from ci_doctor.model.outcome import (
+    Case,
+    CaseAttempt,
+    CaseOutcome,
+    Finding,
+    Outcome,
+    Table,
+    Verdict,
+    is_green,
+    ordered,
+    rank,
+    row,
+)
+from ci_doctor.model.words import parse_moment
 from ci_doctor.render.build_annotation import counted, step_ending
 
 # --- a merged build -> its facts ---

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ci_doctor.buildkite.plugin import HOST_REPORT_DIR_VARIABLE, REPORT_DIR_VARIABLE
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.words import shortened
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 # --- one call of buildkite-agent, bounded in time and bytes; a failure is a value ---

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent import Agent, AgentResult, moving_s
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 
 # --- a file on the Artifacts tab of a build ---
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
-from ci_doctor.model.job_record import EarlierAttempt
+from ci_doctor.model.facts.build import EarlierAttempt
 from ci_doctor.model.words import shortened
 
 # --- what the attempts of a job have annotated, as the build's meta-data keeps it ---

@@ -31,7 +31,7 @@ from ci_doctor.buildkite.artifacts import ArtifactDownload, BuildAgent, Download
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 
 # --- the steps, in the running build ---
 

@@ -10,8 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.model.cause import diagnosed_causes
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import NO_VERDICT, Verdict, worst
+from ci_doctor.model.outcome import NO_VERDICT, Report, Verdict, worst
 
 # --- the job of a Buildkite build, from the agent's variables, and names made from it ---
 

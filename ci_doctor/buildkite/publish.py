@@ -18,9 +18,9 @@ from ci_doctor.buildkite.attempt_history import (
 )
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment, worst_verdict
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt
+from ci_doctor.model.facts.build import JOB_FILE, EarlierAttempt
 from ci_doctor.model.outcome import Report
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 # --- a job's annotation, in place of those of its earlier attempts ---
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ci_doctor.caches.families import CacheLineKind, Family
 from ci_doctor.identity.identity import Difference, Identity, differences
 from ci_doctor.store.manifest import ColdCost
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 
 # --- whether a restored cache has paid: what was compiled all the same, and how long it took ---
 # Hit counters are no evidence: TorchInductor counts a hit and runs the compiler for each kernel. Files

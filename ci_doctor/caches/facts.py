@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from ci_doctor.caches.families import CCACHE, JOB, Family
-from ci_doctor.machine.gpus import PROC, GpuView, gpu_view
+from ci_doctor.machine.gpus import PROC, GpuView, gpu_view, read_toolkit
 from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
 from ci_doctor.machine.nvidia_smi import Gpu
 from ci_doctor.machine.packages import find_provider, installed, record_digest, torch_build
-from ci_doctor.machine.toolkit import read_toolkit
 from ci_doctor.system.processes.limited_runs import SeparateRun, run_limited
 
 # --- a fact that cannot be read ---

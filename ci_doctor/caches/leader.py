@@ -16,7 +16,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.store.objects import StoreError, StoreFailure
 from ci_doctor.store.transfer import Deadline
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.processes import limited_calls
 
 # --- work on a store that may hang ends for its caller at a deadline ---

@@ -20,10 +20,20 @@ from ci_doctor.model.facts.cache import (
     SavedCache,
     VerifyCacheFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row, seconds, size, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Evidence,
+    Finding,
+    Outcome,
+    Row,
+    Rule,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    seconds,
+    size,
+    text_table,
+)
 from ci_doctor.render import formatting
 from ci_doctor.render.formatting import amount, duration
 

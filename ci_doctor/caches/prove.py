@@ -26,13 +26,13 @@ from ci_doctor.caches.effect import (
 )
 from ci_doctor.caches.facts import HITS, MISSES, keeps_counts, read_counts
 from ci_doctor.caches.families import Family
-from ci_doctor.caches.receipt import InstalledFile, Receipt, read_receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget, identity_of
+from ci_doctor.caches.trusted_store import InstalledFile, Receipt, read_receipt, receipts_of
 from ci_doctor.identity.identity import differences
 from ci_doctor.model.facts.cache import CacheEffect
 from ci_doctor.store.manifest import ColdCost
 from ci_doctor.store.transfer import digest_of_file
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.access import open_at_once
 
 # --- the one that it chose beside the restored ones, and why ---
 # vLLM names a directory by a digest of its environment, its configuration, the traced code and the

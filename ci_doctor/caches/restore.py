@@ -25,15 +25,18 @@ from ci_doctor.caches.facts import read_counts
 from ci_doctor.caches.families import relocate
 from ci_doctor.caches.judge import Inert, Relocate, choose, differences_in_words, nearest, origin_at
 from ci_doctor.caches.leader import WorkResult, bounded, forget, once
-from ci_doctor.caches.receipt import (
+from ci_doctor.caches.targets import IdentifiedCache, tier_of
+from ci_doctor.caches.trusted_store import (
+    Candidates,
     InstalledFile,
     Receipt,
+    TrustedStore,
     forget_receipt,
     keep_receipt,
+    read_candidates,
+    read_others,
     read_receipt,
 )
-from ci_doctor.caches.targets import IdentifiedCache, tier_of
-from ci_doctor.caches.trusted_store import Candidates, TrustedStore, read_candidates, read_others
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoreCacheFacts, RestoredCache, SaveCacheFacts, SavedCache
@@ -43,7 +46,7 @@ from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.save import ManifestSigner, SaveRules, save_tree
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import accepts_unsigned
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 
 # --- the best saved cache of each family is restored, and a receipt kept ---
 

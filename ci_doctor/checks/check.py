@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.checks.settings import NONE, Workload
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity
-from ci_doctor.model.table import Scalar
+from ci_doctor.model.outcome import Evidence, Finding, NextStep, Rule, Scalar, Severity
 
 if TYPE_CHECKING:  # the context reads files, and this module is pure
     from ci_doctor.checks.context import CheckContext

@@ -24,7 +24,7 @@ from ci_doctor.checks.processes import read_processes, user_name
 from ci_doctor.environment import rules as of_versions
 from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.git import git_environment
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.model.words import EVALUATION
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock

@@ -16,11 +16,11 @@ from msgspec import Struct
 from ci_doctor.checks.check import CheckResult, Findings, UndeterminedError, check, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import ALL, SERVING, Workload
-from ci_doctor.model.finding import Rule, Severity, ShellCommand
-from ci_doctor.model.quantities import parse_size
+from ci_doctor.model.outcome import Rule, Severity, ShellCommand
+from ci_doctor.model.words import parse_size
 from ci_doctor.render.formatting import size
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import unescaped
+from ci_doctor.system.files.access import unescaped
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # Well below the deadline of a check, so that one dead disk leaves the others known.

@@ -33,7 +33,7 @@ from ci_doctor.checks.settings import ALL, SERVING, DoctorSettings, Workload
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
 from ci_doctor.machine.gpus import shows_gpu
 from ci_doctor.model.cause import Cause
-from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock

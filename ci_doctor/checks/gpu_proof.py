@@ -29,12 +29,12 @@ from ci_doctor.checks.gpu.driver import driver_answer
 from ci_doctor.checks.settings import ALL
 from ci_doctor.decodable import decodable
 from ci_doctor.machine.gpus import VISIBLE, shows_gpu
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, probability
 from ci_doctor.system import clock
 
 if TYPE_CHECKING:
-    from ci_doctor.model.table import Scalar
+    from ci_doctor.model.outcome import Scalar
 
 
 # Acts on GPUs: whether the job's torch can compute on each of them, in processes of its interpreter.

@@ -28,11 +28,11 @@ from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_proc
 from ci_doctor.checks.settings import SERVING
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.host import content_of
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration, size
 from ci_doctor.services.leak_places import in_use
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import abandoned_directories, remove_abandoned
+from ci_doctor.system.files.access import abandoned_directories, remove_abandoned
 from ci_doctor.system.processes.listeners import listening_ports
 
 # Reads /proc: servers and workers of earlier jobs that still run, whose they are, what they hold.

@@ -21,21 +21,19 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import ALL, SERVING, Workload
-from ci_doctor.machine.cgroups import (
-    UnknownCgroupError,
-    memory_levels,
-    read_cgroups,
-    smallest_quota,
-)
 from ci_doctor.machine.host import (
     ResourceLimit,
+    UnknownCgroupError,
     content_of,
     kernel_parameter_file,
+    memory_levels,
     number_of,
     numbers_of,
+    read_cgroups,
     resource_limits,
+    smallest_quota,
 )
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import duration, number, size
 from ci_doctor.system.processes.kernel_words import limit_of
 

@@ -17,7 +17,7 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import read_processes
 from ci_doctor.checks.settings import ALL, DoctorSettings
-from ci_doctor.model.finding import Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Rule, Severity, ShellCommand
 from ci_doctor.services.ports import is_local
 from ci_doctor.services.ready import parse_ready
 from ci_doctor.system.processes.listeners import holders, listening_inodes

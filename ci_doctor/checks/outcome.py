@@ -8,11 +8,18 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck, Need
 from ci_doctor.checks.settings import Workload
-from ci_doctor.model.facts.drift import DoctorCheckFact, DoctorFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row, seconds, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.preparing import DoctorCheckFact, DoctorFacts
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Outcome,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    seconds,
+    text_table,
+)
 from ci_doctor.render.formatting import amount
 
 

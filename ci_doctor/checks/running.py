@@ -25,7 +25,7 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.outcome import DoctorRun
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.finding import Evidence, Rule, Severity
+from ci_doctor.model.outcome import Evidence, Rule, Severity
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 

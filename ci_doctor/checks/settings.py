@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.quantities import parse_duration, parse_size
+from ci_doctor.model.words import parse_duration, parse_size
 
 # No program of a check runs longer (LimitedRuns).
 _LONGEST_S: Final = 600.0

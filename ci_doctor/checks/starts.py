@@ -27,8 +27,8 @@ from ci_doctor.machine.start_files import (
     start_words,
     written_by_files,
 )
-from ci_doctor.model.facts.preload import FileCondition, StartFile
-from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
+from ci_doctor.model.facts.preparing import FileCondition, StartFile
+from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.start_files import FILES, SiteState, read_site
 from ci_doctor.render.formatting import amount

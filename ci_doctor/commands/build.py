@@ -159,8 +159,8 @@ def publish(
     """
     from ci_doctor.build.current import publish_build
     from ci_doctor.buildkite.agent import ApiTime
-    from ci_doctor.model.verdict import Verdict
-    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.model.outcome import Verdict
+    from ci_doctor.session.delivery import ExitPolicy
 
     if exit_code:
         load_configuration(session, config_path)

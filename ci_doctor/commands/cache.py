@@ -163,8 +163,8 @@ def restore(
 
 def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCacheFacts":
     """What was restored; a problem with the store is a part of the facts. Raises UsageError."""
-    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.restore import RestoreWork, run_restore
+    from ci_doctor.caches.trusted_store import machine_directory
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.model.facts.cache import RestoreCacheFacts
     from ci_doctor.store.objects import StoreError
@@ -242,8 +242,8 @@ def saved(
     setting: "CacheSetting", about: "About", log: Path | None, python: str | None = None
 ) -> "SaveCacheFacts":
     """What was saved; a problem with the store is a part of the facts. Raises UsageError."""
-    from ci_doctor.caches.receipt import machine_directory
     from ci_doctor.caches.restore import SaveWork, run_save
+    from ci_doctor.caches.trusted_store import machine_directory
     from ci_doctor.commands.cache_setting import logs_of, origin_of, signer_of
     from ci_doctor.commands.teller import late_teller
     from ci_doctor.config.decoding import seconds_above_zero
@@ -298,8 +298,7 @@ def status(
     """Show where the caches lie, which were restored from where, and what a restore would do."""
     session.claim()
     from ci_doctor.caches.outcomes import status_outcome
-    from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.trusted_store import status_row
+    from ci_doctor.caches.trusted_store import machine_directory, status_row
     from ci_doctor.commands.cache_setting import cache_setting
     from ci_doctor.model.facts.cache import CacheStatusFacts
 
@@ -374,7 +373,7 @@ def effects(setting: "CacheSetting", log: Path | None) -> "CacheEffectFacts":
     """Whether what was restored has paid. Raises UsageError, StoreError."""
     from ci_doctor.caches.outcomes import effect_facts
     from ci_doctor.caches.prove import ProofWork, prove_all
-    from ci_doctor.caches.receipt import machine_directory
+    from ci_doctor.caches.trusted_store import machine_directory
     from ci_doctor.commands.cache_setting import logs_of
 
     work = ProofWork(
@@ -390,8 +389,7 @@ def _verified(setting: "CacheSetting") -> "VerifyCacheFacts":
     """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.caches.receipt import machine_directory
-    from ci_doctor.caches.trusted_store import verify_installed, verify_store
+    from ci_doctor.caches.trusted_store import machine_directory, verify_installed, verify_store
     from ci_doctor.model.facts.cache import VerifyCacheFacts
 
     place = setting.settings.store

@@ -11,15 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.caches.effect import LogWords, read_lines
+from ci_doctor.caches.judge import CacheSettings
 from ci_doctor.caches.leader import bounded
-from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.caches.targets import CacheTarget, IdentifiedCache, identify, targets_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.commands.teller import late_teller
 from ci_doctor.config.decoding import Origins, decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.distribution import install_extra
 from ci_doctor.model.outcome import About
 from ci_doctor.store.directory_store import DirectoryStore, is_remote, open_store
 from ci_doctor.store.manifest import Origin
@@ -28,7 +27,7 @@ from ci_doctor.store.signer import KEY_VARIABLE, Signer, load_signer, signer_fro
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import AllowedSigners, JobScopes, TrustRules, namespace_of, scopes_of
 from ci_doctor.system import clock
-from ci_doctor.version import tool_version
+from ci_doctor.version import install_extra, tool_version
 
 T = TypeVar("T")
 # What is so on each run.

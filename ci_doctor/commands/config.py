@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 from msgspec import to_builtins
 
-from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.buildkite.steps import rules_for
 from ci_doctor.commands.documented import Group, config_option, output_options, pass_session
 from ci_doctor.config.decoding import DEFAULT, decode_section, read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.configuration import SETTINGS, configuration_schema
-from ci_doctor.model.facts.config import ConfigFacts, ConfigSchemaFacts, ConfigValue
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Table, row
+from ci_doctor.model.facts.preparing import ConfigFacts, ConfigSchemaFacts, ConfigValue
+from ci_doctor.model.outcome import Outcome, Table, row
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.session import Session
 

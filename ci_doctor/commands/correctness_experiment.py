@@ -31,17 +31,15 @@ from ci_doctor.correctness.settings import (
 )
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.model.outcome import Finding, Outcome, Verdict
+from ci_doctor.session.delivery import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
+from ci_doctor.system.files.access import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
     from ci_doctor.caches.families import Family
-    from ci_doctor.caches.receipt import Receipt
+    from ci_doctor.caches.trusted_store import Receipt
 
 
 def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Finding, ...]]:
@@ -83,7 +81,7 @@ def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Findi
 def _restored() -> Iterator[tuple["Family", "Receipt"]]:
     """The newest receipt of each family whose tree is still there."""
     from ci_doctor.caches.families import all_families
-    from ci_doctor.caches.receipt import machine_directory, receipts_of
+    from ci_doctor.caches.trusted_store import machine_directory, receipts_of
     from ci_doctor.store.objects import StoreError
 
     try:

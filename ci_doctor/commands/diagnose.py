@@ -39,7 +39,7 @@ def own_rule_files(config_path: Path | None, environ: Mapping[str, str]) -> tupl
 def rule_files(loaded: "Config", environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The same of a configuration that is loaded."""
     from ci_doctor.config.decoding import decode_section, path_in
-    from ci_doctor.diagnosis.settings import DiagnoseSettings
+    from ci_doctor.diagnosis.log_rules import DiagnoseSettings
 
     settings, origins = decode_section(
         loaded, "diagnose", DiagnoseSettings, environ=environ, flags={}
@@ -50,7 +50,7 @@ def rule_files(loaded: "Config", environ: Mapping[str, str]) -> tuple[Path, ...]
 def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> int:
     """Print each cause as it appears, with `--json` as a line of JSON; then the report on stderr."""
     from ci_doctor.diagnosis.follow import follow_logs
-    from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
+    from ci_doctor.render.text import named_cause_json, named_cause_text
     from ci_doctor.session.delivery import write_data
     from ci_doctor.session.printing import harmless
     from ci_doctor.system.processes.interruption import Interruption
@@ -206,8 +206,7 @@ def diagnose(
         return follow_until_interrupted(session, request)
     from ci_doctor.commands.run_record import with_history
     from ci_doctor.commands.teller import late_teller
-    from ci_doctor.diagnosis.diagnosis import run
-    from ci_doctor.diagnosis.outcome import outcome_of
+    from ci_doctor.diagnosis.diagnosis import outcome_of, run
     from ci_doctor.diagnosis.outside import verdict_by_class
 
     with late_teller() as tell:

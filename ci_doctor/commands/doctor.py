@@ -101,7 +101,7 @@ def with_changes(
     """`outcome` with a table of what changed since the green run at `path`, or why that is unknown."""
     from ci_doctor.drift.green import latest_green, since_green
     from ci_doctor.drift.reading import SnapshotRequest, take_snapshot
-    from ci_doctor.model.facts.drift import DoctorFacts
+    from ci_doctor.model.facts.preparing import DoctorFacts
 
     request = SnapshotRequest(
         pythons=[target.python for target in context.targets],

@@ -16,7 +16,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.words import did_you_mean, near_names, nearest
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.opening import near_path
+from ci_doctor.system.files.access import near_path
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
@@ -403,7 +403,7 @@ def load_configuration(session: Session, config_path: Path | None, **policy: Any
     """
     from ci_doctor.config.decoding import read_exit_codes
     from ci_doctor.config.loading import load_config
-    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.session.delivery import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, os.environ)

@@ -160,8 +160,8 @@ def diff(
 
     from ci_doctor.drift.compare import ALL_AREAS, compare, diff_outcome, verdict_on_request
     from ci_doctor.drift.snapshot import read_snapshot
-    from ci_doctor.model.facts.drift import ChangeArea
-    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.model.facts.preparing import ChangeArea
+    from ci_doctor.session.delivery import ExitPolicy
 
     chosen = frozenset(ChangeArea(area) for area in areas) or ALL_AREAS
     sources = (str(before), str(after))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ci_doctor.environment.exports import ExportFormat, failing_statement
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 
 def write_exports(text: str, *, is_evaluated: bool = True) -> None:

@@ -17,7 +17,7 @@ from ci_doctor.model.words import near_names, nearest
 from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.opening import near_path
+from ci_doctor.system.files.access import near_path
 
 _NOT_ONE_OF = re.compile(r"'(?P<value>[^']*)' is not one of")
 # click's words for a number, which say how it checks it.

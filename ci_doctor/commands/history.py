@@ -27,11 +27,10 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from ci_doctor.history.address import DatabaseAddress
+    from ci_doctor.history.address import DatabaseAddress, HistorySettings
     from ci_doctor.history.database import Question
     from ci_doctor.history.evidence import JobEvidence
     from ci_doctor.history.ingest import FilesToRead, Tell
-    from ci_doctor.history.settings import HistorySettings
     from ci_doctor.model.outcome import Outcome
 
 
@@ -249,7 +248,7 @@ def _downloaded(
     if not words:
         return FilesToRead()
     agent = agent_of_job(os.environ)
-    from ci_doctor.system.files.own_directory import own_directory
+    from ci_doctor.system.files.access import own_directory
 
     builds = [named_build(word, os.environ) for word in words]
     folder = Path(stack.enter_context(own_directory("history")))

@@ -72,9 +72,9 @@ def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | Non
     from ci_doctor.config.decoding import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.configuration import configuration_schema
+    from ci_doctor.scaffold.look import taken_names
     from ci_doctor.scaffold.origin import tool_origin
     from ci_doctor.scaffold.propose import ProposalRequest, propose
-    from ci_doctor.scaffold.write import taken_names
 
     codes, _ = read_exit_codes(load_config(None, directory), os.environ)
     schema = json.dumps(configuration_schema(), ensure_ascii=False, indent=2)
@@ -148,8 +148,8 @@ def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
 def _written(session: Session, proposal: "Proposal", *, asks: bool) -> int:
 
     from ci_doctor.render.formatting import printable
+    from ci_doctor.scaffold.look import write_files
     from ci_doctor.scaffold.propose import outcome_of, short_diff
-    from ci_doctor.scaffold.write import write_files
 
     files = proposal.files
     if files and not session.as_json:

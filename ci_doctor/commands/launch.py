@@ -33,7 +33,7 @@ from ci_doctor.services.launch_report import LaunchPlan, LaunchRequest, would_do
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.printing import open_last_group
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.opening import open_closed_streams
+from ci_doctor.system.files.access import open_closed_streams
 
 if TYPE_CHECKING:
     from ci_doctor.model.outcome import Outcome

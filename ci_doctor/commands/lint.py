@@ -39,8 +39,7 @@ def lint_request(
     """What the command line and the configuration ask for. Raises UsageError, ConfigError."""
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
-    from ci_doctor.lint.all_rules import rule_ids
-    from ci_doctor.lint.lint_run import LintRequest
+    from ci_doctor.lint.lint_run import LintRequest, rule_ids
     from ci_doctor.lint.run import readers_of
     from ci_doctor.lint.selection import LintSettings, check_rule_names, read_baseline
 

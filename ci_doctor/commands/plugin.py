@@ -48,9 +48,9 @@ def harmlessly(work: Callable[[], T], limit_s: float, consequence: str) -> T | N
 @click.pass_context
 def pre_command(context: click.Context, session: Session, /) -> int:
     """Print shell code for the hook: the exports of setup-env, and this job's report directory."""
-    from ci_doctor.buildkite.hook_record import keep_began
     from ci_doctor.buildkite.plugin import (
         REPORT_DIR_VARIABLE,
+        keep_began,
         options_and_problem,
         report_root,
         setup_env_arguments,
@@ -122,7 +122,7 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
 
 def _setup_env(context: click.Context, session: Session, root: Path, words: list[str]) -> int:
-    from ci_doctor.buildkite.hook_record import HookStep, done_with, keep_done
+    from ci_doctor.buildkite.plugin import HookStep, done_with, keep_done
     from ci_doctor.environment.exports import holds_all
 
     if words in done_with(root, HookStep.PREPARED) and holds_all(os.environ):
@@ -196,8 +196,12 @@ def pre_exit() -> int:
 
 def _publish() -> list[str]:
     """Publish, and return a line for each thing that did not work."""
-    from ci_doctor.buildkite.hook_record import keep_published, was_published
-    from ci_doctor.buildkite.plugin import options_and_problem, report_root
+    from ci_doctor.buildkite.plugin import (
+        keep_published,
+        options_and_problem,
+        report_root,
+        was_published,
+    )
     from ci_doctor.commands.plugin_command import kept_record
     from ci_doctor.session.delivery import read_reports
     from ci_doctor.session.publishing import publish_all

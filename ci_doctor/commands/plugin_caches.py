@@ -6,16 +6,22 @@ from pathlib import Path
 
 import msgspec
 
-from ci_doctor.buildkite.hook_record import HookStep, done_with, keep_done
 from ci_doctor.buildkite.job_log import VARIABLE
-from ci_doctor.buildkite.plugin import CacheOption, options_and_problem, report_root
+from ci_doctor.buildkite.plugin import (
+    CacheOption,
+    HookStep,
+    done_with,
+    keep_done,
+    options_and_problem,
+    report_root,
+)
 from ci_doctor.caches.outcomes import job_outcome, restore_outcome
 from ci_doctor.commands.cache import effects, restored, saved
 from ci_doctor.commands.cache_setting import CacheSetting, cache_setting
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.facts.cache import JobCacheFacts, SaveCacheFacts
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.session.delivery import read_reports
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line

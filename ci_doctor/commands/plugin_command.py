@@ -12,42 +12,40 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.hook_record import (
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, work_of
+from ci_doctor.buildkite.plugin import (
+    REPORT_DIR_VARIABLE,
     HookStep,
+    PluginOptions,
     began_at,
     command_status,
     done_with,
     keep_command_status,
     keep_done,
-)
-from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, work_of
-from ci_doctor.buildkite.plugin import (
-    REPORT_DIR_VARIABLE,
-    PluginOptions,
     named_logs,
     options_and_problem,
     report_root,
 )
 from ci_doctor.errors import CiDoctorError, ConfigError
-from ci_doctor.finished_job.after_command import (
+from ci_doctor.finished_job import (
     REPORT_NAME,
     AfterCommandRequest,
     Explained,
+    FailedCommand,
+    decide,
     explain_command,
     keep_output,
 )
-from ci_doctor.finished_job.exit_decision import FailedCommand, decide
 from ci_doctor.model.cause import Cause, diagnosed_causes
-from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord
+from ci_doctor.model.facts.build import JOB_FILE, SCHEMA, JobRecord
 from ci_doctor.model.outcome import About, Report
-from ci_doctor.session.about import read_about, working_directory
-from ci_doctor.session.delivery import read_reports
+from ci_doctor.session.delivery import read_about, read_reports, working_directory
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line
 from ci_doctor.session.publishing import FinishedJob, record_of
 from ci_doctor.session.session import Session
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.environment.settings import SetupEnvSettings
+    from ci_doctor.environment.determinism import SetupEnvSettings
     from ci_doctor.preload.interpreter import Interpreters
 
 

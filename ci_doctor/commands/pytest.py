@@ -182,7 +182,7 @@ def pytest(
 def _rerun_s(loaded: "Config", option: str | None) -> float | None:
     """The time for reruns, by the option or `[pytest]`; None without both. Raises UsageError."""
     from ci_doctor.config.decoding import decode_section, seconds_above_zero
-    from ci_doctor.pytest_runs.settings import PytestSettings
+    from ci_doctor.pytest_runs.quarantine import PytestSettings
 
     settings, origins = decode_section(
         loaded, "pytest", PytestSettings, environ=os.environ, flags={"rerun_budget": option}

@@ -20,7 +20,7 @@ from ci_doctor.render.formatting import listed, printable
 from ci_doctor.session.printing import say
 from ci_doctor.session.report_directory import ROOT_VARIABLE
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.opening import near_path, open_at_once
+from ci_doctor.system.files.access import near_path, open_at_once
 
 
 @command(
@@ -166,7 +166,7 @@ def _is_own(path: Path) -> bool:
 
 def _page(directory: Path, report: Report) -> Path:
     """The report's page, which is made of it if a command wrote none. Raises UsageError."""
-    from ci_doctor.system.files.writing import write_atomically
+    from ci_doctor.system.files.access import write_atomically
 
     page = directory / PAGE_FILE
     if not page.is_file():

@@ -26,19 +26,18 @@ from ci_doctor.commands.documented import (
     pass_session,
 )
 from ci_doctor.commands.setup_env import read_job_settings
+from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
-from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.quantities import parse_size, step_seconds
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.model.words import PREPARED
+from ci_doctor.model.outcome import Verdict
+from ci_doctor.model.words import PREPARED, parse_size, step_seconds
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
-    from ci_doctor.supervision.run import SupervisionRequest
+    from ci_doctor.supervision import SupervisionRequest
     from ci_doctor.watch.stalls import WatchSettings
     from ci_doctor.watch.watching import ScriptWatch
 
@@ -65,7 +64,7 @@ def run_supervised(
     Returns 126 or 127 if the system does not run it, as if we had become it.
     """
     # Whoever becomes the command needs none of this.
-    from ci_doctor.supervision.run import run as supervise
+    from ci_doctor.supervision import run as supervise
     from ci_doctor.system.relay import CommandRefusedError
 
     if request.is_prepared:
@@ -306,7 +305,7 @@ def run(
         from ci_doctor.commands.diagnose import rule_files
         from ci_doctor.commands.run_record import record_environment
         from ci_doctor.config.loading import load_config
-        from ci_doctor.supervision.run import SupervisionRequest
+        from ci_doctor.supervision import SupervisionRequest
         from ci_doctor.system.processes.program import show_as
 
         # Before anything of ours is forked.

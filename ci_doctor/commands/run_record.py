@@ -14,11 +14,9 @@ from ci_doctor.commands.teller import Teller
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.history.address import DatabaseAddress, database_address
-from ci_doctor.history.settings import HistorySettings
+from ci_doctor.history.address import DatabaseAddress, HistorySettings, database_address
 from ci_doctor.model.facts.history import HISTORY_TITLE
-from ci_doctor.model.outcome import ErrorKind, Outcome
-from ci_doctor.model.table import text_table
+from ci_doctor.model.outcome import ErrorKind, Outcome, text_table
 from ci_doctor.session.session import Session
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -59,9 +57,17 @@ class WarmUp:
 
 def _render_once() -> None:
     """Render a report with every kind of part, to load the modules and compile their patterns."""
-    from ci_doctor.model.finding import Evidence, Finding, Severity
-    from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Report
-    from ci_doctor.model.verdict import Verdict
+    from ci_doctor.model.outcome import (
+        Attachment,
+        Attempt,
+        Case,
+        CaseOutcome,
+        Evidence,
+        Finding,
+        Report,
+        Severity,
+        Verdict,
+    )
     from ci_doctor.render import RENDERERS
     from ci_doctor.system.secrets.redaction import Redactor
     from ci_doctor.version import tool_version

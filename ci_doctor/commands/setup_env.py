@@ -23,6 +23,7 @@ from ci_doctor.commands.documented import (
 from ci_doctor.commands.exports_output import print_failing_statement
 from ci_doctor.config.decoding import DEFAULT, decode_section, path_in
 from ci_doctor.environment.detection import has_project
+from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.environment.preparation import (
     Preparation,
@@ -31,9 +32,8 @@ from ci_doctor.environment.preparation import (
     prepared_value,
     set_on_agent,
 )
-from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 
 def read_job_settings(

@@ -1,18 +1,212 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From breaks to findings: the caller's line, the callee's definition, the right call."""
+"""Pure. From breaks to findings and facts: the caller's line, the callee's definition, the right call."""
 
 import ast
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from ci_doctor.compat import rules
 from ci_doctor.compat.scopes import ReadModule
-from ci_doctor.model.facts.compat import BreakFact, DefinitionFact
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.facts import Facts
+from ci_doctor.model.outcome import Evidence, Finding, Rule, Severity
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
+
+
+class CodeTreeFact(Struct, frozen=True, kw_only=True):
+    """A package as it was named, and what its metadata say."""
+
+    label: str
+    distribution: str | None
+    version: str | None
+
+
+class DefinitionFact(Struct, frozen=True, kw_only=True):
+    """A definition: its file, its line and its signature."""
+
+    file: str
+    line: int
+    text: str
+
+
+class BreakFact(Struct, frozen=True, kw_only=True):
+    """One break.
+
+    rule: its id. excerpt: the place in the caller. symbol: the dotted name of the callee's
+    definition, or of the name that is gone. sentence: what Python does there. caught: `broadly` if an
+    `except Exception` around it hides the error. is_certain: it happens whenever the place runs. now:
+    the callee's definition. call: the right call, if there is only one.
+    """
+
+    rule: str
+    file: str
+    line: int
+    excerpt: str
+    symbol: str
+    sentence: str
+    caught: Literal["not", "broadly"] = "not"
+    is_certain: bool = True
+    now: DefinitionFact | None = None
+    call: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is certain, and no handler hides it."""
+        return self.is_certain and self.caught == "not"
+
+
+class CompatFacts(Facts, frozen=True, kw_only=True):
+    """What one package calls of others.
+
+    resolved: places whose definition is known, by kind (`calls`, `imports`, `attributes`,
+    `overrides`). unknown: places that nobody can judge. guarded: places that a handler
+    or an undecided condition about versions protects. files: files of the caller that name a callee.
+    share: of the places that concern the callee, 0 to 1, how many were judged. open_imports: imports
+    that run with their module, that nothing handles, and that nobody can judge; a pass has none.
+    """
+
+    caller: CodeTreeFact
+    callees: tuple[CodeTreeFact, ...]
+    files: int
+    resolved: dict[str, int]
+    unknown: int
+    guarded: int
+    share: float
+    open_imports: tuple[DefinitionFact, ...]
+    unread: dict[str, str]
+    breaks: tuple[BreakFact, ...]
+
+
+class DirectionFact(Struct, frozen=True, kw_only=True):
+    """What one version calls of the other.
+
+    open_imports: how many imports at the top of modules nobody can judge. unread: how many files
+    could not be parsed.
+    """
+
+    caller: str
+    callee: str
+    resolved: dict[str, int]
+    open_imports: int
+    unread: int
+    breaks: tuple[BreakFact, ...]
+
+
+class PairFact(Struct, frozen=True, kw_only=True):
+    """Two versions, judged in both directions."""
+
+    first: str
+    second: str
+    directions: tuple[DirectionFact, ...]
+
+
+class MatrixFacts(Facts, frozen=True, kw_only=True):
+    """All pairs of versions, in the order in which they were judged."""
+
+    pairs: tuple[PairFact, ...]
+
+
+# --- the rules of findings about one package calling another ---
+
+
+MODULE_GONE: Final = Rule(
+    id="compat/module-gone",
+    severity=Severity.ERROR,
+    meaning=(
+        "The caller imports a module that the callee does not have. A warning if `except Exception` "
+        "around it hides the ImportError."
+    ),
+    remedy="Import it from its new place, or pin a version of the callee that has it.",
+)
+NAME_GONE: Final = Rule(
+    id="compat/name-gone",
+    severity=Severity.ERROR,
+    meaning=(
+        "The caller imports a name that the callee's module does not bind: neither by a definition "
+        "or an import, nor by `__getattr__` or a star import."
+    ),
+    remedy="Import it from its new place, or pin a version of the callee that has it.",
+)
+ATTRIBUTE_GONE: Final = Rule(
+    id="compat/attribute-gone",
+    severity=Severity.ERROR,
+    meaning=(
+        "The caller reads an attribute that the callee's module or class does not have. The class "
+        "and all classes above it are known, none of them makes names at run time, and no line of "
+        "either package assigns the name from elsewhere."
+    ),
+    remedy="Use what replaced the attribute, or pin a version of the callee that has it.",
+)
+CALL: Final = Rule(
+    id="compat/call",
+    severity=Severity.ERROR,
+    meaning=(
+        "A call of the caller raises TypeError, because its arguments do not fit the parameters of "
+        "the callee's definition. There are too many positional arguments, one comes by keyword "
+        "too, a keyword is unknown, or an argument is missing."
+    ),
+    remedy="Change the call as the definition asks, or pin a version of the callee that takes it.",
+)
+OVERRIDE: Final = Rule(
+    id="compat/override",
+    severity=Severity.ERROR,
+    meaning=(
+        "The caller overrides a method of the callee, and the callee calls that method with "
+        "arguments that the override does not take."
+    ),
+    remedy="Give the override the parameters of the method that it overrides.",
+)
+ABSTRACT: Final = Rule(
+    id="compat/abstract",
+    severity=Severity.ERROR,
+    meaning=(
+        "The caller makes an instance of its own class, and a class of the callee above it has an "
+        "abstract method that nothing implements: Python raises TypeError. A warning if no line of the "
+        "caller makes such an instance: the callee may."
+    ),
+    remedy="Implement the method in the caller's class.",
+)
+NOTHING_RESOLVED: Final = Rule(
+    id="compat/nothing-resolved",
+    severity=Severity.WARNING,
+    meaning="No place of the caller could be resolved to a definition in the callee, so nothing proves that it works.",
+    remedy=(
+        "Check that both are the right packages, and that the callee's directory holds the package "
+        "that the caller imports. This never counts as a pass."
+    ),
+)
+OPEN_IMPORT: Final = Rule(
+    id="compat/open-import",
+    severity=Severity.WARNING,
+    meaning=(
+        "A module of the caller begins with an import that nobody can judge: the name may come from a "
+        "compiled module, or be made at run time. A caller with such an import does not pass."
+    ),
+    remedy="Run the import once with both packages installed: `python -c 'import PACKAGE'`.",
+)
+UNREAD: Final = Rule(
+    id="compat/unread",
+    severity=Severity.WARNING,
+    meaning="A file that concerns the callee could not be read or parsed. Its places were not judged. A caller with "
+    "such a file does not pass.",
+    remedy="Repair the file, or check by hand what it calls.",
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    MODULE_GONE,
+    NAME_GONE,
+    ATTRIBUTE_GONE,
+    CALL,
+    OVERRIDE,
+    ABSTRACT,
+    NOTHING_RESOLVED,
+    OPEN_IMPORT,
+    UNREAD,
+)
+
+
+# --- from breaks to findings: the caller's line, the callee's definition, the right call ---
 
 
 class Judged(Struct, kw_only=True):
@@ -74,7 +268,7 @@ def break_at(rule: Rule, at: DefinitionFact, **fields: Any) -> BreakFact:
     return BreakFact(rule=rule.id, file=at.file, line=at.line, excerpt=at.text, **fields)
 
 
-_RULES: Final = {each.id: each for each in rules.RULES}
+_RULES: Final = {each.id: each for each in RULES}
 
 
 def finding(broken: BreakFact) -> Finding:
@@ -103,15 +297,11 @@ def other_findings(judged: Judged) -> list[Finding]:
         evidence = tuple(
             Evidence(file=each.file, line=each.line, excerpt=each.text) for each in shown
         )
-        findings.append(
-            rules.OPEN_IMPORT.finding(summary, evidence=evidence, remedy=rules.OPEN_IMPORT.remedy)
-        )
+        findings.append(OPEN_IMPORT.finding(summary, evidence=evidence, remedy=OPEN_IMPORT.remedy))
     if not judged.total:
         summary = "no place of the caller could be resolved to a definition in the callee"
-        findings.append(
-            rules.NOTHING_RESOLVED.finding(summary, remedy=rules.NOTHING_RESOLVED.remedy)
-        )
+        findings.append(NOTHING_RESOLVED.finding(summary, remedy=NOTHING_RESOLVED.remedy))
     for file, reason in sorted(judged.unread.items()):
         evidence = (Evidence(file=file, excerpt=reason),)
-        findings.append(rules.UNREAD.finding(f"{file} could not be read", evidence=evidence))
+        findings.append(UNREAD.finding(f"{file} could not be read", evidence=evidence))
     return findings

@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Judged, break_at, line_of
+from ci_doctor.compat import breaks as rules
+from ci_doctor.compat.breaks import BreakFact, Judged, break_at, line_of
 from ci_doctor.compat.calls import (
     CallSignature,
     Constructors,
@@ -38,7 +38,6 @@ from ci_doctor.compat.world import (
     World,
     side_of,
 )
-from ci_doctor.model.facts.compat import BreakFact
 
 
 class SiteJudge:

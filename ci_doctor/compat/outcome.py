@@ -10,25 +10,23 @@ from typing import Final
 from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 
-from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Judged, finding, other_findings
-from ci_doctor.compat.judge import judge
-from ci_doctor.compat.releases import Releases
-from ci_doctor.compat.sources import open_source
-from ci_doctor.compat.world import CodeTree
-from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.compat import (
+from ci_doctor.compat import breaks as rules
+from ci_doctor.compat.breaks import (
     BreakFact,
     CodeTreeFact,
     CompatFacts,
     DirectionFact,
+    Judged,
     MatrixFacts,
     PairFact,
+    finding,
+    other_findings,
 )
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.compat.judge import judge
+from ci_doctor.compat.sources import Releases, open_source
+from ci_doctor.compat.world import CodeTree
+from ci_doctor.errors import UsageError
+from ci_doctor.model.outcome import Evidence, Finding, Outcome, Row, Table, Verdict, row
 from ci_doctor.render.formatting import amount
 
 
@@ -75,7 +73,7 @@ def check_matrix(
 
     Raises UsageError for a wrong operand, InfraError if an index or a file cannot be read.
     """
-    from ci_doctor.compat.releases import Releases, cache_directory
+    from ci_doctor.compat.sources import Releases, cache_directory
 
     releases = Releases(cache_directory(), request.python_version)
     run = MatrixRun(releases, request.python_version, tell)

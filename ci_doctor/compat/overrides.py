@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Final
 
-from ci_doctor.compat import rules
-from ci_doctor.compat.breaks import Judged, break_at, line_of
+from ci_doctor.compat import breaks as rules
+from ci_doctor.compat.breaks import DefinitionFact, Judged, break_at, line_of
 from ci_doctor.compat.calls import CallSignature, mismatches, of_function
 from ci_doctor.compat.classes import Ancestor, Shape, shape, words
 from ci_doctor.compat.evaluation import Evaluation
@@ -26,7 +26,6 @@ from ci_doctor.compat.world import (
     Side,
     UnknownRef,
 )
-from ci_doctor.model.facts.compat import DefinitionFact
 
 _METHOD_CALL: Final = re.compile(r"\.(\w+)\(")
 

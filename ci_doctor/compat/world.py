@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from ci_doctor.compat.breaks import DefinitionFact
 from ci_doctor.compat.scope_reader import read_module
 from ci_doctor.compat.scopes import (
     Binding,
@@ -20,7 +21,6 @@ from ci_doctor.compat.scopes import (
     ReadModule,
     module_index,
 )
-from ci_doctor.model.facts.compat import DefinitionFact
 
 
 class ModuleRef(Struct, frozen=True):

@@ -15,9 +15,8 @@ from ci_doctor.config.loading import Config, Keys
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
-from ci_doctor.model.words import did_you_mean, letters_apart, near_names, nearest
+from ci_doctor.model.outcome import EXIT_CODES, Verdict
+from ci_doctor.model.words import did_you_mean, letters_apart, near_names, nearest, parse_duration
 
 DEFAULT = "default"
 _FLAG = "flag --"

@@ -190,7 +190,7 @@ def load_config(explicit: Path | None, cwd: Path) -> Config:
             where = f"{path}:{line[1]}"
         raise ConfigError(f"{where}: not valid TOML: {error}", hint="mend that line") from error
     except (OSError, UnicodeDecodeError) as error:
-        from ci_doctor.system.files.opening import near_path
+        from ci_doctor.system.files.access import near_path
 
         why = (error.strerror if isinstance(error, OSError) else None) or error
         near = near_path(path) if isinstance(error, FileNotFoundError) else None

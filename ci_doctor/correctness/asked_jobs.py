@@ -26,7 +26,7 @@ from ci_doctor.load.canonical import digest
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from ci_doctor.version import tool_version
 
 # The places in the drawn order, from 0 on, of the starts that one job makes.

@@ -24,10 +24,9 @@ from ci_doctor.correctness.verdict.starts import (
     control_outcome,
     with_inside,
 )
-from ci_doctor.load.metrics import MetricSample, read_samples
 from ci_doctor.load.prompts import PromptChange, changed_body, is_free, prompt_of
 from ci_doctor.load.requests import Request, protocol_of
-from ci_doctor.load.sending import Reply, Sender, send_all
+from ci_doctor.load.sending import MetricSample, Reply, Sender, read_samples, send_all
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult, ProofReading
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock

@@ -30,16 +30,14 @@ from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.facts.correctness import AlteredAnswer, ControlOutcome
-from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import RunningService, ServiceEvent
+from ci_doctor.services.instance import RunningService, ServiceEvent, Starts
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, start_order
-from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory, own_directory
 
 
 def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import BUILDKITE, Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
-from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.words import parse_duration
 from ci_doctor.services.gpu_demand import demands_of
 from ci_doctor.services.spec import ServiceSpec, start_order
 

@@ -42,9 +42,9 @@ from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.facts.correctness import PromptRegion, SharedUse
-from ci_doctor.model.service import LeftThing
+from ci_doctor.model.facts.launch import LeftThing
 from ci_doctor.render import formatting
-from ci_doctor.services.stopping import gpu_memory_held
+from ci_doctor.services.ports import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 

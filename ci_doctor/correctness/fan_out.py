@@ -54,13 +54,10 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.identity.identity import Identity, differences
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.finding import Evidence as Excerpt
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import Evidence as Excerpt
+from ci_doctor.model.outcome import Finding, Outcome, Verdict, is_green, text_table
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 
 

@@ -14,7 +14,7 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
 from ci_doctor.correctness.verdict.schedule import sequence
-from ci_doctor.model.quantities import step_seconds
+from ci_doctor.model.words import step_seconds
 from ci_doctor.render import formatting
 from ci_doctor.services.spec import LONGEST_RESERVE_S, reserve_of
 

@@ -38,13 +38,12 @@ from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
-from ci_doctor.load.metrics import parse_selector
 from ci_doctor.load.prompts import parameters_of
 from ci_doctor.load.requests import Request, protocol_of, read_requests, require_file
+from ci_doctor.load.sending import parse_selector
 from ci_doctor.machine.gpus import can_read_gpu_memory
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.quantities import parse_size
-from ci_doctor.model.words import did_you_mean
+from ci_doctor.model.outcome import Evidence, Finding
+from ci_doctor.model.words import did_you_mean, parse_size
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, service_specs, start_order
 from ci_doctor.system import clock

@@ -32,10 +32,9 @@ from ci_doctor.load.looks import FEWEST_PROMPTS, AnswerLooks, LooksOfAnswers, wo
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import AlteredAnswer, ControlOutcome, ProofReading, SharedUse
-from ci_doctor.model.facts.launch import ServiceRun
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, ServiceRun, StopResult
 from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
-from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
+from ci_doctor.services.spec import blamed_words, file_name, is_sudden
 
 T = TypeVar("T", bound=Struct)
 

@@ -3,9 +3,8 @@
 
 from collections.abc import Mapping
 
-from ci_doctor.model.finding import Rule, Severity
-from ci_doctor.model.service import FailureKind
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import FailureKind
+from ci_doctor.model.outcome import Rule, Severity, Verdict
 
 # --- the verdict ---
 

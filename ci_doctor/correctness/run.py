@@ -45,8 +45,7 @@ from ci_doctor.correctness.report.findings import (
 from ci_doctor.correctness.report.picture import level_facts, level_findings, level_tables
 from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, unusable
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
-from ci_doctor.correctness.verdict.canary import canary_detected
-from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.decide import canary_detected, decide
 from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
@@ -57,10 +56,18 @@ from ci_doctor.model.facts.correctness import (
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import Finding, ShellCommand
-from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import (
+    Failure,
+    Finding,
+    Outcome,
+    ShellCommand,
+    Table,
+    Verdict,
+    is_green,
+    row,
+    signal_kind,
+    text_table,
+)
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.findings import leak_table
 from ci_doctor.services.spec import LONGEST_RESERVE_S

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from ci_doctor.buildkite.steps import StepTemplate
 from ci_doctor.errors import UsageError
-from ci_doctor.load.choices import ulp_distance
+from ci_doctor.load.answer_items import ulp_distance
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 

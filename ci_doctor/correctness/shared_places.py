@@ -32,7 +32,7 @@ from ci_doctor.environment.cache_table import download_places
 from ci_doctor.model.facts.correctness import SharedRead, SharedUse
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.system.files.own_directory import is_own_name
+from ci_doctor.system.files.access import is_own_name
 from ci_doctor.system.processes.process_table import read_table
 
 # Each lease takes a descriptor; this share of them, and never more.

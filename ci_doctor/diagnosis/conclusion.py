@@ -8,10 +8,9 @@ from typing import Final
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Role
 from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output, sounds_like_success
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.diagnosis.rank import Calibration, Candidate, features, probability
 from ci_doctor.diagnosis.rules import rule_of

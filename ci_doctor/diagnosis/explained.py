@@ -13,7 +13,6 @@ from ci_doctor.config.loading import line_of
 from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.conclusion import next_command
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import (
     NAMEABLE,
     LogRule,
@@ -21,24 +20,22 @@ from ci_doctor.diagnosis.log_rules import (
     RuleSet,
     check_rules,
 )
+from ci_doctor.diagnosis.log_text import clean_line
 from ci_doctor.diagnosis.outside import retry_policy
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, is_of_test, title_of
-from ci_doctor.model.facts.config import ExplainFacts
 from ci_doctor.model.facts.diagnose import (
     LogRuleFacts,
     LogRulesFacts,
     RuleCheckFacts,
     RuleProblemFacts,
 )
-from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.preparing import ExplainFacts
+from ci_doctor.model.outcome import Evidence, Outcome, Severity, Table, Verdict, row, text_table
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.opening import near_path
+from ci_doctor.system.files.access import near_path
 
 _MOST_LINES = 2000
 # What stands before a message where its program prints it.

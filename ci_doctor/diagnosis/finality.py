@@ -13,10 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import Role
 from ci_doctor.diagnosis.log_story import JobStep, LogStory
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line
 from ci_doctor.diagnosis.outside import (
     OF_NETWORK,
     KnownHosts,

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.conclusion import cause_of_line
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
-from ci_doctor.diagnosis.log_text import LONGEST_LINE_BYTES, TextLine
+from ci_doctor.diagnosis.log_text import LONGEST_LINE_BYTES, TextLine, clean_line
 from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.scan import strongest

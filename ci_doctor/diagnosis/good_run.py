@@ -9,10 +9,9 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import LogText, TextLine, clean_line
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import scan
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS

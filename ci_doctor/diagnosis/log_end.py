@@ -20,8 +20,8 @@ from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
+from ci_doctor.system.files.access import open_at_once
 from ci_doctor.system.files.bounded_log import BLOCK_BYTES, is_sparse
-from ci_doctor.system.files.opening import open_at_once
 from ci_doctor.system.secrets.private_keys import without_key_lines
 
 # A server takes longer to start than this. A start that is quicker pays nothing.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rules about log lines, and says which of them match a line."""
+"""Reads the rules about log lines, those of `[diagnose]` too, and says which of them match a line."""
 
 import re
 from collections import Counter
@@ -14,9 +14,22 @@ import tomli  # compiled: three times as fast as tomllib, which would be half of
 from msgspec import Struct
 
 from ci_doctor.decodable import decodable
-from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.diagnosis.log_text import clean_line
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import FailureClass, RetryPolicy
+
+
+class DiagnoseSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person writes (docs/diagnose.md).
+
+    `rules`: files with rules of the repository, relative to the file naming them, or to the working
+    directory.
+    """
+
+    rules: tuple[str, ...] = ()
+
+
+# --- the rules about log lines, and which of them match a line ---
 
 
 class Role(StrEnum):

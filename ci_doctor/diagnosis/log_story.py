@@ -9,9 +9,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, NAMEABLE, LogRule, Mark, Role, RuleSet
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line
 from ci_doctor.diagnosis.rank import Candidate
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, offsets_of, scan, strongest_hits
 from ci_doctor.diagnosis.tracebacks import (

@@ -21,8 +21,8 @@ from typing import IO, Any, BinaryIO, Final, cast
 from msgspec import Struct
 
 from ci_doctor.diagnosis.log_text import LogText
-from ci_doctor.model.distribution import install_extra
-from ci_doctor.system.files.opening import near_path
+from ci_doctor.system.files.access import near_path
+from ci_doctor.version import install_extra
 
 # `server.log`, `server.log.1`, `build-2026-11-22.log.gz`, `0_build.txt`, `stderr`, `consoleText`.
 _LOG_NAME: Final = re.compile(

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule
 from ci_doctor.model.cause import POLICIES, Cause, FailureClass, Owner, RetryPolicy, owner_of
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 _OF_MACHINE: Final = frozenset(
     {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}

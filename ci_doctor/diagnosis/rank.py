@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from ci_doctor.decodable import decodable
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import LogRule, Role
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
 from ci_doctor.model.cause import normal_text
 

@@ -8,8 +8,7 @@ rule.
 from typing import Final
 
 from ci_doctor.model.cause import POLICIES, FailureClass
-from ci_doctor.model.finding import Rule, Severity
-from ci_doctor.model.verdict import Meaning
+from ci_doctor.model.outcome import Meaning, Rule, Severity
 from ci_doctor.model.words import EVALUATION
 
 _MEANINGS: Final[dict[str, Meaning]] = {

@@ -15,7 +15,6 @@ from functools import lru_cache
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 from msgspec import Struct
 
-from ci_doctor.diagnosis.lines import LONGEST_TEXT, CleanLine, clean_line
 from ci_doctor.diagnosis.log_rules import (
     MARKS,
     NAMEABLE,
@@ -25,7 +24,14 @@ from ci_doctor.diagnosis.log_rules import (
     RuleSet,
     fields_of,
 )
-from ci_doctor.diagnosis.log_text import Block, LogText, TextLine
+from ci_doctor.diagnosis.log_text import (
+    LONGEST_TEXT,
+    Block,
+    CleanLine,
+    LogText,
+    TextLine,
+    clean_line,
+)
 
 # (position in the block, a literal that stands there)
 Place = tuple[int, bytes]

@@ -9,9 +9,8 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from ci_doctor.diagnosis.lines import CleanLine, clean_line, without_prefixes
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
-from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line, without_prefixes
 from ci_doctor.model.cause import FailureClass
 
 # Levels of a logger for what does not end a program.

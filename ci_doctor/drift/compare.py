@@ -15,7 +15,7 @@ from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snaps
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.identity import differences, is_fact
 from ci_doctor.identity.libraries import matters
-from ci_doctor.model.facts.drift import (
+from ci_doctor.model.facts.preparing import (
     ChangeArea,
     ChangeKind,
     Drift,
@@ -25,9 +25,7 @@ from ci_doctor.model.facts.drift import (
     SnapshotFacts,
     Suspicion,
 )
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Row, Table, Verdict, row
 
 ALL_AREAS = frozenset(ChangeArea)
 _Packages = Mapping[str, PackageSnapshot]

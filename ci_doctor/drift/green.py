@@ -12,11 +12,9 @@ from msgspec import Struct
 from ci_doctor.drift.compare import SHOWN, change_rows, compare, one_sided_row, sentence
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot, read_snapshot
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.table import Row, Table
-from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.system.files.opening import read_regular
+from ci_doctor.model.facts.preparing import Drift, SinceGreenFacts, Suspicion
+from ci_doctor.model.outcome import Report, Row, Table, Verdict, is_green
+from ci_doctor.system.files.access import read_regular
 
 _REPORT: Final = "report.json"
 _UNREADABLE: Final = "cannot be read, or has no snapshot"

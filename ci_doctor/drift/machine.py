@@ -10,22 +10,19 @@ from typing import Final
 
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import hardware
-from ci_doctor.machine.cgroups import (
-    UnknownCgroupError,
-    memory_levels,
-    read_cgroups,
-    smallest_quota,
-)
-from ci_doctor.machine.gpus import video_bios_versions
+from ci_doctor.machine.gpus import read_toolkit, video_bios_versions
 from ci_doctor.machine.host import (
+    UnknownCgroupError,
     chosen_word,
     effective_locale,
     fields_of,
     kernel_parameter_file,
+    memory_levels,
     numbers_of,
+    read_cgroups,
     resource_limits,
+    smallest_quota,
 )
-from ci_doctor.machine.toolkit import read_toolkit
 from ci_doctor.render.formatting import number, size
 from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 

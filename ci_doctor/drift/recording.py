@@ -16,9 +16,7 @@ from msgspec.structs import replace
 from ci_doctor.decodable import decodable
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.outcome import About, Attachment, ErrorKind, Outcome
-from ci_doctor.model.table import Table
-from ci_doctor.model.verdict import is_green
+from ci_doctor.model.outcome import About, Attachment, ErrorKind, Outcome, Table, is_green
 from ci_doctor.session.delivery import Addition, not_added
 from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut, bounded
 

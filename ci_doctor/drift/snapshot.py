@@ -17,8 +17,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.outcome import About
-from ci_doctor.system.files.opening import near_path, read_regular
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import near_path, read_regular, write_atomically
 
 SCHEMA_NAME = "ci-doctor/snapshot/"
 SCHEMA_VERSION = 1

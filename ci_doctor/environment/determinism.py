@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What a determinism profile sets, and what of it will be effective."""
+"""Pure. The `[setup-env]` section: what a determinism profile sets, and what of it will be effective."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.determinism_table import INTEGER, TABLE, VariableRow
-from ci_doctor.model.facts.setup_env import DeterminismFact, SetVariable
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.facts.diagnose import DeterminismFact, SetVariable
+from ci_doctor.model.outcome import Evidence, Finding, Rule, Severity
+from ci_doctor.model.words import parse_duration
 
 # No more can be known from outside the process: /proc/PID/environ does not show what it set itself.
 AS_REQUESTED = "as requested, where the library reads it"
@@ -161,3 +162,43 @@ def _finding(rule: Rule, row: VariableRow, value: str, summary: str, remedy: str
 def differing(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[str, ...]:
     """The determinism variables that two environments hold different values for."""
     return tuple(row.name for row in TABLE if first.get(row.name) != second.get(row.name))
+
+
+# --- the `[setup-env]` section ---
+
+
+class Verify(StrEnum):
+    """Whether a pin is proven by a build of the project's metadata."""
+
+    # Where that is cheap, or where the version cannot be known otherwise.
+    AUTO = "auto"
+    # In every case; the build requirements are installed if need be.
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class IfMissing(StrEnum):
+    """What later commands of a job say if `setup-env` did not run for it."""
+
+    OFF = "off"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class SetupEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to prepare. Paths are relative to the file naming them, or to the working directory."""
+
+    projects: tuple[str, ...] = (".",)
+    pythons: tuple[str, ...] = ()
+    venvs: tuple[str, ...] = ()
+    determinism: Profile = Profile.DEFAULT
+    preload: tuple[str, ...] = ()
+    allow_fallback: bool = False
+    if_missing: IfMissing = IfMissing.WARNING
+    verify: Verify = Verify.AUTO
+    verify_timeout: str | int | float = "120s"
+
+    @property
+    def verify_timeout_s(self) -> float:
+        """The time for all builds of one project, in seconds. Raises UsageError."""
+        return parse_duration(self.verify_timeout)

@@ -27,7 +27,7 @@ from ci_doctor.environment.tags import Described, exclusions, is_release, list_t
 from ci_doctor.environment.versions import with_clone_limits
 from ci_doctor.git import ask_git, run_git
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.limited_runs import run_limited
 
 # Acts on files and git: copies a project's checkout to a place where a build may write.

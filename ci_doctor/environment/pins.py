@@ -10,8 +10,8 @@ from msgspec import Struct
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import Described, TagGap, TagGapKind, tag_family
-from ci_doctor.model.facts.setup_env import SetVariable
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
+from ci_doctor.model.facts.diagnose import SetVariable
+from ci_doctor.model.outcome import Evidence, Finding, NextStep, Severity, ShellCommand
 
 # What a described checkout means for the pin of its project.
 

@@ -15,15 +15,23 @@ from ci_doctor.config.decoding import decode_section, variable_name
 from ci_doctor.config.loading import Config
 from ci_doctor.environment import determinism, exports, rules
 from ci_doctor.environment.detection import has_project, read_project
+from ci_doctor.environment.determinism import IfMissing, SetupEnvSettings, Verify
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.settings import IfMissing, SetupEnvSettings, Verify
 from ci_doctor.errors import PreparationError
 from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
-from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
-from ci_doctor.model.finding import Finding, Severity, ShellCommand
-from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.diagnose import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Finding,
+    Outcome,
+    Severity,
+    ShellCommand,
+    Table,
+    Verdict,
+    row,
+    text_table,
+)
 from ci_doctor.model.words import EVALUATION, PREPARED
 from ci_doctor.render.formatting import amount
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ci_doctor.environment.tags import Described
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import NextStep, Rule
+from ci_doctor.model.outcome import NextStep, Rule
 
 # The version of a setup.py, from its syntax tree: the script never runs.
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.environment import metadata_build, rules
+from ci_doctor.environment.determinism import Verify
 from ci_doctor.environment.metadata_build import (
     Bench,
     BuiltMetadata,
@@ -19,11 +20,10 @@ from ci_doctor.environment.metadata_build import (
 )
 from ci_doctor.environment.pins import ComputedVersion, judged
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.settings import Verify
-from ci_doctor.model.facts.setup_env import ProofFact
-from ci_doctor.model.finding import Evidence, Finding, NextStep, RemedyKind, Severity, ShellCommand
+from ci_doctor.model.facts.diagnose import ProofFact
+from ci_doctor.model.outcome import Evidence, Finding, NextStep, RemedyKind, Severity, ShellCommand
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 
 _NAMED = 10
 

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.model.words import EVALUATION
 
 NO_EFFECT: Final = Rule(

@@ -18,7 +18,7 @@ from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.environment.tags import Described, TagGap, TagGapKind, is_release
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git, remote_tags
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.outcome import ShellCommand
 
 _REMOTE_TIMEOUT_S = 20.0
 # If HEAD has the tag, the remote can only say that it was moved.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the installation: which database is meant, and whether its libraries are there."""
+"""Reads the installation and the `[history]` section: which database is meant, and whether its libraries are there."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +9,20 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.distribution import install_extra
+from ci_doctor.version import install_extra
+
+
+class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person writes (docs/history.md).
+
+    database: a file, relative to the file naming it or to the working directory, or
+    postgresql://…; None for `ci-doctor-history.sqlite`, and then reports of other commands are not
+    written there. days: how far back a question looks.
+    """
+
+    database: str | None = None
+    days: int = 30
+
 
 # --- `--database FILE|URL` -> which database is meant ---
 

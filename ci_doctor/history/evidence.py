@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.model.cause import Cause, fingerprint
-from ci_doctor.model.quantities import moment_text
+from ci_doctor.model.words import moment_text
 from ci_doctor.render.formatting import printable
 from ci_doctor.system.secrets.private_keys import first_words
 

@@ -40,7 +40,7 @@ from ci_doctor.history.placed_evidence import (
 from ci_doctor.history.writing import EvidenceWriter
 from ci_doctor.model.facts.history import IngestFacts
 from ci_doctor.system import clock
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.access import open_at_once
 
 # --- the evidence at some paths, which are files, folders or patterns ---
 # They are data of strangers: links in a folder are not followed, and pipes are not read.

@@ -19,10 +19,18 @@ from ci_doctor.model.facts.history import (
     RateFacts,
     StoredFacts,
 )
-from ci_doctor.model.finding import Evidence, Rule, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row, seconds, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Evidence,
+    Outcome,
+    Row,
+    Rule,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    seconds,
+    text_table,
+)
 from ci_doctor.render.formatting import amount, percent
 
 # --- the rules of findings about the history ---

@@ -22,10 +22,9 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.junit import read_junit
 from ci_doctor.model.cause import Cause, LogLine, cause_of_report, for_record
-from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import About, Case, CaseAttempt, CaseOutcome, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import SCHEMA as JOB_SCHEMA
+from ci_doctor.model.facts.build import JobRecord
+from ci_doctor.model.outcome import About, Case, CaseAttempt, CaseOutcome, Report, Verdict
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.json import parse
 

@@ -19,7 +19,7 @@ from ci_doctor.history.evidence import (
     stored_text,
 )
 from ci_doctor.model.cause import Cause
-from ci_doctor.model.job_record import JOB_FILE
+from ci_doctor.model.facts.build import JOB_FILE
 from ci_doctor.render import REPORT_FILE
 
 # --- how far times without an offset must be moved, because they cannot be UTC ---

@@ -15,8 +15,7 @@ from ci_doctor.history.evidence import Hide, job_without_secrets
 from ci_doctor.history.own_report import evidence_of
 from ci_doctor.history.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.facts.history import HISTORY_TITLE
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.table import Table, text_table
+from ci_doctor.model.outcome import Report, Table, text_table
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 

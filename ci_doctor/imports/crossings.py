@@ -11,7 +11,7 @@ from msgspec import Struct
 from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 # A second run is not as fast as the first one: twice the recorded gap, and a second more for a

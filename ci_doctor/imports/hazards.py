@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Every import hazard of the processes of a run, the worst first; whether one happened, and what harm it did.
+"""Pure. Every import hazard of the processes of a run, the worst first; whether one happened, what it means, what ends it."""
 
-A hazard happens if a thread is handed an incomplete module, or a discarded one. That is harmless as
-long as the thread finds in it what it reads.
-"""
-
+import shlex
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final
@@ -12,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.errors import UsageError
 from ci_doctor.imports.crossings import (
     CYCLE,
     SUBMODULE,
@@ -22,15 +20,10 @@ from ci_doctor.imports.crossings import (
 )
 from ci_doctor.imports.locks import ComparisonBudget, Forest, ForestBuilder, Graph, History
 from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED, replaced_modules
-from ci_doctor.imports.trace import (
-    Deadlock,
-    End,
-    Missing,
-    RecordedProcess,
-    RecordedRun,
-    Wait,
-)
-from ci_doctor.model.facts.import_race import Closeness, Hazard
+from ci_doctor.imports.trace import Deadlock, End, Missing, RecordedProcess, RecordedRun, Wait
+from ci_doctor.model.facts.import_race import Closeness, Hazard, Remedy, RuleStanding
+from ci_doctor.model.outcome import Meaning, Rule, Severity
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 KINDS: Final = {kind.name: kind for kind in (REPLACED, CYCLE, SUBMODULE, FAILED, RELOAD, COPIED)}
 
@@ -215,3 +208,153 @@ def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) 
             each for each in in_process.hazards if not (is_immune and kind_of(each).has_fix)
         ]
     return FoundHazards(hazards=tuple(hazards), is_whole=is_whole)
+
+
+# --- what ends a hazard: a rule, or an import to move before the line that starts the thread ---
+
+
+_MAIN = "__main__"
+_STANDINGS: Final = {
+    RuleStanding.WON: "With this rule the race did not fire under the same delay",
+    RuleStanding.UNTRIED: "This rule was NOT seen to win: no run was made with it. "
+    "`import-race --confirm` makes one if the race fires",
+}
+
+
+def remedy(hazard: Hazard, known: Mapping[str, RuleStanding] | None = None) -> Remedy:
+    """What keeps both imports apart: all modules are imported before one of the threads starts.
+
+    `known` has the standing of rules by their text, as `rule_standings` gives it. A rule that cannot
+    fire or has lost is not offered.
+    """
+    kind = kind_of(hazard)
+    if kind.advice is not None:
+        text = kind.advice.format(first=hazard.modules[0])
+        return Remedy(rule=None, move=text, text=text)
+    rule = rule_of(hazard)
+    standing = (known or {}).get(format_rule(rule), RuleStanding.UNTRIED) if rule else None
+    if rule is not None and standing in {RuleStanding.WON, RuleStanding.UNTRIED}:
+        words = shlex.quote(format_rule(rule))
+        text = (
+            f"import it before {rule.trigger} starts the thread: "
+            f"`ci-doctor preload install --rule {words}`, "
+            f"or for one run `ci-doctor run --preload {words} -- CMD`. {_STANDINGS[standing]}"
+        )
+        return Remedy(rule=format_rule(rule), move=None, text=text, rule_standing=standing)
+    move = _move(hazard)
+    return Remedy(rule=None, move=move, text=move)
+
+
+def rule_of(hazard: Hazard) -> PreloadRule | None:
+    """The preload rule that would end the hazard, if there is one, whether it can fire or not.
+
+    It preloads before the module whose code starts the thread.
+    """
+    started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
+    if started_at is None or not kind_of(hazard).is_preloadable:
+        return None
+    # A script has no module name that an import could trigger; with `-m a.b` it has (`Site`).
+    trigger = started_at.module.removeprefix(_MAIN + ":")
+    if trigger == _MAIN:
+        return None
+    rule = PreloadRule(trigger=trigger, preloads=_preloads(hazard))
+    # There and back: a name that the form of rules cannot hold is refused now, not when pasted.
+    try:
+        return parse_rule(format_rule(rule))
+    except UsageError:
+        return None
+
+
+def _preloads(hazard: Hazard) -> tuple[Preload, ...]:
+    """The imports, with the names that both sides take: a lazy attribute loads more."""
+    preloads = []
+    for module in hazard.modules:
+        sides = [side for side in (hazard.first, hazard.second) if side.name == module]
+        names = [name for side in sides for name in side.names]
+        # A rule lists each name once, in the order of the statements. `*` is none, and rules are
+        # ASCII.
+        attributes = [
+            name for name in dict.fromkeys(names) if name.isascii() and name.isidentifier()
+        ]
+        preloads.append(Preload(module=module, attributes=tuple(attributes)))
+    return tuple(preloads)
+
+
+def _move(hazard: Hazard) -> str:
+    started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
+    statements = "; ".join(
+        f"from {each.module} import {', '.join(each.attributes)}"
+        if each.attributes
+        else f"import {each.module}"
+        for each in _preloads(hazard)
+    )
+    if started_at is None:
+        return f"write `{statements}` where the program starts, before its first thread"
+    return (
+        f"write `{statements}` in {started_at.file} before line {started_at.line}, "
+        "which starts the thread"
+    )
+
+
+# --- the rules of findings about imports in several threads ---
+
+
+ABOUT: Final = Meaning(
+    meaning="Two threads import at the same time, and one of them is handed an incomplete module. "
+    "The error is `cannot import name 'X' from partially initialized module 'Y'`, `partially "
+    "initialized module 'Y' has no attribute 'X'`, or, of a module that replaces itself as "
+    "transformers does, `cannot import name 'X' from 'Y'`. If it comes in some runs only, threads "
+    "race. If it comes in every run, it is an import cycle, or the name does not exist.",
+    remedy="First `ci-doctor import-race probe Y:X` tests whether this interpreter can lose that "
+    "import to another thread. Then put `ci-doctor import-race --confirm --` before the command "
+    "that failed. It finds the two imports and the place that starts the thread, makes the race "
+    "happen, and prints the preload rule or the import to move. At last, `ci-doctor preload "
+    "install --rule RULE` puts the rule into the interpreter, or `ci-doctor run --preload RULE --` "
+    "before a command.",
+)
+
+NOT_FOLLOWED: Final = Rule(
+    id="import-race/not-followed",
+    severity=Severity.WARNING,
+    meaning="The command started a Python that does not load the recorder, because of `-I`, `-E`, "
+    "`-S` or its own environment. Its imports are not known.",
+    remedy="Start it without that option or environment while you look for import races.",
+)
+NOT_RECORDED: Final = Rule(
+    id="import-race/not-recorded",
+    severity=Severity.WARNING,
+    meaning="No Python recorded its imports, or a record cannot be read. Nothing is known.",
+    remedy="Give a command that starts a Python without `-I`, `-E` and `-S`, and record again.",
+)
+NOT_JUDGED: Final = Rule(
+    id="import-race/not-judged",
+    severity=Severity.WARNING,
+    meaning="Several greenlets of one thread import (gevent, eventlet, SQLAlchemy's asyncio), or an "
+    "interpreter runs without the GIL. ci-doctor tells only threads apart, so nothing is known.",
+    remedy="Record the program with ordinary threads (gunicorn `-k gthread`, no monkey patching). "
+    "Import what greenlets need before the first of them starts.",
+)
+COMMAND_FAILED: Final = Rule(
+    id="import-race/command-failed",
+    severity=Severity.WARNING,
+    meaning="The command itself failed, so it may have ended before some of its imports.",
+    remedy="Repair the command, or give one that succeeds, and record again.",
+)
+NOT_SETTLED: Final = Rule(
+    id="import-race/not-settled",
+    severity=Severity.WARNING,
+    meaning="A hazard exists, and the runs with a delay could not decide it. Either no run made "
+    "the delay, or the run did not come to its end, or there were more hazards than "
+    "`--candidates`.",
+    remedy="Run it again with a higher `--candidates`, or with a command that does the same in "
+    "every run.",
+)
+
+RULES: Final = (
+    *(kind.rule for kind in KINDS.values()),
+    NOT_FOLLOWED,
+    NOT_RECORDED,
+    NOT_JUDGED,
+    COMMAND_FAILED,
+    NOT_SETTLED,
+)

@@ -21,21 +21,17 @@ from ci_doctor.imports.confirm import (
     time_limit_s,
 )
 from ci_doctor.imports.crossings import Hold
-from ci_doctor.imports.hazards import find_in_all, newly_failed
+from ci_doctor.imports.hazards import find_in_all, newly_failed, rule_of
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
-from ci_doctor.imports.remedy import rule_of
 from ci_doctor.imports.report import interrupted, race_outcome
 from ci_doctor.imports.trace import RecordedProcess, RecordedRun
 from ci_doctor.model.facts.import_race import RuleStanding, Standing
 from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
-from ci_doctor.system.files.opening import open_closed_streams
-from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory, open_closed_streams, own_directory
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.log_files import redact_files
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
 # Each takes up to 9 runs of the command; a program with more races has one to fix already.
 CANDIDATES = 10

@@ -21,7 +21,7 @@ from ci_doctor.imports.crossings import (
 from ci_doctor.imports.locks import Forest, History, Load, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, RecordedThread, Reload, Wait
 from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.render.formatting import duration
 
 _RECEIVED = {

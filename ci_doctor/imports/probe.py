@@ -15,15 +15,12 @@ from ci_doctor.imports.recording import FOLDER, recording
 from ci_doctor.imports.trace import End, read_traces
 from ci_doctor.machine.interpreters import ask
 from ci_doctor.model.facts.import_race import ImportProbeFacts
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Evidence, Finding, Outcome, Severity, Table, Verdict, row
 from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
 from ci_doctor.preload.trial import self_replacement_race
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 _VERDICTS = {True: Verdict.FAILED, False: Verdict.PASS, None: Verdict.VOID}

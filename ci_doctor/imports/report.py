@@ -11,10 +11,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from ci_doctor.imports import rules
+from ci_doctor.imports import hazards as rules
 from ci_doctor.imports.confirm import HeldRun, Investigation, Race
-from ci_doctor.imports.hazards import harms, kind_of
-from ci_doctor.imports.remedy import remedy
+from ci_doctor.imports.hazards import harms, kind_of, remedy
 from ci_doctor.imports.trace import Deadlock, Missing, RecordedProcess, RecordedRun, Reload, Wait
 from ci_doctor.model.facts.import_race import (
     AnalysisFacts,
@@ -29,10 +28,20 @@ from ci_doctor.model.facts.import_race import (
     Site,
     Standing,
 )
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Outcome, signal_kind
-from ci_doctor.model.table import Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Attempt,
+    Case,
+    CaseOutcome,
+    Evidence,
+    Failure,
+    Finding,
+    Outcome,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    signal_kind,
+)
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount
 

@@ -24,7 +24,7 @@ from ci_doctor.lint.source_files import (
     kind_by_name,
     may_be_program,
 )
-from ci_doctor.system.files.opening import near_path, open_at_once
+from ci_doctor.system.files.access import near_path, open_at_once
 
 # The lines that differ between a base and the files as they lie in the directory.
 

@@ -20,7 +20,7 @@ from ci_doctor.lint.python_program import (
     says_nothing,
 )
 from ci_doctor.lint.source_files import CiRole, FileReading
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 
 # Rules about the status with which a Python program ends.
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 
 LONGEST_EXCERPT: Final = 200
 _MORE: Final = "…"

@@ -12,12 +12,11 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.lint.lint_rule import Edit, Violation
-from ci_doctor.lint.lint_run import LintRequest, LintRun
+from ci_doctor.lint.lint_run import LintFixFacts, LintRequest, LintRun
 from ci_doctor.lint.run import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
-from ci_doctor.model.facts.lint import LintFixFacts
 from ci_doctor.render.formatting import diff_name
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 
 def unified_diff(file: str, old: str, new: str) -> str:

@@ -6,21 +6,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ci_doctor.lint.all_rules import FAMILIES, rules_of
 from ci_doctor.lint.lint_rule import STALE_BASELINE, Place, Violation, excerpt_of
-from ci_doctor.lint.lint_run import LintRequest, LintRun
-from ci_doctor.lint.selection import BaselineEntry, LintBaseline, judged_families
-from ci_doctor.lint.source_files import CiRole
-from ci_doctor.model.facts.lint import (
+from ci_doctor.lint.lint_run import (
+    FAMILIES,
     LintBaselineFacts,
     LintFacts,
     LintFixFacts,
+    LintRequest,
+    LintRun,
     LintSinceFacts,
     UnreadableFact,
+    rules_of,
 )
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
-from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.lint.selection import BaselineEntry, LintBaseline, judged_families
+from ci_doctor.lint.source_files import CiRole
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    NextStep,
+    Outcome,
+    Severity,
+    ShellCommand,
+    Verdict,
+)
 from ci_doctor.render.formatting import amount
 
 # A report of them has some megabytes, and nobody reads to its end.

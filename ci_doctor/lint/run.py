@@ -37,7 +37,7 @@ from ci_doctor.lint.source_files import (
     shell_of,
     started_programs,
 )
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 
 if TYPE_CHECKING:
     from ci_doctor.lint.pipelines.pipeline_file import PipelineContext

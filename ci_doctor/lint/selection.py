@@ -28,10 +28,9 @@ from ci_doctor.lint.lint_rule import (
     Violation,
 )
 from ci_doctor.lint.source_files import ChangedLines, CiRole, SourceKind, matches
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from ci_doctor.model.words import did_you_mean, nearest
-from ci_doctor.system.files.opening import read_regular
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import read_regular, write_atomically
 
 # The `[lint]` section.
 

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import Place, Unreadable, Violation, word_set
-from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.access import read_regular
 
 
 class Shell(StrEnum):

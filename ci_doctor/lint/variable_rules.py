@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.python_program import PythonProgram, parse
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.model.words import nearest
 
 _SHELL = {".sh", ".bash", ".zsh", ".env"}

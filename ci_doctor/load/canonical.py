@@ -17,12 +17,16 @@ from msgspec import Struct
 from ci_doctor.load import schema
 from ci_doctor.load.answer_items import (
     ItemKind,
+    NotAnAnswerError,
+    as_float32,
     check_items,
+    compared_choice,
+    index_of,
+    is_empty,
     is_zero,
     item_text,
     items_of,
 )
-from ci_doctor.load.choices import NotAnAnswerError, as_float32, compared_choice, index_of, is_empty
 
 META_KEYS = (
     "id",

@@ -25,7 +25,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from ci_doctor.load.answer_items import ItemKind, checked, packed
+from ci_doctor.load.answer_items import ItemKind, NotAnAnswerError, checked, packed
 from ci_doctor.load.canonical import (
     Canonical,
     Item,
@@ -37,7 +37,6 @@ from ci_doctor.load.canonical import (
     listed,
     place_of,
 )
-from ci_doctor.load.choices import NotAnAnswerError
 
 
 def _read_labels(value: Any, body: RequestBody) -> Canonical:

@@ -18,6 +18,7 @@ A request must name it (`"protocol": "json"`), because no path tells that an ans
 from collections.abc import Mapping
 from typing import Any
 
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import (
     Canonical,
     Protocol,
@@ -26,7 +27,6 @@ from ci_doctor.load.canonical import (
     count_texts,
     encode,
 )
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.item_protocols import CLASSIFY, EMBEDDINGS, RERANK, SCORE
 from ci_doctor.load.response_protocol import RESPONSES
 from ci_doctor.load.streamed import folded

@@ -14,6 +14,7 @@ that such a stream is never equal to a sound one. `data: [DONE]` may follow: som
 from collections.abc import Iterator
 from typing import Any
 
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import (
     Canonical,
     Protocol,
@@ -23,7 +24,6 @@ from ci_doctor.load.canonical import (
     encode,
     parse_object,
 )
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.streamed import StreamEvent, events
 
 # The key under which a folded response holds a text that its last event does not have.

@@ -26,8 +26,8 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.load import schema
+from ci_doctor.load.answer_items import NotAnAnswerError, index_of
 from ci_doctor.load.canonical import parse_object
-from ci_doctor.load.choices import NotAnAnswerError, index_of
 
 CONTENT_TYPE = "text/event-stream"
 # Not splitlines(): U+2028 and the like end no line here.

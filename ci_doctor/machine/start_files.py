@@ -15,7 +15,7 @@ from msgspec import Struct
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.machine.interpreters import ask, clean_environment
-from ci_doctor.model.facts.preload import StartFile
+from ci_doctor.model.facts.preparing import StartFile
 
 _CUSTOMIZE: Final = ("sitecustomize", "usercustomize")
 _TIMEOUT_S: Final = 60.0

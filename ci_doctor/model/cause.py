@@ -15,9 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Evidence, Finding, RemedyKind, Report, Severity, Verdict
 from ci_doctor.model.words import shortened
 
 _LONGEST_LINE: Final = 500  # characters of a text in a record

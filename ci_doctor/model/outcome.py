@@ -1,15 +1,344 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What every room returns. Nothing here knows a directory, a terminal or an exit code."""
+"""Pure. What every room returns: verdicts, findings, tables, outcome and report. Nothing here knows a directory or a terminal."""
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.table import Scalar, Table
-from ci_doctor.model.verdict import Verdict, is_green
+
+
+class Meaning(Struct, frozen=True):
+    """`meaning` and `remedy` are sentences for a reader who sees the word for the first time."""
+
+    meaning: str
+    remedy: str
+
+
+class Verdict(StrEnum):
+    """What the evidence proves.
+
+    docs/design.md defines the words, docs/exit-codes.md what a pipeline does with each.
+    """
+
+    PASS = "pass"  # noqa: S105
+    REGRESSION = "regression"  # a baseline proves it
+    FAILED = "failed"  # nothing was compared: nobody knows whether it is the change's fault
+    FLAKY = "flaky"
+    NONDETERMINISTIC = "nondeterministic"
+    INFRA = "infra"
+    INCONCLUSIVE = "inconclusive"
+    VOID = "void"
+
+
+# Before a repository's own `[exit-codes]`. `flaky` has its code only under `--fail-on-flaky`;
+# without it, it passes.
+EXIT_CODES: dict[Verdict, ExitCode] = {
+    Verdict.PASS: ExitCode.PASS,
+    Verdict.REGRESSION: ExitCode.FAILURE,
+    Verdict.FAILED: ExitCode.FAILURE,
+    Verdict.FLAKY: ExitCode.FLAKY,
+    Verdict.NONDETERMINISTIC: ExitCode.NONDETERMINISTIC,
+    Verdict.INFRA: ExitCode.INFRA,
+    Verdict.INCONCLUSIVE: ExitCode.UNDECIDED,
+    Verdict.VOID: ExitCode.UNDECIDED,
+}
+
+# Stands for a report without a verdict (a usage error, a bug, a signal), and for a job that was
+# cancelled or never came to its command.
+NO_VERDICT = "error"
+MISSING = (
+    "missing"  # of a job of a build without any report: nothing is proven, as with an empty one
+)
+# The most urgent one first: it stands for all reports of a job, and for all attempts of a build.
+WORST_FIRST: tuple[str, ...] = (
+    Verdict.REGRESSION,
+    Verdict.FAILED,
+    NO_VERDICT,
+    MISSING,
+    Verdict.VOID,
+    Verdict.INCONCLUSIVE,
+    Verdict.INFRA,
+    Verdict.NONDETERMINISTIC,
+    Verdict.FLAKY,
+    Verdict.PASS,
+)
+# What a job of a build has beside a verdict. Both say less of the change than any verdict but a green one.
+CANCELLED: Final = "cancelled"
+SOFT_FAILED: Final = "soft-failed"
+_RANKS: Final = {
+    word: rank
+    for rank, word in enumerate((*WORST_FIRST[:-2], CANCELLED, SOFT_FAILED, *WORST_FIRST[-2:]))
+}
+_GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
+
+
+def is_green(word: str | None) -> bool:
+    """Whether what ended with this verdict lets a pipeline go on."""
+    return word in _GREEN
+
+
+def rank(word: str) -> int:
+    """0 for the worst. A word that this version does not know is as bad as no verdict."""
+    return _RANKS.get(word, _RANKS[NO_VERDICT])
+
+
+def worst(words: Iterable[str]) -> str:
+    """The worst of `words`; `void` without any."""
+    return min(words, key=rank, default=str(Verdict.VOID))
+
+
+def ordered(words: Iterable[str]) -> list[str]:
+    """Each of `words` once, the worst first."""
+    return sorted(set(words), key=lambda word: (rank(word), word))
+
+
+VERDICTS: dict[Verdict, Meaning] = {
+    Verdict.PASS: Meaning("Everything was answered, and all of it is the same.", "Nothing."),
+    Verdict.REGRESSION: Meaning(
+        "The change is at fault: a baseline proves it.",
+        "Mend the change. Never retry it until it is green.",
+    ),
+    Verdict.FAILED: Meaning(
+        "Something failed, and nothing was compared: nobody knows whether the change is at fault.",
+        "See what is named, and whether the same fails without the change.",
+    ),
+    Verdict.FLAKY: Meaning(
+        "The baseline differs from itself; the candidate adds nothing of its own.",
+        "The change may go in; `--fail-on-flaky` makes it a failure (7).",
+    ),
+    Verdict.NONDETERMINISTIC: Meaning(
+        "The environment never repeats itself where it matters.",
+        "`soft_fail: [{exit_status: 85}]`, and find out why.",
+    ),
+    Verdict.INFRA: Meaning(
+        "The evidence could not be gathered, for a reason outside the change.",
+        "`retry: {automatic: [{exit_status: 75}]}`.",
+    ),
+    Verdict.INCONCLUSIVE: Meaning(
+        "The evidence is not enough.",
+        "Run the proposed command: more time (`--budget`), or more starts (`--max-starts`).",
+    ),
+    Verdict.VOID: Meaning(
+        "The evidence is empty, or proves nothing.",
+        "See what is missing. It fails closed on purpose.",
+    ),
+}
+
+EXIT_CODE_MEANINGS: dict[ExitCode, Meaning] = {
+    ExitCode.PASS: Meaning("`pass`; `flaky` unless `--fail-on-flaky`.", "Nothing."),
+    ExitCode.FAILURE: Meaning("`regression` or `failed`.", "Mend what is named. Never retried."),
+    ExitCode.USAGE: Meaning(
+        "The command line or the configuration is wrong. Nothing was started, or a command cannot run as it "
+        "is written.",
+        "Do what the hint says.",
+    ),
+    ExitCode.FLAKY: Meaning(
+        "`flaky` under `--fail-on-flaky` (pytest-rerunfailures' own code).",
+        "See the clusters of starts.",
+    ),
+    ExitCode.BUG: Meaning(
+        "A bug in ci-doctor: it says nothing about the job.",
+        "Report it, with the text that was printed.",
+    ),
+    ExitCode.INFRA: Meaning(
+        "`infra`: the evidence could not be gathered, for a reason outside the change "
+        "(sysexits EX_TEMPFAIL).",
+        "`retry: {automatic: [{exit_status: 75, limit: 2}]}`.",
+    ),
+    ExitCode.NONDETERMINISTIC: Meaning(
+        "`nondeterministic`: the environment differs from itself.",
+        "`soft_fail: [{exit_status: 85}]`.",
+    ),
+    ExitCode.UNDECIDED: Meaning(
+        "`inconclusive` or `void`: the evidence is not enough, or is empty.",
+        "It fails closed. See what is missing.",
+    ),
+    ExitCode.SIGINT: Meaning(
+        "SIGINT: the whole process tree was stopped first, and the report written.", "Run it again."
+    ),
+    ExitCode.SIGTERM: Meaning(
+        "SIGTERM: the whole process tree was stopped first, and the report written.",
+        "Run it again.",
+    ),
+}
+
+
+# --- a finding: its rule, one sentence, the evidence, and a remedy that can be pasted ---
+
+
+class Severity(StrEnum):
+    """`error` ends the command with exit code 1; `warning` and `note` never change it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class RemedyKind(StrEnum):
+    """How a remedy is to be read: an `advice` is a sentence, a `command` is pasted into a shell."""
+
+    ADVICE = "advice"
+    COMMAND = "command"
+
+
+class ShellCommand(Struct, frozen=True):
+    """A remedy to paste into a shell, in one line or several."""
+
+    words: str
+
+
+NextStep = str | ShellCommand
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One thing a reader can check.
+
+    `line` and `end_line` are 1-based and inclusive; `excerpt` is text as it stands there, or a
+    figure.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    end_line: int | None = None
+    excerpt: str | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What a rule found in one case.
+
+    `rule` is `family/what-happened` and an anchor in docs/findings.md. `summary` is one sentence
+    without a full stop. `remedy_kind` is None without a remedy.
+    """
+
+    rule: str
+    severity: Severity
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+    remedy: str | None = None
+    remedy_kind: RemedyKind | None = None
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether the remedy is a sentence to read; else it is pasted whole and never broken."""
+        return self.remedy_kind is not RemedyKind.COMMAND
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """`id` is `family/what-happened` and an anchor in docs/findings.md.
+
+    `severity` is the usual one. `meaning` and `remedy` are sentences for a reader who sees the id
+    for the first time; `remedy` is None if there is nothing to do.
+    """
+
+    id: str
+    severity: Severity
+    meaning: str
+    remedy: str | None = None
+
+    def finding(
+        self,
+        summary: str,
+        *,
+        evidence: tuple[Evidence, ...] = (),
+        remedy: NextStep | None = None,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding by this rule.
+
+        `summary` is one sentence without a full stop. `remedy` is what to do in this very case,
+        either advice or a ShellCommand to paste; None leaves it out, and `ci-doctor explain` prints
+        the rule's own. `severity` replaces the usual one.
+        """
+        if isinstance(remedy, ShellCommand):
+            text: str | None = remedy.words
+            kind: RemedyKind | None = RemedyKind.COMMAND
+        else:
+            text = remedy
+            kind = RemedyKind.ADVICE if remedy else None
+        return Finding(
+            rule=self.id,
+            severity=self.severity if severity is None else severity,
+            summary=summary,
+            evidence=evidence,
+            remedy=text,
+            remedy_kind=kind,
+        )
+
+
+# --- tables as values: labels, values and units ---
+
+
+Scalar = str | int | float | bool | None
+
+
+class Unit(StrEnum):
+    """What a number counts; it decides how a renderer formats the number."""
+
+    SECONDS = "s"
+    BYTES = "B"
+    SHARE = "share"  # 0 to 1, shown in percent
+
+
+class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One value. `unit` is None for text and for plain numbers."""
+
+    value: Scalar
+    unit: Unit | None = None
+
+
+class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A label and its values. A row without cells is a line of text."""
+
+    label: str
+    cells: tuple[Cell, ...] = ()
+
+
+class Table(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A titled block of rows, in the order to be read.
+
+    `columns` name the cells; the label's own column has no name. Empty `columns` make a list of
+    labelled values, which needs no header. `is_aside`: it is less urgent than the findings, and
+    stands below them. `is_detail`: of a pass, a terminal leaves it to the report's files.
+    `is_verbatim`: the rows are lines to copy, and stand as they are.
+    """
+
+    title: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    is_aside: bool = False
+    is_detail: bool = False
+    is_verbatim: bool = False
+
+
+def seconds(value: float | None) -> Cell:
+    """A duration in seconds."""
+    return Cell(value=value, unit=Unit.SECONDS)
+
+
+def size(value: int | None) -> Cell:
+    """A size in bytes."""
+    return Cell(value=value, unit=Unit.BYTES)
+
+
+def share(value: float | None) -> Cell:
+    """A share between 0 and 1."""
+    return Cell(value=value, unit=Unit.SHARE)
+
+
+def row(label: str, *values: Cell | Scalar) -> Row:
+    """A row; plain values become cells without a unit."""
+    cells = (each if isinstance(each, Cell) else Cell(value=each) for each in values)
+    return Row(label=label, cells=tuple(cells))
+
+
+def text_table(title: str, lines: tuple[str, ...]) -> Table:
+    """A table of lines of text."""
+    return Table(title=title, rows=tuple(Row(label=line) for line in lines))
+
 
 # --- what a report is about: the build, the job, the commit and the machine ---
 

@@ -17,11 +17,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from ci_doctor.environment import rules as environment_rules
+from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.preparation import Preparation, prepare
-from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Rule, Severity
-from ci_doctor.model.table import Table, row, text_table
+from ci_doctor.model.outcome import Rule, Severity, Table, row, text_table
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import PreloadRule, format_rules, rules_of
 

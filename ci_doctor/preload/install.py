@@ -19,17 +19,25 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, clean_environment
-from ci_doctor.model.facts.preload import (
+from ci_doctor.model.facts.diagnose import FileState
+from ci_doctor.model.facts.preparing import (
     ChangeFacts,
     FileCondition,
     ShimAction,
     ShimChange,
 )
-from ci_doctor.model.facts.setup_env import FileState
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
-from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    Outcome,
+    Rule,
+    Severity,
+    Table,
+    Verdict,
+    row,
+)
 from ci_doctor.preload.interpreter import (
     PROBE_TIMEOUT_S,
     Interpreters,
@@ -69,7 +77,7 @@ from ci_doctor.preload.trial import (
     try_preloads,
 )
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 FOREIGN_FILE: Final = Rule(
     id="preload/foreign-file",

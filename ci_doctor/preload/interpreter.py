@@ -15,11 +15,9 @@ from msgspec import Struct
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, choose_targets, clean_environment
-from ci_doctor.model.facts.preload import Refusal
-from ci_doctor.model.outcome import ErrorKind, Failure
-from ci_doctor.model.table import Row, Table, row
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.model.facts.preparing import Refusal
+from ci_doctor.model.outcome import ErrorKind, Failure, Row, Table, Verdict, row
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.preload import FileCondition
+from ci_doctor.model.facts.preparing import FileCondition
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
 
 RUNTIME: Final = "_ci_doctor_preload_rt.py"

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, clean_environment
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
+from ci_doctor.model.outcome import Evidence, Finding, Rule, Severity
 from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge
 from ci_doctor.preload.start_files import FINDER, PATH_FILE, RUNTIME
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
 

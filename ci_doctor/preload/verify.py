@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ci_doctor.machine.start_files import watch_start
-from ci_doctor.model.facts.preload import (
+from ci_doctor.model.facts.preparing import (
     CheckOutcome,
     FileCondition,
     RefusedInterpreter,
@@ -21,10 +21,20 @@ from ci_doctor.model.facts.preload import (
     StatusFacts,
     VerifyFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
-from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Row, Table, row, seconds
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    Outcome,
+    Row,
+    Rule,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    seconds,
+)
 from ci_doctor.preload.install import EDITED_FILE, move_away
 from ci_doctor.preload.interpreter import (
     Interpreters,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.quantities import known_moment_text
+from ci_doctor.model.words import known_moment_text
 from ci_doctor.pytest_runs.records import (
     CollectErrorRecord,
     CollectSkipRecord,

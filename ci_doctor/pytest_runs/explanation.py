@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.model.binomial import lower_limit, upper_limit
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Finding, Rule, Severity, ShellCommand
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial
 
 # --- the rules of findings about why a test is flaky ---

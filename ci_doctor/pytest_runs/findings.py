@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity, ShellCommand
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Evidence, Finding, Rule, Severity, ShellCommand, Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explanation import explained_finding
 from ci_doctor.pytest_runs.judging import TestJudgement

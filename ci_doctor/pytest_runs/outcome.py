@@ -17,11 +17,11 @@ from ci_doctor.model.outcome import (
     ErrorKind,
     Failure,
     Outcome,
+    Verdict,
     concluded,
     dotted,
     signal_kind,
 )
-from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.findings import (
     SKIPPED,

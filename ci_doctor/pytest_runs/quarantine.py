@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `ci-doctor-quarantine.toml`: tests that run, are reported, and do not decide."""
+"""Reads `ci-doctor-quarantine.toml`: tests that run, are reported, and do not decide. And the `[pytest]` section."""
 
 import datetime as dt
 import itertools
@@ -16,6 +16,13 @@ from msgspec import Struct
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.outcome import dotted, junit_identity
+
+
+class PytestSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person writes (docs/pytest.md). rerun_budget: a duration; None for one by that of the suite."""
+
+    rerun_budget: str | None = None
+
 
 # --- node ids of pytest in the forms that reports and shells need ---
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.pytest_runs.attempt import (
     PytestOutcome,
     PytestSession,

@@ -18,8 +18,7 @@ from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.diagnosis.outside import is_disk_full
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import Outcome, Verdict, is_green
 from ci_doctor.pytest_runs.attempt import (
     PytestOutcome,
     PytestSession,
@@ -27,16 +26,6 @@ from ci_doctor.pytest_runs.attempt import (
     TestAttempt,
     collected_tests,
     missing_tests,
-)
-from ci_doctor.pytest_runs.baseline import (
-    BaseCheckout,
-    BaseCommit,
-    base_checkout,
-    base_commit,
-    base_problem,
-    find_new_tests,
-    run_at_base,
-    run_new_tests,
 )
 from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
 from ci_doctor.pytest_runs.outcome import (
@@ -57,9 +46,17 @@ from ci_doctor.pytest_runs.reruns import (
     LEAST_TIME_S,
     MOST_RERUN,
     OF_THE_SUITE,
+    BaseCheckout,
+    BaseCommit,
     Reruns,
     SuiteFailure,
+    base_checkout,
+    base_commit,
+    base_problem,
+    find_new_tests,
     retried_failures,
+    run_at_base,
+    run_new_tests,
     suite_failures,
 )
 from ci_doctor.pytest_runs.result import (
@@ -71,12 +68,10 @@ from ci_doctor.pytest_runs.result import (
     question_of,
     run_problems,
 )
-from ci_doctor.system.files.opening import open_closed_streams
-from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory, open_closed_streams, own_directory
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.private_keys import shortened_words
+from ci_doctor.system.secrets.redaction import redact_files
 
 if TYPE_CHECKING:
     from ci_doctor.system.secrets.redaction import Redactor

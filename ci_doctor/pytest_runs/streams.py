@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.files.own_directory import lasting_directory
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import lasting_directory, make_directory
 from ci_doctor.system.relay_output import (
     STDERR,
     Channel,

@@ -65,7 +65,7 @@ RENDERERS = (
     ),
     Renderer(
         "sarif",
-        "ci_doctor.render.sarif",
+        "ci_doctor.render.lint_report",
         file="report.sarif",
         needs=("lint_files",),
         single=True,

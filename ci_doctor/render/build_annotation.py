@@ -12,12 +12,12 @@ import msgspec
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import (
+from ci_doctor.model.outcome import (
     CANCELLED,
     MISSING,
     SOFT_FAILED,
+    Report,
+    Severity,
     Verdict,
     is_green,
     ordered,

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Report
+from ci_doctor.model.outcome import Evidence, Finding, Report, Severity
 from ci_doctor.model.words import shortened
 from ci_doctor.render.ci_log import (
     Dialect,
@@ -28,7 +27,7 @@ from ci_doctor.render.formatting import (
     tone,
     worst_first,
 )
-from ci_doctor.render.lint_screen import is_lint
+from ci_doctor.render.lint_report import is_lint
 
 # GitHub shows ten errors of a step:
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations

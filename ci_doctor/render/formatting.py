@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.table import Cell, Unit
+from ci_doctor.model.outcome import Cell, Evidence, Report, Unit
 from ci_doctor.model.words import shortened
 
 if TYPE_CHECKING:
@@ -22,9 +20,16 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import About
-from ci_doctor.model.verdict import CANCELLED, MISSING, NO_VERDICT, SOFT_FAILED, Verdict
+from ci_doctor.model.outcome import (
+    CANCELLED,
+    MISSING,
+    NO_VERDICT,
+    SOFT_FAILED,
+    About,
+    Finding,
+    Severity,
+    Verdict,
+)
 
 # --- text from logs and answers, made harmless for a terminal, a page and an XML parser ---
 

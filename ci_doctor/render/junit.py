@@ -14,8 +14,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec.structs import replace
 
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Report, Verdict
 from ci_doctor.render.formatting import amount, cleaned, errors, headline, one_line, place
 from ci_doctor.render.layout import table_lines
 

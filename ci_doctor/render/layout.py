@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from ci_doctor.model.table import Cell, Row, Table
+from ci_doctor.model.outcome import Cell, Row, Table
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import figure, one_line
 

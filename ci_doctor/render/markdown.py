@@ -11,8 +11,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Report
+from ci_doctor.model.outcome import Attachment, Attempt, Evidence, Finding, Report, Severity
 from ci_doctor.render.formatting import (
     cleaned,
     duration,

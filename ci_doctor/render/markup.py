@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.table import Row, Table
+from ci_doctor.model.outcome import Finding, Row, Table
 from ci_doctor.render.formatting import amount, figure, one_line, size, symbol
 
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns

@@ -18,14 +18,22 @@ from msgspec.structs import replace
 
 from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause, LogLine, cause_of_finding, diagnosed_cause
+from ci_doctor.model.facts.build import EarlierAttempt, JobRecord
 from ci_doctor.model.facts.diagnose import LogLines
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.job_record import EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.quantities import parse_moment
-from ci_doctor.model.table import Table
-from ci_doctor.model.verdict import CANCELLED, NO_VERDICT, VERDICTS, WORST_FIRST, Verdict, rank
-from ci_doctor.model.words import shortened
+from ci_doctor.model.outcome import (
+    CANCELLED,
+    NO_VERDICT,
+    VERDICTS,
+    WORST_FIRST,
+    About,
+    Finding,
+    Report,
+    Severity,
+    Table,
+    Verdict,
+    rank,
+)
+from ci_doctor.model.words import parse_moment, shortened
 from ci_doctor.render.formatting import (
     TIMED_OUT,
     Headline,

@@ -16,14 +16,12 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 from ci_doctor.model.facts.restart_check import Moment, Observation, Phase, RestartEnding, Terms
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.model.table import Table, row
+from ci_doctor.model.outcome import Outcome, Table, row
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
-from ci_doctor.restart.clients import sender_of, start_command
 from ci_doctor.restart.phases import FailedError, Phases
 from ci_doctor.restart.report import outcome_of
 from ci_doctor.restart.settings import (
@@ -33,18 +31,17 @@ from ci_doctor.restart.settings import (
     check_conditions,
     plan_condition,
 )
-from ci_doctor.restart.traffic import SETUP_LOG, logs_of, one_pass
+from ci_doctor.restart.traffic import SETUP_LOG, logs_of, one_pass, sender_of, start_command
 from ci_doctor.services.check import check_command, check_scripts, check_services
 from ci_doctor.services.group import start_group
+from ci_doctor.services.instance import Starts
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, reserve_of
-from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.interruption import Interruption, end_awaited
 from ci_doctor.system.processes.process import describe_exit
-from ci_doctor.system.secrets.log_files import redact_files
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
 # What these do by default is not to end a process (signal(7)).
 _NO_END = frozenset(

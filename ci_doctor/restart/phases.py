@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from ci_doctor.load.metrics import read_metrics
+from ci_doctor.load.sending import read_metrics
 from ci_doctor.model.facts.restart_check import (
     ConditionResult,
     Counts,
@@ -20,10 +20,9 @@ from ci_doctor.model.facts.restart_check import (
 )
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart.answers import Notes
-from ci_doctor.restart.clients import sender_of
 from ci_doctor.restart.release import Release, resident
 from ci_doctor.restart.settings import Condition, RestartPlan
-from ci_doctor.restart.traffic import Traffic, Writes, one_pass
+from ci_doctor.restart.traffic import Traffic, Writes, one_pass, sender_of
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.probe import attempt, wait_until_ready

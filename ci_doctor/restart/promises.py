@@ -15,7 +15,7 @@ from ci_doctor.model.facts.restart_check import (
     Released,
     Terms,
 )
-from ci_doctor.model.finding import Evidence, Finding, Rule
+from ci_doctor.model.outcome import Evidence, Finding, Rule
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.restart import rules
 

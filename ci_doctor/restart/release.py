@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 import psutil
 from msgspec import structs
 
+from ci_doctor.model.facts.launch import LeftThing, NamedProcess
 from ci_doctor.model.facts.restart_check import Released
-from ci_doctor.model.service import LeftThing, NamedProcess
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import size
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.findings import summary
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.leak_places import SHARED_MEMORY
-from ci_doctor.services.ports import PortOwner, is_local, owner_of
+from ci_doctor.services.ports import PortOwner, gpu_memory_held, is_local, owner_of
 from ci_doctor.services.running import RunningGroup
-from ci_doctor.services.stopping import gpu_memory_held
 from ci_doctor.system import clock
 from ci_doctor.system.processes.listeners import is_listened_on
 from ci_doctor.system.processes.process_table import Kin

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.model.facts.launch import ServiceRun
+from ci_doctor.model.facts.launch import ServiceFailure, ServiceRun
 from ci_doctor.model.facts.restart_check import (
     Moment,
     Observation,
@@ -16,11 +16,21 @@ from ci_doctor.model.facts.restart_check import (
     RestartEnding,
     Terms,
 )
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Outcome
-from ci_doctor.model.service import ServiceFailure
-from ci_doctor.model.table import Row, Table, row, seconds, share, size
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Attempt,
+    Case,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    Outcome,
+    Row,
+    Table,
+    Verdict,
+    row,
+    seconds,
+    share,
+    size,
+)
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
 from ci_doctor.restart.promises import (
@@ -43,7 +53,7 @@ from ci_doctor.restart.promises import (
     writes_kept,
 )
 from ci_doctor.services.findings import evidence_of, finding_of, leak_table, stop_findings
-from ci_doctor.services.starts import attempt_of, interrupted, logs_of, with_relative_log
+from ci_doctor.services.instance import attempt_of, interrupted, logs_of, with_relative_log
 
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of findings about a restart. Pure."""
 
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 
 OTHER_DIED = Rule(
     id="restart-check/other-died",

@@ -16,16 +16,24 @@ from ci_doctor.model.facts.restart_check import (
     RestartCheckFacts,
     RestartSweepFacts,
 )
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Attachment, Attempt, Case, Outcome
-from ci_doctor.model.table import Table, row, seconds
-from ci_doctor.model.verdict import Verdict, worst
+from ci_doctor.model.outcome import (
+    Attachment,
+    Attempt,
+    Case,
+    Finding,
+    Outcome,
+    Table,
+    Verdict,
+    row,
+    seconds,
+    worst,
+)
 from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.experiment import run
 from ci_doctor.restart.promises import State
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version

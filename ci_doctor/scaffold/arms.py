@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.model.facts.config import InitLeftOut
+from ci_doctor.model.facts.preparing import InitLeftOut
 from ci_doctor.scaffold.agents import PipelineStep
 from ci_doctor.scaffold.candidates import PORT, ServerCandidate, without_connector
 from ci_doctor.scaffold.servers import KV_STORE, ScriptPlace

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import ci_doctor
 from ci_doctor.git import ask_git
 from ci_doctor.machine.packages import Origin, find_package
-from ci_doctor.model.distribution import DISTRIBUTION
 from ci_doctor.scaffold.arms import ToolOrigin
+from ci_doctor.version import DISTRIBUTION
 
 _PLUGIN: Final = "buildkite_plugins/ci-doctor"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

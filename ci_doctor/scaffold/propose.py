@@ -8,9 +8,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.model.facts.config import InitFacts, InitFile, InitServer
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.facts.preparing import InitFacts, InitFile, InitServer
+from ci_doctor.model.outcome import Outcome, Row, Table, row, text_table
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, diff_name, one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms, ScaffoldFacts, ToolOrigin

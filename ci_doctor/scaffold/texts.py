@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.buildkite.steps import rules_for
 from ci_doctor.scaffold.agents import PipelineStep
 from ci_doctor.scaffold.arms import ArmsKind, HookPlace, ProposedArms, ScaffoldFacts
 from ci_doctor.scaffold.candidates import ServerCandidate

@@ -11,15 +11,14 @@ from pathlib import Path
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import check_gpu_library
-from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.words import nearest
-from ci_doctor.services.misuse import file_name
+from ci_doctor.model.words import nearest, parse_duration
 from ci_doctor.services.ready import NoProbeError, addresses
 from ci_doctor.services.spec import (
     FilledSpec,
     LaunchContext,
     ServiceSpec,
     check_placeholders,
+    file_name,
     fill_spec,
     placeholders_for,
     port_names,

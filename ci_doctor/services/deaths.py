@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
-from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.service import NamedProcess, ServiceFailure
+from ci_doctor.model.facts.launch import NamedProcess, ServiceFailure
+from ci_doctor.model.words import parse_duration
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendants import (
@@ -16,12 +16,12 @@ from ci_doctor.services.descendants import (
     DescendantWatch,
     LimitWatches,
     allowance_of,
+    follow,
     is_death,
     session_of,
 )
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent, Subject
 from ci_doctor.services.logs import LogWatch
-from ci_doctor.services.pidfile import follow
 from ci_doctor.system import clock
 from ci_doctor.system.files.bounded_log import LogBound
 from ci_doctor.system.processes.process_table import Kin, look_up

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
 from ci_doctor.errors import UsageError
-from ci_doctor.model.service import NamedProcess, ServiceFailure
+from ci_doctor.model.facts.launch import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import before_death
 from ci_doctor.services.descendants import (
@@ -29,8 +29,8 @@ from ci_doctor.services.ports import PortOwner
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
-from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
+from ci_doctor.system.processes.tree import ExternalProcess
 
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child

@@ -13,14 +13,14 @@ from msgspec import structs
 from ci_doctor.diagnosis.log_end import LogEnd, cause_among, read_log_end
 from ci_doctor.diagnosis.outside import is_disk_full
 from ci_doctor.model.cause import Cause, FailureClass, for_record
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.instance import Death, Instance, Subject
 from ci_doctor.services.liveness import Hang
 from ci_doctor.services.logs import is_out_of_space
-from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.ready import ReadinessProbe
+from ci_doctor.services.spec import misuse_of
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import living_in_use

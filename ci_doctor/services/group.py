@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import read_gpu_memory
-from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout, before_death
 from ci_doctor.services.check import check_services

@@ -13,14 +13,13 @@ import msgspec
 from msgspec import structs
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.launch import ClientRun
+from ci_doctor.model.facts.launch import ClientRun, ServiceFailure, StopResult
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.failure_cause import lived, with_cause_elsewhere
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import ServiceEvent
+from ci_doctor.services.instance import ServiceEvent, Starts
 from ci_doctor.services.launch_plan import check_words, client_environment, filled_words, problem
 from ci_doctor.services.launch_report import (
     Launched,
@@ -31,14 +30,12 @@ from ci_doctor.services.launch_report import (
 )
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, port_names
-from ci_doctor.services.starts import Starts
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.interruption import Interruption, hand_on
 from ci_doctor.system.processes.process import describe_exit, has_ended, is_ending
 from ci_doctor.system.processes.process_table import look_up
-from ci_doctor.system.secrets.log_files import redact_files
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child

@@ -10,18 +10,25 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.model.facts.launch import ClientRun, LaunchFacts, ServiceRun
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.facts.launch import (
+    ClientRun,
+    LaunchFacts,
+    ServiceFailure,
+    ServiceRun,
+    StopResult,
+)
 from ci_doctor.model.outcome import (
     Attachment,
     Case,
     CaseOutcome,
+    Evidence,
     Failure,
+    Finding,
     Outcome,
+    Table,
+    Verdict,
+    row,
 )
-from ci_doctor.model.service import ServiceFailure, StopResult
-from ci_doctor.model.table import Table, row
-from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.findings import (
     CLIENT_FAILED,
@@ -32,8 +39,8 @@ from ci_doctor.services.findings import (
     stop_findings,
     summary,
 )
+from ci_doctor.services.instance import attempt_of, interrupted, logs_of, with_relative_log
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
-from ci_doctor.services.starts import attempt_of, interrupted, logs_of, with_relative_log
 from ci_doctor.system.processes.process import describe_exit
 
 

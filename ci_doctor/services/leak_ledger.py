@@ -22,7 +22,7 @@ import tomli
 from msgspec import Struct, convert, structs
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
+from ci_doctor.model.facts.launch import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leak_places import (
     SHARED_MEMORY,
     HeldResources,
@@ -35,7 +35,7 @@ from ci_doctor.services.leak_places import (
     snapshot,
     taken_by,
 )
-from ci_doctor.system.files.own_directory import is_own_name
+from ci_doctor.system.files.access import is_own_name
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.model.service import LeftKind
+from ci_doctor.model.facts.launch import LeftKind
 from ci_doctor.system.processes.process_table import read_table
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.model.service import NamedProcess
+from ci_doctor.model.facts.launch import NamedProcess
 from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.probe import ProbeContext, attempt
 from ci_doctor.services.spec import Liveness

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.files.growing import FileWatch, GrowingFile
-from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.private_keys import keyless
 
 # These say nothing about the path: another job on this machine would get them too.

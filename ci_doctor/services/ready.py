@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.decodable import decodable
-from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.model.words import did_you_mean, nearest, parse_duration
 
 FORMS = (
     '"/health", http://HOST:PORT/PATH, tcp://HOST:PORT, unix:PATH, log:REGEX, exec:COMMAND, '

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ci_doctor.errors import CiDoctorError, InfraError
-from ci_doctor.model.quantities import parse_duration
-from ci_doctor.model.service import LeftBehind, NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.facts.launch import LeftBehind, NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.words import parse_duration
 from ci_doctor.services import failure_cause
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
 from ci_doctor.services.leak_ledger import LeakLedger
 from ci_doctor.services.liveness import until_hung
-from ci_doctor.services.ports import ReservedPort, reserve_port
+from ci_doctor.services.ports import ReservedPort, gpu_memory_held, port_held, reserve_port
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.spec import Liveness
-from ci_doctor.services.stopping import gpu_memory_held, port_held
 from ci_doctor.system import clock
 from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes.interruption import end_awaited

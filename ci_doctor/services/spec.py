@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service is as written: its command, its ports, in which order a group is started. Pure."""
+"""Pure. What a service is as written: its command, its ports, in which order a group is started; a command that cannot run so."""
 
 import functools
 import re
@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tomli
 from msgspec import Meta, Struct
 
 from ci_doctor.config.decoding import convert
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.quantities import parse_duration, parse_size
-from ci_doctor.model.words import did_you_mean
+from ci_doctor.model.words import did_you_mean, parse_duration, parse_size
 from ci_doctor.services.ready import (
     NoProbeError,
     ReadinessProbe,
@@ -381,3 +381,80 @@ def relative(path: str, directory: Path) -> str:
     if not inner.is_relative_to(directory):
         return path
     return str(inner.relative_to(directory))
+
+
+# --- whether a process ended because its command cannot run as it was written ---
+
+
+# What a process ends with whose command cannot run; see `is_sudden`.
+SUDDEN_CODES = frozenset({2, 126, 127})
+# A process that ends so soon has not begun to serve.
+_SUDDEN_S = 1.0
+
+
+class Misuse(Struct, frozen=True, kw_only=True):
+    """What is wrong with a command.
+
+    `line` is the log line that says what is wrong with a command, `about` its part that names
+    the file, module or option.
+    """
+
+    line: str
+    about: str
+
+
+class _Sign(Struct, frozen=True):
+    """A log line that tells of a command that cannot run, with the exit codes it comes with."""
+
+    codes: frozenset[int]
+    pattern: re.Pattern[str]
+
+
+@functools.cache
+def _signs() -> tuple[_Sign, ...]:
+    """The table beside this module; read at the first end of a service that never was ready."""
+    text = Path(__file__).with_name("misuse.toml").read_text(encoding="utf-8")
+    rows = tomli.loads(text)["sign"]
+    return tuple(_Sign(frozenset(row["codes"]), re.compile(row["regex"])) for row in rows)
+
+
+def misuse_of(exit_code: int | None, lines: Sequence[str]) -> Misuse | None:
+    """What the last `lines` of a log say is wrong with the command; None if they do not say so."""
+    # The last line first: what comes before it may be a warning of something that went on.
+    for line in reversed(lines):
+        for sign in _signs():
+            match = sign.pattern.search(line.rstrip()) if exit_code in sign.codes else None
+            if match:
+                return Misuse(line=line.strip(), about=match["about"])
+    return None
+
+
+def is_sudden(exit_code: int | None, duration_s: float) -> bool:
+    """Whether a process ended as one does whose command cannot run, though its log does not say so.
+
+    One such end may have another reason; if every start ends like that, the command is wrong.
+    """
+    return exit_code in SUDDEN_CODES and duration_s <= _SUDDEN_S
+
+
+def blamed_words(about: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command that `about` names: a file by its name, an option by it or its value.
+
+    The program itself is left out: it ran.
+    """
+    blamed = []
+    for word in words[1:]:
+        option, _, value = word.partition("=")
+        names = [option, value] if word.startswith("-") else [file_name(word)]
+        if any(_is_named(name, about) for name in names):
+            blamed.append(word)
+    return tuple(blamed)
+
+
+def file_name(word: str) -> str:
+    """The last part of a path."""
+    return word.rpartition("/")[2]
+
+
+def _is_named(name: str, about: str) -> bool:
+    return bool(name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about))

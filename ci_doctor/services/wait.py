@@ -12,20 +12,26 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.facts.launch import WaitFacts
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind
-from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
-from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, WaitFacts
+from ci_doctor.model.outcome import (
+    Case,
+    CaseOutcome,
+    Evidence,
+    Failure,
+    Finding,
+    Outcome,
+    RemedyKind,
+    Verdict,
+    signal_kind,
+)
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.descendants import DescendantPolicy
+from ci_doctor.services.descendants import LARGEST_PID, DescendantPolicy, await_pidfile, check_age
 from ci_doctor.services.external_watch import ExternalWatch, absent
 from ci_doctor.services.findings import finding_of, with_next_step
-from ci_doctor.services.pidfile import LARGEST_PID, await_pidfile, check_age
 from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
-from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.tree import ExternalProcess
 
 
 class WaitRequest(Struct, frozen=True, kw_only=True):

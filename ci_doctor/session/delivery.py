@@ -1,38 +1,208 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and streams: makes a report, completes it, writes it to its directory and prints it."""
+"""Acts on files and streams: what a report is about, its exit code; it is made, completed, written to its directory, printed."""
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, assert_never
+from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, UsageError
-from ci_doctor.model.finding import Finding, Rule, Severity
+from ci_doctor.git import head, origin
+from ci_doctor.machine.gpus import proc_gpus
+from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.outcome import (
+    EXIT_CODES,
     About,
     Attachment,
     ErrorKind,
     Failure,
+    Finding,
     Outcome,
     Report,
+    Rule,
+    Severity,
+    Table,
+    Verdict,
     concluded,
+    text_table,
 )
-from ci_doctor.model.table import Table, text_table
-from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import PAGE_FILE, RENDERERS, REPORT_FILE, Renderer
-from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.system import clock
-from ci_doctor.system.files.opening import read_regular
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import read_regular, write_atomically
 from ci_doctor.version import tool_version
+
+
+class ExitPolicy(Struct, frozen=True, kw_only=True):
+    """What a repository and a command line make of verdicts.
+
+    `codes` are the repository's own by verdict; a missing one is ci-doctor's. `let_through` are
+    verdicts that end with 0. `unjudged_as`: the verdict whose code ends a command that judges
+    nothing, on request; None for 0.
+    """
+
+    codes: Mapping[str, int] = {}
+    fail_on_flaky: bool = False
+    let_through: frozenset[Verdict] = frozenset()
+    unjudged_as: Verdict | None = None
+
+
+def exit_code(outcome: Outcome, policy: ExitPolicy) -> int:
+    """The exit code of a command that ends with `outcome`.
+
+    The status of a command that the user gave comes first, unless it is 0. Then the verdict decides,
+    and without one the error. Nothing judged and no error is 0, if the policy says nothing else.
+    """
+    if outcome.command_status:
+        return outcome.command_status
+    if outcome.verdict is not None:
+        return _of_verdict(outcome.verdict, policy)
+    if outcome.error is not None:
+        return int(_of_error(outcome.error.kind))
+    if policy.unjudged_as is not None:
+        return _of_verdict(policy.unjudged_as, policy)
+    return int(ExitCode.PASS)
+
+
+def _of_verdict(verdict: Verdict, policy: ExitPolicy) -> int:
+    passes = verdict is Verdict.PASS or verdict in policy.let_through
+    is_tolerated = verdict is Verdict.FLAKY and not policy.fail_on_flaky
+    if passes or is_tolerated:
+        return int(ExitCode.PASS)
+    default = int(EXIT_CODES[verdict])
+    return policy.codes.get(verdict.value, default)
+
+
+def _of_error(kind: ErrorKind | None) -> ExitCode:
+    match kind:
+        case ErrorKind.USAGE:
+            return ExitCode.USAGE
+        # An error of no kind is one that nobody foresaw.
+        case ErrorKind.BUG | None:
+            return ExitCode.BUG
+        case ErrorKind.PREPARATION:
+            return ExitCode.FAILURE
+        case ErrorKind.INFRA:
+            return ExitCode.INFRA
+        case ErrorKind.SIGINT:
+            return ExitCode.SIGINT
+        # These have no exit code of their own; all ask for an end as SIGTERM does.
+        case ErrorKind.SIGTERM | ErrorKind.SIGHUP | ErrorKind.SIGQUIT:
+            return ExitCode.SIGTERM
+        case _ as never:
+            assert_never(never)
+
+
+# --- what a report is about ---
+
+
+# git@host:path, the short form of ssh (git-fetch(1), "Git URLs").
+_SHORT_SSH = re.compile(
+    r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][\w.-]*\.[A-Za-z]{2,}):(?!/)(?P<path>\S+)"
+)
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?")
+_PATH = re.compile(r"[\w.~+-]+(?:/[\w.~+-]+)+")
+
+
+def web_address(remote: str) -> str | None:
+    """`https://host/owner/name` for a remote by https, http, ssh or git; None for any other.
+
+    User names, passwords and the port of ssh are left out.
+    """
+    short = _SHORT_SSH.fullmatch(remote)
+    if short is not None:
+        return _address("https", short["host"], short["path"])
+    try:
+        parts = urlsplit(remote)
+        host = parts.hostname or ""
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme in {"ssh", "git", "git+ssh"}:
+        return _address("https", host, parts.path)
+    if parts.scheme in {"http", "https"}:
+        place = host if port is None else f"{host}:{port}"
+        return _address(parts.scheme, place, parts.path)
+    return None
+
+
+def _address(scheme: str, host: str, path: str) -> str | None:
+    name = path.strip("/").removesuffix(".git")
+    if _HOST.fullmatch(host) is None or _PATH.fullmatch(name) is None:
+        return None
+    return f"{scheme}://{host}/{name}"
+
+
+def read_about(environ: Mapping[str, str], directory: Path) -> About:
+    """The build, the job, the commit of `directory` and the GPUs. What is unknown is left out."""
+    commit, branch = _commit_and_branch(environ, directory)
+
+    return About(
+        pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
+        build=_number(environ, "BUILDKITE_BUILD_NUMBER"),
+        build_url=environ.get("BUILDKITE_BUILD_URL") or None,
+        job=environ.get("BUILDKITE_JOB_ID") or None,
+        step=environ.get("BUILDKITE_STEP_KEY") or None,
+        parallel_index=_number(environ, "BUILDKITE_PARALLEL_JOB"),
+        attempt=_number(environ, "BUILDKITE_RETRY_COUNT"),
+        commit=commit,
+        branch=branch,
+        repository=_repository(environ, directory),
+        agent=environ.get("BUILDKITE_AGENT_NAME") or None,
+        queue=environ.get("BUILDKITE_AGENT_META_DATA_QUEUE") or None,
+        gpus=tuple(gpu.name for gpu in proc_gpus()),
+    )
+
+
+def _commit_and_branch(
+    environ: Mapping[str, str], directory: Path
+) -> tuple[str | None, str | None]:
+    commit = environ.get("BUILDKITE_COMMIT", "")
+    branch = environ.get("BUILDKITE_BRANCH", "")
+    # The variable holds "HEAD" if a build was made without a commit of its own.
+    if commit in {"", "HEAD"}:
+        checkout = head(directory)
+        if checkout is None:
+            return None, branch or None
+        commit = checkout.commit
+        # The build's branch comes first: the agent checks out a commit, on no branch.
+        branch = branch or checkout.branch or ""
+    return commit or None, branch or None
+
+
+def _repository(environ: Mapping[str, str], directory: Path) -> str | None:
+    remote = environ.get("BUILDKITE_REPO") or origin(directory)
+    if not remote:
+        return None
+    return web_address(remote)
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    value = environ.get(name, "")
+    # isdigit() alone takes characters that int() refuses, such as a superscript two.
+    if value.isascii() and value.isdigit():
+        return int(value)
+    return None
+
+
+def working_directory() -> Path:
+    """The working directory; the root if it has been deleted under us: the report must come."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
+# --- a report: made, completed, written to its directory, printed ---
 
 
 def make_report(

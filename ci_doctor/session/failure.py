@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, Terminated
-from ci_doctor.model.outcome import ErrorKind, Failure, Outcome, signal_kind
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.shortage import Shortage, shortage
+from ci_doctor.errors import (
+    CiDoctorError,
+    InfraError,
+    PreparationError,
+    Shortage,
+    Terminated,
+    shortage,
+)
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome, Verdict, signal_kind
 from ci_doctor.version import tool_version
 
 # A path with one of these errors is one that this user cannot look at, whatever is there.

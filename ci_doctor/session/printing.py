@@ -187,7 +187,7 @@ def print_report(
 
         write_data(stream, json.render(report))
     elif form == "sarif":
-        from ci_doctor.render import sarif
+        from ci_doctor.render import lint_report as sarif
 
         write_data(stream, sarif.render(report))
     elif form == "github":

@@ -13,9 +13,8 @@ from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, worst_verd
 from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, artifact_folder
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_record
-from ci_doctor.model.job_record import JOB_FILE, EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.verdict import CANCELLED, Verdict, is_green, rank
+from ci_doctor.model.facts.build import JOB_FILE, EarlierAttempt, JobRecord
+from ci_doctor.model.outcome import CANCELLED, About, Report, Verdict, is_green, rank
 from ci_doctor.render.formatting import TIMED_OUT
 from ci_doctor.render.step_annotation import (
     StepResult,
@@ -28,7 +27,7 @@ from ci_doctor.render.step_annotation import (
     step_style,
 )
 from ci_doctor.session.delivery import read_reports
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 

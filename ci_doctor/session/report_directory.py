@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.render import report_files
-from ci_doctor.system.files.writing import make_directory, write_atomically
+from ci_doctor.system.files.access import make_directory, write_atomically
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}

@@ -14,10 +14,8 @@ from ci_doctor.session.printing import PrintedForm, print_report, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_doctor.model.finding import Finding
-    from ci_doctor.model.outcome import About, Outcome, Report
-    from ci_doctor.session.delivery import Addition
-    from ci_doctor.session.exit_policy import ExitPolicy
+    from ci_doctor.model.outcome import About, Finding, Outcome, Report
+    from ci_doctor.session.delivery import Addition, ExitPolicy
     from ci_doctor.session.report_directory import ReportDirectory
     from ci_doctor.system.secrets.redaction import Redactor
 
@@ -115,7 +113,7 @@ class Session:
     @property
     def about(self) -> "About":
         """The build, the job, the commit and the GPUs. Read once: it starts git."""
-        from ci_doctor.session.about import read_about, working_directory
+        from ci_doctor.session.delivery import read_about, working_directory
 
         if self._about is None:
             self._about = read_about(os.environ, working_directory())
@@ -188,7 +186,7 @@ class Session:
 
     def code_of(self, error: BaseException) -> int:
         """The exit code of a command that ends with `error`."""
-        from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+        from ci_doctor.session.delivery import ExitPolicy, exit_code
         from ci_doctor.session.failure import outcome_of
 
         outcome = outcome_of(error, self.invocation.argv)
@@ -308,8 +306,7 @@ class Session:
         self, report: "Report", problems: tuple[str, ...], *, reader_code: int | None = None
     ) -> "Report":
         """`report` with its problems, written in place of what lies in its directory."""
-        from ci_doctor.session.delivery import undelivered, write
-        from ci_doctor.session.exit_policy import ExitPolicy
+        from ci_doctor.session.delivery import ExitPolicy, undelivered, write
 
         policy = self.policy or ExitPolicy()
         changed = undelivered(report, problems, policy, reader_code=reader_code)

@@ -24,8 +24,7 @@ from ci_doctor.store.objects import (
     file_system_error,
 )
 from ci_doctor.store.transfer import Deadline
-from ci_doctor.system.files.opening import open_at_once
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory, open_at_once
 
 # --- acts on a directory that holds the objects of a store, each in a file of its own ---
 # Many jobs may read and write at once, also over NFS. An object appears by one link(2), whole, or not

@@ -10,7 +10,6 @@ from urllib.parse import SplitResult, unquote
 
 import msgspec
 
-from ci_doctor.model.distribution import install_extra
 from ci_doctor.store.objects import (
     DamagedError,
     StoredObject,
@@ -20,6 +19,7 @@ from ci_doctor.store.objects import (
     check_object_name,
 )
 from ci_doctor.store.transfer import Deadline
+from ci_doctor.version import install_extra
 
 if TYPE_CHECKING:
     from obstore import ListStream, ObjectMeta

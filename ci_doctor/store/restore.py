@@ -42,12 +42,12 @@ from ci_doctor.store.plan import (
     plan_merge,
 )
 from ci_doctor.store.transfer import Deadline, ThreadBuffer, digest, few_threads, thread_buffer
-from ci_doctor.system.files.own_directory import (
+from ci_doctor.system.files.access import (
     abandoned_directories,
+    make_directory,
     own_directory,
     remove_abandoned,
 )
-from ci_doctor.system.files.writing import make_directory
 
 # --- writes files into it that nobody else can see yet ---
 

@@ -45,7 +45,7 @@ from ci_doctor.store.transfer import (
     thread_buffer,
 )
 from ci_doctor.store.walk import TreeFile, WalkedTree, changed, reusable, settled, walk
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.access import open_at_once
 
 # --- their bytes, digests, and places in the frame ---
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.distribution import install_extra
 from ci_doctor.store.trust import ALGORITHM, SshSignature, armor, signed_bytes, string
+from ci_doctor.version import install_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

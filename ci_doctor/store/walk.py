@@ -14,7 +14,7 @@ from ci_doctor.store.manifest import MOST_COMPONENTS, FileEntry, Manifest, path_
 from ci_doctor.store.objects import StoreLimits
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import readable_packs
-from ci_doctor.system.files.own_directory import is_own_name
+from ci_doctor.system.files.access import is_own_name
 
 # --- reads the regular files of a directory tree, without following a link anywhere in it ---
 

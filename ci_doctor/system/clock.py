@@ -3,7 +3,7 @@
 
 import time
 
-from ci_doctor.model.quantities import moment_text
+from ci_doctor.model.words import moment_text
 
 
 def now() -> float:

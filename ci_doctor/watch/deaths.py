@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ci_doctor.model.facts.watch import WatchedDeath
-from ci_doctor.model.service import ServiceFailure
+from ci_doctor.model.facts.diagnose import WatchedDeath
+from ci_doctor.model.facts.launch import ServiceFailure
 from ci_doctor.render.formatting import amount, duration
 from ci_doctor.services.failure_cause import died
 from ci_doctor.services.instance import Death, Subject

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads /proc and the kernel's sockets: whether a script does anything, and what its processes wait for."""
+"""Reads /proc and the kernel's sockets: whether a script does anything, what its processes wait for, and at which statement."""
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,16 +11,58 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.model.facts.watch import WatchedStall
+from ci_doctor.model.facts.diagnose import WatchedStall
+from ci_doctor.model.words import shortened
 from ci_doctor.services.liveness import describe_processes
+from ci_doctor.syntax.shell_tree import syntax_tree
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from ci_doctor.system.processes.listeners import moved_bytes
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.processes.tree_stop import read_masks
 from ci_doctor.watch.judging import Process
-from ci_doctor.watch.script_place import place_of
-from ci_doctor.watch.timeline import command_line
+from ci_doctor.watch.report import command_line
+
+_SCRIPT = "255"
+_MOST_BYTES = 1 << 20
+_SHOWN = 120
+
+
+def place_of(process: Process) -> str | None:
+    """`ci/serving.sh:12: until curl …`, or the text of `sh -c`; None if nobody can tell."""
+    if not process.is_shell:
+        return None
+    if len(process.words) > 2 and re.fullmatch(r"-\w*c", process.words[1]):
+        text = " ".join(process.words[2].split())
+        return text if len(text) <= _SHOWN else None
+    with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):
+        folder = f"/proc/{process.pid}"
+        path = os.readlink(f"{folder}/fd/{_SCRIPT}")  # noqa: PTH115
+        position = int(
+            Path(f"{folder}/fdinfo/{_SCRIPT}").read_text().partition("pos:")[2].split()[0]
+        )
+        content = Path(path).read_bytes()
+        if len(content) <= _MOST_BYTES:
+            return _statement(path, content, position, process.directory)
+    return None
+
+
+def _statement(path: str, content: bytes, position: int, directory: str) -> str | None:
+    """The last statement that begins before `position` (bytes)."""
+    offset = len(content[:position].decode(errors="replace"))
+    text = content.decode(errors="replace")
+    before = [node for node in syntax_tree(text).program.children if node.start < offset]
+    if not before:
+        return None
+    start = before[-1].start
+    line = text.count("\n", 0, start) + 1
+    words = text[start:].splitlines()[0].strip()
+    name = path.removeprefix(f"{directory}/")
+    return f"{name}:{line}: {shortened(words, _SHOWN)}"
+
+
+# --- whether a script does anything, and what its processes wait for ---
+
 
 # A loop of `curl` and `sleep 1` takes one or two percent of a core, and a heart beats over a socket.
 _BUSY: Final = 0.03

@@ -20,9 +20,9 @@ from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.config.decoding import variable_name
 from ci_doctor.configuration import SETTINGS
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.verdict import EXIT_CODE_MEANINGS
+from ci_doctor.model.outcome import EXIT_CODE_MEANINGS
 
-# What every command may end with: 75 if the machine lacks something (session/shortage.py).
+# What every command may end with: 75 if the machine lacks something (errors.py).
 _ALWAYS: Final = (
     ExitCode.PASS,
     ExitCode.USAGE,

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from ci_doctor.catalogue import all_rules
 from ci_doctor.checks.all_checks import ON_REQUEST, all_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.cli import root
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.explanation import glossary
-from ci_doctor.lint.all_rules import lint_rules
+from ci_doctor.explanation import all_rules, glossary
 from ci_doctor.lint.lint_rule import Example
+from ci_doctor.lint.lint_run import lint_rules
 from ci_doctor.lint.source_files import kind_by_name
 from ci_doctor.model.cause import POLICIES
 from ci_doctor.pytest_runs.explanation import MEANINGS

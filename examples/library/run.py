@@ -8,8 +8,7 @@ from pathlib import Path
 from ci_doctor.config.loading import load_config
 from ci_doctor.correctness.planning import ExperimentRequest, parse_arm_variables, read_settings
 from ci_doctor.correctness.run import run as run_experiment
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Verdict
 from ci_doctor.services.launch import make_plan
 from ci_doctor.services.launch import run as run_launch
 from ci_doctor.services.launch_report import LaunchRequest

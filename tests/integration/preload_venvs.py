@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.facts.preload import Shim
+from ci_doctor.model.facts.preparing import Shim
 from ci_doctor.preload import verify as preload_status
 from ci_doctor.preload.install import Installation, remove_each
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.facts.build import JobRecord
 from tests.support import stand_in_agent
 from tests.support.builds import (
     BUILD_URL,

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Verdict
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
 from tests.support.build_pages import (
     FULL_DISK,

@@ -14,10 +14,10 @@ from typing import Final
 import psutil
 import pytest
 
+from ci_doctor.environment.determinism import Verify
 from ci_doctor.environment.pins import ComputedVersion
 from ci_doctor.environment.prover import Prover
-from ci_doctor.environment.settings import Verify
-from ci_doctor.model.finding import RemedyKind, Severity
+from ci_doctor.model.outcome import RemedyKind, Severity
 from tests.integration import test_versions as versions
 from tests.integration.test_versions import (
     HATCH,

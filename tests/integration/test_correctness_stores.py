@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.receipt import keep_receipt
+from ci_doctor.caches.trusted_store import keep_receipt
 from tests.support.cli import Ran, inside
 from tests.support.jit_caches import make_triton_cache
 from tests.support.packages import install

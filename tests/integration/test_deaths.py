@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import Allowance, EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup

@@ -195,7 +195,7 @@ def test_another_user_than_root_records_the_same_facts(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from ci_doctor.drift.machine import read_machine\n"
-        "from ci_doctor.drift.packages import read_system_packages\n"
+        "from ci_doctor.drift.reading import read_system_packages\n"
         "if sys.argv[1] == 'nobody': os.setuid(65534)\n"
         "print(sorted(read_machine({}, gpu_limit_s=15).unknown), read_system_packages(dict(os.environ)).unknown)\n"
     )

@@ -88,7 +88,7 @@ def old_file(name: str) -> Callable[[Path], None]:
 def own_directory(top: Path) -> None:
     # Of a run that was killed: its lock is free.
     program = (
-        "import os; from ci_doctor.system.files.own_directory import own_directory\n"
+        "import os; from ci_doctor.system.files.access import own_directory\n"
         "with own_directory('x') as place:\n    print(place, flush=True); os._exit(9)\n"
     )
     (top / "tmp").mkdir()

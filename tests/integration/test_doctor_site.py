@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 # A run of ci-doctor that is killed while it works in its temporary directory.
 KILLED = """
 import os, signal
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 with own_directory("verify") as name:
     os.utime(name, (0, 0))
     os.kill(os.getpid(), signal.SIGKILL)

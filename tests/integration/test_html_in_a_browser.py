@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import About
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import About, Evidence, Verdict
 from ci_doctor.render import html
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
 from tests.support.builders import a_finding, a_report, sample_reports

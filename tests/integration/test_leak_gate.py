@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.service import LeftBehind, LeftKind
+from ci_doctor.model.facts.launch import LeftBehind, LeftKind
 from ci_doctor.services import leak_ledger as ledger_module
 from ci_doctor.services import leak_places as places
 from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy

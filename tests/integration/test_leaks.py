@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.service import LeftBehind, LeftKind, StopResult
+from ci_doctor.model.facts.launch import LeftBehind, LeftKind, StopResult
+from ci_doctor.model.outcome import Severity
 from ci_doctor.services.findings import leak_findings, leak_table
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.cli import doctor

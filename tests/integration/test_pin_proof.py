@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.environment.determinism import SetupEnvSettings, Verify
 from ci_doctor.environment.metadata_build import Bench, InstalledPackages
 from ci_doctor.environment.preparation import Preparation, prepare
-from ci_doctor.environment.settings import SetupEnvSettings, Verify
 from ci_doctor.errors import PreparationError
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from ci_doctor.system import clock
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.job_record import JOB_FILE
+from ci_doctor.model.facts.build import JOB_FILE
 from tests.support import stand_in_agent
 from tests.support.cli import begin
 from tests.support.plugin_workplace import JOB_ID, Workplace, phases

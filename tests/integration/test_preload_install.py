@@ -13,7 +13,7 @@ import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask
-from ci_doctor.model.facts.setup_env import FileState
+from ci_doctor.model.facts.diagnose import FileState
 from ci_doctor.preload import trial
 from ci_doctor.preload.install import (
     Installation,

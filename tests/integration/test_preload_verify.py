@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.preload import CheckOutcome, FileCondition, ShimCheck
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.preparing import CheckOutcome, FileCondition, ShimCheck
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.interpreter import inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule

@@ -20,8 +20,8 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.cause import FailureClass
-from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, StopResult
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ci_doctor.model.service import StopResult
+from ci_doctor.model.facts.launch import StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system.guardian import Guardian
 from ci_doctor.system.processes import tree_stop

@@ -16,7 +16,7 @@ from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pins import ComputedVersion
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 
 pytestmark = [
     pytest.mark.integration,

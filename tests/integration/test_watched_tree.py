@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_doctor.system import clock
+from ci_doctor.system.processes.listeners import Refusals
 from ci_doctor.system.processes.process import has_ended
-from ci_doctor.system.processes.refusals import Refusals
-from ci_doctor.watch.listening import Listening
-from ci_doctor.watch.tree import ScriptTree
+from ci_doctor.watch.tree import Listening, ScriptTree
 
 if TYPE_CHECKING:
     from ci_doctor.watch.judging import Listener

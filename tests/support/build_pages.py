@@ -12,8 +12,7 @@ from msgspec.structs import asdict, replace
 
 from ci_doctor.model.cause import LogLine, Owner, RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Verdict
 from tests.support import builds
 from tests.support.builders import a_finding, a_report
 from tests.support.builds import BUILD_URL, moment

@@ -6,10 +6,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure, Report
-from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.outcome import (
+    EXIT_CODES,
+    Attachment,
+    Attempt,
+    Case,
+    CaseOutcome,
+    Evidence,
+    Failure,
+    Finding,
+    RemedyKind,
+    Report,
+    Severity,
+    Verdict,
+    text_table,
+)
 
 ERROR = Failure(
     message="ci-doctor.toml:7: unknown key `comand` in [services.vllm]",

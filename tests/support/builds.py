@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from ci_doctor.build.collect import Material, RecordFile, ReportFile
 from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
-from ci_doctor.model.job_record import JOB_FILE, JobRecord
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.facts.build import JOB_FILE, JobRecord
+from ci_doctor.model.outcome import EXIT_CODES, About, Report, Verdict
 from ci_doctor.render import json
 from tests.support.builders import a_report
 

@@ -3,9 +3,8 @@
 
 from typing import Any
 
-from ci_doctor.diagnosis.lines import CleanLine
 from ci_doctor.diagnosis.log_rules import LogRule, Role
-from ci_doctor.diagnosis.log_text import TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, TextLine
 from ci_doctor.diagnosis.rank import Candidate
 
 

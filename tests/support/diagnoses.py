@@ -5,9 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.diagnosis import Diagnosis
-from ci_doctor.diagnosis.lines import clean_line
-from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, outcome_of
+from ci_doctor.diagnosis.log_text import clean_line
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
 from ci_doctor.model.facts.diagnose import LogLines

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ci_doctor.cli import root
-from ci_doctor.model.quantities import parse_duration
+from ci_doctor.model.words import parse_duration
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 from docs.site.command_manuals import command_at

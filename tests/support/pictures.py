@@ -5,8 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ci_doctor.model.outcome import Attempt, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Attempt, Report, Verdict
 from tests.support.builders import a_report, sample_reports
 
 CLEAN = "a bug that shows in less than 95% of starts can hide behind 1 clean candidate start (at 95% confidence)"

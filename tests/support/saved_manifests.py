@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ci_doctor.caches.receipt import InstalledFile, Receipt
+from ci_doctor.caches.trusted_store import InstalledFile, Receipt
 from ci_doctor.store.manifest import SCHEMA, IdentityTier, Manifest, Origin
 
 NOTHING = IdentityTier(facts={})

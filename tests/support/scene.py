@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ci_doctor.model.service import ServiceFailure
+from ci_doctor.model.facts.launch import ServiceFailure
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ci_doctor.lint.lint_rule import Edit, Example, LintRule, Place, Unreadable, Violation
 from ci_doctor.lint.lint_run import Readers, ReadText
 from ci_doctor.lint.source_files import CiRole, FileReading, ShellSource
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 
 
 def _rule(name: str, severity: Severity) -> LintRule:

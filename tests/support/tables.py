@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as the lines that a terminal shows."""
 
-from ci_doctor.model.table import Table
+from ci_doctor.model.outcome import Table
 from ci_doctor.render.layout import table_lines
 
 

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ci_doctor.catalogue import all_rules
+from ci_doctor.explanation import all_rules
 from tests.support.imports import file_imports, first_paragraph, modules, path_to
 
 ROOT = Path(__file__).parents[2]
@@ -84,8 +84,8 @@ DOORS = {
     r"driver/nvidia.*|gpus/\*/information": ("machine.gpus",),
     r"RECORD|direct_url\.json|INSTALLER": ("machine.packages",),
     r"importlib\.metadata": ("machine.packages", "version", "environment.metadata_build"),
-    r"CUDA_HOME|CUDA_PATH": ("machine.toolkit",),
-    r"(memory|cpu)\.max": ("machine.cgroups", "system."),
+    r"CUDA_HOME|CUDA_PATH": ("machine.gpus",),
+    r"(memory|cpu)\.max": ("machine.host", "system."),
 }
 
 
@@ -208,7 +208,7 @@ import importlib
 import pkgutil
 
 import ci_doctor.commands
-from ci_doctor.catalogue import all_rules
+from ci_doctor.explanation import all_rules
 
 assert all_rules()
 for module in pkgutil.iter_modules(ci_doctor.commands.__path__):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.explanation import all_rules
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.verdict import EXIT_CODE_MEANINGS, VERDICTS, Verdict
+from ci_doctor.model.outcome import EXIT_CODE_MEANINGS, VERDICTS, Verdict
 from ci_doctor.pytest_runs.trial import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS
 from docs.site.made_pages import PAGES, made_page, write_pages
@@ -77,7 +77,7 @@ def test_every_rule_that_the_code_names_is_explained() -> None:
         )
     )
 
-    assert named <= set(RULES), f"not in ci_doctor/catalogue.py: {sorted(named - set(RULES))}"
+    assert named <= set(RULES), f"not in ci_doctor/explanation.py: {sorted(named - set(RULES))}"
 
 
 def test_every_command_stands_on_the_page_of_commands() -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.catalogue import all_rules
 from ci_doctor.errors import UsageError
-from ci_doctor.explanation import explain, glossary
-from ci_doctor.model.facts.config import ExplainFacts
+from ci_doctor.explanation import all_rules, explain, glossary
+from ci_doctor.model.facts.preparing import ExplainFacts
 
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 

@@ -10,7 +10,7 @@ import pytest
 
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.looks import blocks
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from docs.site.made_pages import made_page
 
 DOCS = Path(__file__).parents[2] / "docs"

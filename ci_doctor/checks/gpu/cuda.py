@@ -27,15 +27,14 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.driver import driver_report
 from ci_doctor.checks.settings import SERVING
-from ci_doctor.machine.gpus import loaded_driver
+from ci_doctor.machine.gpus import CudaToolkit, loaded_driver, nvcc_release, read_toolkit
 from ci_doctor.machine.interpreters import (
     TargetInterpreter,
     UnknownInterpreterError,
     locate_python,
 )
 from ci_doctor.machine.packages import Package, TorchBuild, installed, read_record, torch_build
-from ci_doctor.machine.toolkit import CudaToolkit, nvcc_release, read_toolkit
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 DRIVER_TOO_OLD: Final = Rule(

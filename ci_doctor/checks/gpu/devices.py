@@ -39,7 +39,7 @@ from ci_doctor.machine.gpus import (
     visible_gpus,
 )
 from ci_doctor.machine.nvidia_smi import Gpu, GpuProcess
-from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, size
 from ci_doctor.services.gpu_demand import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec

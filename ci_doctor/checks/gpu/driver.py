@@ -30,7 +30,7 @@ from ci_doctor.machine.gpus import (
     is_driver_loaded,
 )
 from ci_doctor.machine.nvidia_smi import DriverReport, Gpu
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 DRIVER_FAILS: Final = Rule(

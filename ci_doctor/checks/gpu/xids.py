@@ -28,7 +28,7 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.driver import driver_report
 from ci_doctor.machine.nvidia_smi import Gpu
-from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration
 from ci_doctor.system.processes.kernel_words import records
 

@@ -35,7 +35,7 @@ from ci_doctor.machine.interpreters import (
     start_python,
 )
 from ci_doctor.machine.packages import Package, RecordedFile, packages_of, read_record
-from ci_doctor.model.finding import ShellCommand
+from ci_doctor.model.outcome import ShellCommand
 
 # So many characters of what an interpreter writes are kept.
 _LONGEST = 2000

@@ -39,7 +39,7 @@ from ci_doctor.machine.interpreters import (
     is_folder,
     read_venv_files,
 )
-from ci_doctor.model.finding import Evidence, NextStep, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 
 INTERPRETER_MISSING: Final = Rule(

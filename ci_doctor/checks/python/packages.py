@@ -28,7 +28,7 @@ from ci_doctor.checks.python.paths import compiled_modules, modules_in
 from ci_doctor.machine.host import content_of
 from ci_doctor.machine.interpreters import absence, is_file
 from ci_doctor.machine.packages import Package, RecordedFile
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
 
 if TYPE_CHECKING:

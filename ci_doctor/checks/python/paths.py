@@ -20,7 +20,7 @@ from ci_doctor.checks.python.environments import (
     pythonpath_entries,
 )
 from ci_doctor.machine.interpreters import absence, is_file, is_folder
-from ci_doctor.model.finding import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec
 

@@ -34,7 +34,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import SharedUse
-from ci_doctor.model.service import StopResult
+from ci_doctor.model.facts.launch import StopResult
 from ci_doctor.store.directory_store import DirectoryStore, directory_of, is_remote, open_store
 from ci_doctor.store.objects import TEMPORARY, ObjectStore, StoredObject, StoreError
 from ci_doctor.store.signer import Signer
@@ -46,8 +46,7 @@ from ci_doctor.store.trust import (
     verify,
 )
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory, own_directory
 from ci_doctor.system.secrets.redaction import Redactor
 
 # --- which build made the starts of a run, so that independent builds can be counted ---

@@ -16,8 +16,7 @@ from ci_doctor.correctness.settings import ArchiveWrite, Rules
 from ci_doctor.correctness.verdict.differences import MANY_BUILDS
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.model.finding import Evidence, Finding
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Evidence, Finding, Verdict
 from ci_doctor.render import formatting
 from ci_doctor.store.objects import StoreError
 

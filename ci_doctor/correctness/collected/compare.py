@@ -42,8 +42,7 @@ from ci_doctor.correctness.results import (
     level_digests,
 )
 from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
-from ci_doctor.correctness.verdict.canary import canary_detected
-from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.decide import canary_detected, decide
 from ci_doctor.correctness.verdict.looks import neighbours
 from ci_doctor.correctness.verdict.mix_test import smallest_p
 from ci_doctor.correctness.verdict.schedule import sequence
@@ -58,9 +57,7 @@ from ci_doctor.model.facts.correctness import (
     ExaminedRequests,
     SampleFile,
 )
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Row, Verdict, row
 from ci_doctor.render.formatting import amount
 
 EXAMINED = 200  # differing requests whose answers are compared to find where they diverge

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import Canonical, check_output, digest, encode, is_empty_output
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
 from ci_doctor.load.schema import parse_json

@@ -35,7 +35,7 @@ from ci_doctor.correctness.results import SAMPLES
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.load.choices import BROKEN_OFF
+from ci_doctor.load.answer_items import BROKEN_OFF
 from ci_doctor.load.requests import near_file
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
 

@@ -47,10 +47,10 @@ from ci_doctor.correctness.results import (
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import check_output
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.requests import Request
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 

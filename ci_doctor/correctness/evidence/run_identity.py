@@ -23,9 +23,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import write_atomically
-from ci_doctor.system.secrets.log_files import redact_files
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.files.access import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/2"

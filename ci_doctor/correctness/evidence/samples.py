@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import digest, encode
-from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.system.secrets.spans import PLACEHOLDER
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ci_doctor.correctness.localise.bisection import CommitNode
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.git import missing_commit_hint, run_git
-from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.files.access import make_directory
 
 # How git-revert(1) names what it reverts.
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{7,40})")

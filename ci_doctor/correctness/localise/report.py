@@ -28,9 +28,16 @@ from ci_doctor.model.facts.correctness import (
     LocalisationStart,
     LocalisationTrial,
 )
-from ci_doctor.model.finding import Evidence, Finding, ShellCommand
-from ci_doctor.model.outcome import Attachment, Outcome
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.outcome import (
+    Attachment,
+    Evidence,
+    Finding,
+    Outcome,
+    Row,
+    ShellCommand,
+    Table,
+    row,
+)
 from ci_doctor.render import formatting
 
 

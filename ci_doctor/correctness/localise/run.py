@@ -50,7 +50,7 @@ from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.render import formatting
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 

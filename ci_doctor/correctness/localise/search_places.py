@@ -13,7 +13,7 @@ from ci_doctor.correctness.localise.arm_settings import ArmPair
 from ci_doctor.correctness.localise.bisection import GOOD
 from ci_doctor.correctness.localise.commits import CommitRange, make_worktree, remove_worktree
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 
 BUILDS = ".ci-doctor-builds"
 CHECKOUTS = ".ci-doctor-checkouts"

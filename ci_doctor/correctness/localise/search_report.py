@@ -14,9 +14,16 @@ from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import ExperimentPlan
 from ci_doctor.model.facts.correctness import SearchAnswerFacts, SearchFacts, SearchPoint
-from ci_doctor.model.outcome import Failure, Outcome, signal_kind
-from ci_doctor.model.table import Row, Table, row, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Failure,
+    Outcome,
+    Row,
+    Table,
+    Verdict,
+    row,
+    signal_kind,
+    text_table,
+)
 from ci_doctor.render.formatting import amount, percent
 
 _SHOWN = 3

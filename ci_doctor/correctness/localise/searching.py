@@ -43,7 +43,7 @@ from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.limited_runs import LimitedRuns
 from ci_doctor.system.secrets.redaction import Redactor

@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.requests import Request
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 # Where a server tells no tokens.
 _CHARACTERS_A_TOKEN = 4

@@ -17,9 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of
+from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of, ulp_distance
 from ci_doctor.load.canonical import encode, text_of
-from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.correctness import Divergence, Hardness, NumbersApart, PositionUnit
 
 # --- the generated tokens of a choice, with their log-probabilities if the server reports them ---

@@ -37,8 +37,7 @@ from ci_doctor.model.facts.correctness import (
     SensitivityFacts,
     StartColumn,
 )
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Verdict, is_green
 from ci_doctor.render.formatting import listed
 
 # --- an experiment and its decision as a report's cases, attempts and attachments ---

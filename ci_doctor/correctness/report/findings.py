@@ -42,9 +42,16 @@ from ci_doctor.model.facts.correctness import (
     PromptRegion,
     SensitivityFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, NextStep, Rule, Severity, ShellCommand
-from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.model.outcome import (
+    Evidence,
+    Finding,
+    NextStep,
+    Rule,
+    Severity,
+    ShellCommand,
+    Verdict,
+)
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, listed, probability
 from ci_doctor.services.findings import evidence_of, finding_of, leak_findings, with_next_step

@@ -22,9 +22,8 @@ from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, outcomes
 from ci_doctor.correctness.verdict.validity import Decision
-from ci_doctor.load.answer_items import AnswerParts, parts
+from ci_doctor.load.answer_items import AnswerParts, parts, ulp_distance
 from ci_doctor.load.canonical import encode
-from ci_doctor.load.choices import ulp_distance
 from ci_doctor.load.prompts import parameters_of
 from ci_doctor.model.facts.correctness import (
     AlignedAnswers,
@@ -38,9 +37,7 @@ from ci_doctor.model.facts.correctness import (
     SharedUse,
     StartColumn,
 )
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.table import Row, Table, row, text_table
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import Finding, Row, Table, Verdict, is_green, row, text_table
 from ci_doctor.render.formatting import amount, listed
 from ci_doctor.render.layout import table_lines
 

@@ -32,8 +32,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import check_output, text_of
 from ci_doctor.model.facts.correctness import Divergence, LogProbRow, ReplayFacts, TokenNumber
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.outcome import Outcome, Row, Table, row
 from ci_doctor.model.words import did_you_mean, nearest
 from ci_doctor.render.formatting import listed
 from ci_doctor.render.layout import clip

@@ -17,7 +17,7 @@ from ci_doctor.correctness.verdict.starts import (
     only_device,
     working,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 # These end an experiment; the others may change with further starts.
 _FINAL = {

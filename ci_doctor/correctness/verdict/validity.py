@@ -26,8 +26,7 @@ from ci_doctor.correctness.verdict.starts import (
 )
 from ci_doctor.model import binomial
 from ci_doctor.model.facts.correctness import ControlResult, PermutationTest, RequestBound
-from ci_doctor.model.finding import ShellCommand
-from ci_doctor.model.verdict import Verdict, is_green
+from ci_doctor.model.outcome import ShellCommand, Verdict, is_green
 from ci_doctor.render.formatting import whole_percent_up
 
 # "Always the same" and "never the same" mean something for two starts at least.

@@ -26,7 +26,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     job_steps,
     nearest_key,
 )
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.yaml import (
     Field,
     MappingNode,

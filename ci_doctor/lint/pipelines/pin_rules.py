@@ -15,7 +15,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     whole_workflow,
     workflow,
 )
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.yaml import MappingNode, Node, ScalarNode, SequenceNode, walk
 
 UNPINNED_PLUGIN: Final = LintRule(

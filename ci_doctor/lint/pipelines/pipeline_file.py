@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.source_files import Shell, ShellSource
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from ci_doctor.model.words import letters_apart
 from ci_doctor.syntax.yaml import (
     Field,

@@ -21,7 +21,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     command_texts,
     workflow,
 )
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.yaml import (
     MappingNode,
     Node,

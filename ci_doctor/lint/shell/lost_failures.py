@@ -11,17 +11,18 @@ from ci_doctor.lint.shell.checking_commands import (
     ASKING,
     LINTERS,
     WORK,
+    StatusUse,
     always_succeeds,
     is_check,
     is_judged_later,
     is_quiet,
     is_work,
     named,
+    use_of,
 )
 from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:

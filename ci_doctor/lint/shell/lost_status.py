@@ -7,12 +7,17 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, word_set
-from ci_doctor.lint.shell.checking_commands import is_judged_later, is_quiet, named
+from ci_doctor.lint.shell.checking_commands import (
+    StatusUse,
+    is_judged_later,
+    is_quiet,
+    named,
+    use_of,
+)
 from ci_doctor.lint.shell.failure_fate import Loss, fates_of
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.source_files import Shell
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

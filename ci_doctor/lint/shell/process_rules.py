@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

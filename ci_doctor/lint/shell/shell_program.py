@@ -18,7 +18,7 @@ from ci_doctor.syntax.shell_tree import syntax_tree
 
 if TYPE_CHECKING:
     from ci_doctor.lint.lint_rule import LintRule
-    from ci_doctor.model.finding import Severity
+    from ci_doctor.model.outcome import Severity
     from ci_doctor.syntax.shell_tree import SyntaxTree
 
 Answer = TypeVar("Answer")

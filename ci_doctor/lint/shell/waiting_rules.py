@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule, word_set
+from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
 from ci_doctor.lint.shell.shell_program import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.shell.waits import (
     LIVENESS,
     NETWORK,
@@ -24,7 +24,7 @@ from ci_doctor.lint.shell.waits import (
     waits_until_ready,
     without_comments,
 )
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind
 
 if TYPE_CHECKING:

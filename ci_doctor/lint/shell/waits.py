@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.service import LeftBehind
+from ci_doctor.model.facts.launch import LeftBehind
 
 
 class StartColumn(Struct, frozen=True, kw_only=True):

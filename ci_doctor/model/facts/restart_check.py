@@ -7,8 +7,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.service import NamedProcess, ServiceFailure, StopResult
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.outcome import Verdict
 
 
 class Phase(StrEnum):

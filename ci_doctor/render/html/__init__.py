@@ -2,7 +2,7 @@
 """Pure. Report -> one HTML file, which its Content-Security-Policy lets load nothing."""
 
 from ci_doctor.model.outcome import Report
-from ci_doctor.render.html import build_page, history_page, report_page
+from ci_doctor.render.html import build_page, report_page
 
 
 def render(report: Report) -> str:
@@ -12,7 +12,7 @@ def render(report: Report) -> str:
     the page's own, by their hash. The facts of a build and of a history have pages of their own. What `facts` holds
     for a picture is drawn, and left out if it is missing or of another form.
     """
-    for render_special in (build_page.render, history_page.render):
+    for render_special in (build_page.render, report_page.render_history):
         page = render_special(report)
         if page is not None:
             return page

@@ -12,10 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.quantities import parse_moment
-from ci_doctor.model.verdict import Verdict, ordered
+from ci_doctor.model.outcome import About, Report, Severity, Verdict, ordered
+from ci_doctor.model.words import parse_moment
 from ci_doctor.render.build_annotation import (
     another_run,
     counted,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.access import open_at_once
 
 _POLL_S = 0.05
 _READ_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 
 from msgspec import Struct
 
-from ci_doctor.system.files.own_directory import unescaped
+from ci_doctor.system.files.access import unescaped
 
 _UNLIMITED = 2**60  # cgroup v1 writes "none" as the largest number of whole pages
 _MIB = 2**20

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Generic, NoReturn, Self, TypeVar
 
-from ci_doctor.system.files.opening import unnamed_file
+from ci_doctor.system.files.access import unnamed_file
 from ci_doctor.system.processes.process import has_ended
 from ci_doctor.system.processes.process_table import ChildrenLook
 

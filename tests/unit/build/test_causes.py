@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ci_doctor.build.merge import BuildCause, causes_of, merge
 from ci_doctor.model.cause import Cause
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import JobRecord
+from ci_doctor.model.outcome import Verdict
 from tests.support.builds import ASSERTION, FULL_DISK, a_job, a_report_of, material_of
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}

@@ -11,7 +11,7 @@ from ci_doctor.build.api_jobs import ApiJob
 from ci_doctor.build.current import download_current, is_own_api_job, is_own_record
 from ci_doctor.buildkite.artifacts import DownloadLimits
 from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.facts.build import JobRecord
 from tests.support import stand_in_agent
 from tests.support.builds import a_job, a_red_build, a_report_of, job_id, write_build, write_job
 

@@ -16,11 +16,8 @@ from ci_doctor.build.collect import Material, RecordFile, ReportFile, Unreadable
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
-from ci_doctor.model.facts.build import BuildFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import Outcome, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import BuildFacts, JobRecord
+from ci_doctor.model.outcome import Outcome, Report, Severity, Verdict
 from ci_doctor.render import build_annotation, markdown, text
 from tests.support.builders import a_report
 from tests.support.builds import (

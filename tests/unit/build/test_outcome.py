@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import GROUP, MOST_CASES, cases_of, facts_of
 from ci_doctor.model.cause import LogLine
-from ci_doctor.model.facts.build import BuildFacts, RetryWorth
-from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.facts.build import BuildFacts, JobRecord, RetryWorth
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome
 from tests.support.builds import (
     ASSERTION,

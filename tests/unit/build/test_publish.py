@@ -9,8 +9,7 @@ import pytest
 
 from ci_doctor.build.current import CONTEXT, publish_build
 from ci_doctor.model.facts.build import BuildFacts, StepFacts
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Verdict
 from tests.support import stand_in_agent
 from tests.support.builders import a_report
 

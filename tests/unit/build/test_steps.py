@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_of_reports
-from ci_doctor.build.merge import merge
-from ci_doctor.build.steps import worths_of_retries
+from ci_doctor.build.merge import merge, worths_of_retries
 from ci_doctor.buildkite.job import worst_verdict
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import CaseOutcome
-from ci_doctor.model.verdict import WORST_FIRST, Verdict, worst
+from ci_doctor.model.outcome import WORST_FIRST, CaseOutcome, Finding, Severity, Verdict, worst
 from tests.support.builders import a_report
 from tests.support.builds import ASSERTION, FULL_DISK, a_job, material_of
 

@@ -15,7 +15,7 @@ from ci_doctor.buildkite.attempt_history import (
     with_annotation,
 )
 from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.model.job_record import EarlierAttempt
+from ci_doctor.model.facts.build import EarlierAttempt
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", command="a")
 CONTEXT = "ci-doctor:step:e2e"

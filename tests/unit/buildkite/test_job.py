@@ -17,7 +17,7 @@ from ci_doctor.buildkite.job import (
     work_of,
     worst_verdict,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from tests.support.builders import a_report
 from tests.support.builds import MAIN_BUILD
 

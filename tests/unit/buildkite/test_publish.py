@@ -18,9 +18,8 @@ from ci_doctor.buildkite.publish import (
     files_of,
     publish,
 )
-from ci_doctor.model.job_record import EarlierAttempt
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import EarlierAttempt
+from ci_doctor.model.outcome import Report, Verdict
 from tests.support import stand_in_agent
 from tests.support.builders import a_report
 

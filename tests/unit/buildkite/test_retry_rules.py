@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from msgspec.json import encode
 
-from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.buildkite.steps import rules_for
 from ci_doctor.config.decoding import ExitCodes, read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError

@@ -18,7 +18,7 @@ from ci_doctor.model.facts.cache import (
     SavedCache,
     SavedFrom,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 ORIGIN = SavedFrom(
     at="2026-11-23T10:00:00Z", pipeline="p", build="4711", commit="0" * 40, branch="main"

@@ -10,8 +10,8 @@ import pytest
 from ci_doctor.caches.effect import LogWords
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.prove import ProofWork, prove_all
-from ci_doctor.caches.receipt import InstalledFile, keep_receipt
 from ci_doctor.caches.targets import CacheTarget
+from ci_doctor.caches.trusted_store import InstalledFile, keep_receipt
 from ci_doctor.model.facts.cache import CacheEffect
 from tests.support.saved_manifests import receipt
 

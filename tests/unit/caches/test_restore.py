@@ -9,16 +9,16 @@ import pytest
 
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.judge import Tiers
-from ci_doctor.caches.receipt import (
+from ci_doctor.caches.restore import RestoreWork, restore_all
+from ci_doctor.caches.targets import IdentifiedCache, tier_of
+from ci_doctor.caches.trusted_store import (
+    TrustedStore,
     forget_receipt,
     keep_receipt,
     machine_directory,
     read_receipt,
     receipts_of,
 )
-from ci_doctor.caches.restore import RestoreWork, restore_all
-from ci_doctor.caches.targets import IdentifiedCache, tier_of
-from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.directory_store import DirectoryStore

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.families import FAMILIES
-from ci_doctor.caches.receipt import keep_receipt
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.caches.trusted_store import (
     TrustedStore,
+    keep_receipt,
     read_names,
     verify_installed,
     verify_store,

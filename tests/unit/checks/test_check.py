@@ -18,7 +18,7 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import RunningProcess, job_of, read_processes, user_name
-from ci_doctor.model.finding import Rule, Severity
+from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.system.processes.process_table import Kin
 from tests.support.checks import check_context
 

@@ -12,7 +12,7 @@ from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
 from ci_doctor.checks.leftovers import build_locks, shared_memory, temporary_directories
 from ci_doctor.errors import UsageError
 from ci_doctor.system import clock
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from tests.support.checks import check_context
 
 

@@ -7,10 +7,8 @@ from msgspec.structs import replace
 from ci_doctor.checks.check import CheckResult, DoctorCheck, Fault, FinishedCheck, problem
 from ci_doctor.checks.outcome import DoctorRun, outcome_of, summary_of, verdict_of
 from ci_doctor.checks.settings import NONE, Workload
-from ci_doctor.model.facts.drift import DoctorFacts
-from ci_doctor.model.finding import Rule, Severity
-from ci_doctor.model.outcome import CaseOutcome, Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.preparing import DoctorFacts
+from ci_doctor.model.outcome import CaseOutcome, Outcome, Rule, Severity, Verdict
 
 RULE = Rule(id="doctor/test", severity=Severity.ERROR, meaning="A test.", remedy="Nothing.")
 VLLM = frozenset({Workload.VLLM})

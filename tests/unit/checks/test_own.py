@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.all_checks import own_check
 from ci_doctor.checks.check import CheckResult, CheckStatus, Fault, UndeterminedError
-from ci_doctor.checks.own import own_check
 from ci_doctor.checks.settings import OwnCheck, Workload
-from ci_doctor.model.finding import RemedyKind, Severity
+from ci_doctor.model.outcome import RemedyKind, Severity
 from tests.support.checks import check_context
 
 

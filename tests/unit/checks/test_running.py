@@ -22,8 +22,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.outcome import DoctorRun, outcome_of
 from ci_doctor.checks.running import DoctorRequest, fix, planned, run, run_checks
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.finding import Rule, Severity
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Rule, Severity, Verdict
 from tests.support.checks import check_context
 
 SLEEPS = (sys.executable, "-S", "-c", "import time; time.sleep(600)")

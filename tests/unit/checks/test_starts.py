@@ -13,7 +13,7 @@ from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.model.finding import RemedyKind
+from ci_doctor.model.outcome import RemedyKind
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from tests.integration.preload_venvs import Venv

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.receipt import keep_receipt
+from ci_doctor.caches.trusted_store import keep_receipt
 from ci_doctor.commands.correctness_experiment import restored_trees
 from ci_doctor.correctness.settings import Caches
 from tests.support.saved_manifests import receipt

@@ -14,8 +14,8 @@ import pytest
 from ci_doctor import cli
 from ci_doctor.commands import plugin_command
 from ci_doctor.errors import Terminated
-from ci_doctor.model.job_record import JOB_FILE
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import JOB_FILE
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.render import json as report_json
 from tests.support.builders import a_report
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.model.facts.compat import BreakFact
+from ci_doctor.compat.breaks import BreakFact
 from tests.unit.compat.trees import breaks, judged
 
 ADAPTER = """

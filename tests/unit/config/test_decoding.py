@@ -18,10 +18,9 @@ from ci_doctor.config.decoding import (
 )
 from ci_doctor.config.loading import Config, Keys, find_config, line_of, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.environment.determinism import Profile
-from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.environment.determinism import Profile, SetupEnvSettings
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.outcome import EXIT_CODES, Verdict
 from ci_doctor.services.spec import service_specs
 
 

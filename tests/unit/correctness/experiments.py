@@ -15,8 +15,7 @@ from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
-from ci_doctor.model.facts.launch import ServiceRun
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, ServiceRun
 
 DIRECTORY = Path("/reports")
 DEATH = ServiceFailure(

@@ -14,8 +14,7 @@ from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult, Tally
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.load.canonical import digest
-from ci_doctor.model.facts.launch import ServiceRun
-from ci_doctor.model.service import ServiceFailure
+from ci_doctor.model.facts.launch import ServiceFailure, ServiceRun
 from ci_doctor.services.logs import open_log
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor

@@ -35,7 +35,7 @@ from ci_doctor.correctness.settings import Arm, CorrectnessSettings
 from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.services.spec import ServiceSpec
 from tests.unit.correctness.prepared import prepared
 

@@ -5,7 +5,7 @@ import pytest
 
 from ci_doctor.correctness.asking import Metrics, counter_reading, logged, not_risen
 from ci_doctor.correctness.settings import Proof
-from ci_doctor.load.metrics import parse_samples
+from ci_doctor.load.sending import parse_samples
 
 Page = str | None
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.results import StartResult, unusable
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.diagnoses import a_cause
 

@@ -18,9 +18,8 @@ from ci_doctor.correctness.settings import Arm, ArmSettings, OnInconclusive
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.correctness import CorrectnessFacts
-from ci_doctor.model.outcome import ErrorKind, Outcome
-from ci_doctor.model.service import ServiceFailure
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.launch import ServiceFailure
+from ci_doctor.model.outcome import ErrorKind, Outcome, Verdict
 from tests.support.cli import BARE
 from tests.support.diagnoses import a_cause
 from tests.support.orders import SEED

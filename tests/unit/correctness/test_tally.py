@@ -19,11 +19,10 @@ from ci_doctor.correctness.settings import (
     NumberLimit,
     read_comparison,
 )
-from ci_doctor.correctness.verdict.canary import canary_detected
+from ci_doctor.correctness.verdict.decide import canary_detected
 from ci_doctor.errors import UsageError
-from ci_doctor.load.answer_items import parts
+from ci_doctor.load.answer_items import nearest, parts
 from ci_doctor.load.canonical import digest
-from ci_doctor.load.choices import nearest
 from tests.unit.correctness.numbered import compared, completion, digest_at, outputs, start
 
 ONE = completion("a b", -0.5, tokens=(1, 2))

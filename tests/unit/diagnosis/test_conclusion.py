@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.conclusion import next_command, subject_of
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules, outcome_of
 from ci_doctor.model.cause import Cause, FailureClass, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 

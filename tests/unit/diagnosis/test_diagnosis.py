@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ci_doctor.catalogue import all_rules
 from ci_doctor.checks.gpu.xids import XIDS, XidMatter
-from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, Diagnosis, diagnose, load_rules, run
-from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.diagnosis.diagnosis import (
+    DiagnoseRequest,
+    Diagnosis,
+    diagnose,
+    load_rules,
+    outcome_of,
+    run,
+)
+from ci_doctor.explanation import all_rules
 from ci_doctor.model.cause import FailureClass, Owner, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Severity, Verdict
 from tests.support.diagnoses import LINES, a_cause, a_diagnosis
 
 

@@ -8,7 +8,7 @@ import pytest
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.outside import verdict_by_class
 from ci_doctor.model.cause import FailureClass
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 DISK = (
     "Traceback (most recent call last):\n"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race, next_step
+from ci_doctor.services.findings import import_race_sign, is_import_race, next_step
 
 WHY = "(most likely due to a circular import)"
 PARTIAL = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.diagnosis.lines import clean_line, without_prefixes, without_stamps
+from ci_doctor.diagnosis.log_text import clean_line, without_prefixes, without_stamps
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from ci_doctor.diagnosis import log_rules
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.explained import check_outcome, overlaps
-from ci_doctor.diagnosis.lines import LONGEST_TEXT
 from ci_doctor.diagnosis.log_rules import (
     BoundedRegex,
     LogRule,
@@ -19,10 +18,9 @@ from ci_doctor.diagnosis.log_rules import (
     parse_rules,
     repository_rules,
 )
+from ci_doctor.diagnosis.log_text import LONGEST_TEXT
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Severity, Verdict
 
 RULE = {
     "id": '"mine/broken-thing"',

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-from ci_doctor.diagnosis.lines import CleanLine
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import (
     LogStory,
@@ -16,7 +15,7 @@ from ci_doctor.diagnosis.log_story import (
     read_story,
     sounds_like_success,
 )
-from ci_doctor.diagnosis.log_text import TextLine
+from ci_doctor.diagnosis.log_text import CleanLine, TextLine
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Hit
 

@@ -5,7 +5,7 @@ import pytest
 
 from ci_doctor.diagnosis.outside import retry_policy, verdict_by_class
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from tests.support.diagnoses import a_cause
 
 

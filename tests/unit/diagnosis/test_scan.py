@@ -9,7 +9,7 @@ from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import BLOCK_BYTES
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, scan
-from ci_doctor.model.facts.config import ExplainFacts
+from ci_doctor.model.facts.preparing import ExplainFacts
 
 
 def rule(name: str, literal: str, regex: str, role: Role = Role.ERROR) -> LogRule:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.compare import compare, sentence
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot
-from ci_doctor.model.facts.drift import ChangeArea, ChangeKind, Suspicion
+from ci_doctor.model.facts.preparing import ChangeArea, ChangeKind, Suspicion
 from tests.support.snapshots import a_snapshot
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from ci_doctor.drift.green import GreenRun, label, latest_green, since_green
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, PackageSnapshot, Snapshot, write_snapshot
-from ci_doctor.model.outcome import About, Failure
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import About, Failure, Verdict
 from ci_doctor.render import json
 from tests.support import builders
 from tests.support.snapshots import a_snapshot

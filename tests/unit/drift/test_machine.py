@@ -8,7 +8,7 @@ from ci_doctor.drift import machine
 from ci_doctor.drift.compare import of_fact
 from ci_doctor.drift.machine import gpu_facts, read_machine
 from ci_doctor.identity.identity import Identity
-from ci_doctor.model.facts.drift import Suspicion
+from ci_doctor.model.facts.preparing import Suspicion
 from tests.support.machine_trees import v2_tree
 
 _EVERYWHERE = {"cpu.architecture", "cpu.cores", "kernel", "locale", "ulimit.open-files"}

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.drift.compare import compare, diff_outcome, snapshot_outcome, verdict_on_request
 from ci_doctor.drift.snapshot import PackageSnapshot, Snapshot
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Verdict
 from tests.support.snapshots import a_snapshot
 
 

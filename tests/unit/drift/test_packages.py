@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.packages import (
+from ci_doctor.drift.reading import (
     SystemPackages,
     content_hash,
     databases,

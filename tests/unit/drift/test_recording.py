@@ -8,8 +8,7 @@ from ci_doctor.drift.reading import TakenSnapshot
 from ci_doctor.drift.recording import RunRecord, addition, has_failed, recorded
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot, encoded, stamps_of, write_snapshot
 from ci_doctor.errors import UsageError
-from ci_doctor.model.outcome import About, ErrorKind, Failure, Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import About, ErrorKind, Failure, Outcome, Verdict
 from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut
 from tests.support.snapshots import a_snapshot
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ci_doctor.environment.determinism import AS_REQUESTED, Determinism, Profile, decide, differing
 from ci_doctor.environment.determinism_table import BY_NAME, TABLE, VariableRow
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 
 ENVIRONMENTS = st.dictionaries(
     st.sampled_from([row.name for row in TABLE]), st.sampled_from(["0", "1", "", "x", ":4096:8"])

@@ -8,7 +8,7 @@ import pytest
 from ci_doctor.environment.pins import ComputedVersion, Pins, decide_pins
 from ci_doctor.environment.project import HATCH_VCS, SETUPTOOLS_SCM, Project, VersionSource
 from ci_doctor.environment.tags import Described
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.outcome import Finding, Severity
 
 GENERIC = "SETUPTOOLS_SCM_PRETEND_VERSION"
 SCOPED = f"{GENERIC}_FOR_LMCACHE"

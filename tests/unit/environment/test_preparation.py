@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.config.loading import Config, load_config
+from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.environment.preparation import (
     Preparation,
@@ -16,11 +17,9 @@ from ci_doctor.environment.preparation import (
     prepared_value,
     set_on_agent,
 )
-from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import ConfigError, PreparationError
-from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.diagnose import RunFacts, SetupEnvFacts
+from ci_doctor.model.outcome import Severity, Verdict
 from ci_doctor.model.words import EVALUATION, PREPARED
 
 

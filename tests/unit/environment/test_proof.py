@@ -16,7 +16,7 @@ from ci_doctor.environment.metadata_build import (
 )
 from ci_doctor.environment.project import SETUPTOOLS_SCM, Project
 from ci_doctor.environment.prover import Trial, judge_trial, same_version
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.cases import cases
 
 

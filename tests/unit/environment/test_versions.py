@@ -17,7 +17,7 @@ from ci_doctor.environment.project import (
 )
 from ci_doctor.environment.tags import Described
 from ci_doctor.environment.versions import compute_version, describe_locally
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 
 PROJECT = Project(
     directory=Path("/p"),

@@ -10,8 +10,8 @@ import pytest
 from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.diagnosis import outside
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.finished_job.after_command import OUTPUT_NAME, LogsOfJob, diagnose_job, logs_of_job
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.finished_job import OUTPUT_NAME, LogsOfJob, diagnose_job, logs_of_job
+from ci_doctor.model.outcome import Verdict
 from tests.support.builders import a_report
 
 BEGAN = "2026-11-22T10:00:00.000Z"

@@ -7,12 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnd
-from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.finished_job.exit_decision import FailedCommand, decide
+from ci_doctor.diagnosis.diagnosis import outcome_of
+from ci_doctor.finished_job import FailedCommand, decide
 from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.outcome import EXIT_CODES, Report, Verdict
 from tests.support.builders import a_report
 from tests.support.diagnoses import a_cause, a_diagnosis
 

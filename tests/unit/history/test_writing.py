@@ -24,8 +24,7 @@ from ci_doctor.history.database import (
 from ci_doctor.history.evidence import EvidenceFile
 from ci_doctor.history.recording import record
 from ci_doctor.history.writing import EvidenceWriter
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import About, Report, Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_finding, a_report
 from tests.support.histories import SUMS_OF_ATTEMPTS, E, F, I, P, S, engine_of, run

@@ -23,7 +23,7 @@ from ci_doctor.model.facts.import_race import (
     Site,
     Standing,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.imports.hazards_of import MET, NOT_MET, RUN, a_hazard, a_held_run, a_process, a_run
 

@@ -8,9 +8,8 @@ import pytest
 
 from ci_doctor.imports.confirm import Investigation
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
-from ci_doctor.imports.hazards import find_hazards
+from ci_doctor.imports.hazards import RULES, find_hazards, remedy
 from ci_doctor.imports.one_module import FAILED
-from ci_doctor.imports.remedy import remedy
 from ci_doctor.imports.report import (
     attempts,
     cases,
@@ -21,11 +20,8 @@ from ci_doctor.imports.report import (
     race_outcome,
     tables,
 )
-from ci_doctor.imports.rules import RULES
 from ci_doctor.model.facts.import_race import Closeness, Escape, Remedy, Site, Standing
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind, Finding, Severity, Verdict
 from tests.support.tables import lines_of
 from tests.unit.imports.hazards_of import (
     FIRED,

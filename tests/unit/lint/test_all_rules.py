@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.lint.all_rules import FAMILIES, lint_rules, rules_for_catalogue
 from ci_doctor.lint.lint_rule import Example, LintRule, Violation
-from ci_doctor.lint.lint_run import Readers
+from ci_doctor.lint.lint_run import FAMILIES, Readers, lint_rules, rules_for_catalogue
 from ci_doctor.lint.run import examine, readers_of
 from ci_doctor.lint.selection import (
     LintSettings,

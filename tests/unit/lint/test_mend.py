@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.lint.lint_rule import Edit, Place, Violation
+from ci_doctor.lint.lint_run import LintFixFacts
 from ci_doctor.lint.mend import RepairPlan, mended, plan_repair, planned, unified_diff
 from ci_doctor.lint.source_files import SourceText
-from ci_doctor.model.facts.lint import LintFixFacts
 from tests.support.git_repository import make_repository
 from tests.support.lint_runs import lint, reported, request
 from tests.support.stand_in_readers import BAD_WORD

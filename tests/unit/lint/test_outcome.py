@@ -7,6 +7,7 @@ import pytest
 
 from ci_doctor.errors import ConfigError
 from ci_doctor.lint.lint_rule import Place, Violation, excerpt_of
+from ci_doctor.lint.lint_run import LintFacts
 from ci_doctor.lint.outcome import MOST_FINDINGS, findings_of, outcome_of
 from ci_doctor.lint.selection import (
     BaselineEntry,
@@ -18,10 +19,7 @@ from ci_doctor.lint.selection import (
     encode_baseline,
 )
 from ci_doctor.lint.source_files import started_programs
-from ci_doctor.model.facts.lint import LintFacts
-from ci_doctor.model.finding import RemedyKind, Severity
-from ci_doctor.model.outcome import CaseOutcome, Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, Outcome, RemedyKind, Severity, Verdict
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.lint_runs import BAD, lint, request
 from tests.support.stand_in_readers import BAD_WORD

@@ -28,7 +28,7 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     workflow,
 )
 from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from ci_doctor.syntax.yaml import compose
 from tests.support.cli import python_program
 

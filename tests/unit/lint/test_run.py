@@ -11,7 +11,7 @@ from ci_doctor.lint.collect import changed_since
 from ci_doctor.lint.lint_rule import Place
 from ci_doctor.lint.selection import LintSettings, PathSettings, baseline_of
 from ci_doctor.lint.source_files import Lines, matches
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.lint_runs import BAD, lint, reported
 

@@ -7,10 +7,10 @@ import pytest
 
 from ci_doctor.lint.lint_rule import Violation
 from ci_doctor.lint.shell.check import check_shell
+from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
 from ci_doctor.lint.shell.shell_program import read_program
-from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.growth import assert_linear
 
 

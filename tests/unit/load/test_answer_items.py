@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.load.answer_items import AnswerParts, parts
-from ci_doctor.load.canonical import Canonical, Protocol, check_output, text_of
-from ci_doctor.load.choices import (
+from ci_doctor.load.answer_items import (
+    AnswerParts,
     NotAnAnswerError,
     as_float32,
     comparable,
     compared_choice,
     nearest,
+    parts,
     ulp_distance,
 )
+from ci_doctor.load.canonical import Canonical, Protocol, check_output, text_of
 from ci_doctor.load.item_protocols import CLASSIFY, RERANK, SCORE
 from ci_doctor.load.protocols import BY_NAME
 from tests.unit.load.streams import canonicalise

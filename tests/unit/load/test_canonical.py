@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import encode, is_blank, text_of
-from ci_doctor.load.choices import NotAnAnswerError
 from tests.unit.load.streams import canonicalise
 
 COMPLETION: dict[str, Any] = {

@@ -3,7 +3,7 @@ import asyncio
 
 import pytest
 
-from ci_doctor.load.metrics import parse_samples, parse_selector, read_metrics
+from ci_doctor.load.sending import parse_samples, parse_selector, read_metrics
 from tests.support.canned_server import CannedServer, http
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_doctor.correctness.asking import control_requests
-from ci_doctor.load.answer_items import item_numbers, parts
+from ci_doctor.load.answer_items import NotAnAnswerError, item_numbers, parts
 from ci_doctor.load.canonical import (
     Canonical,
     check_output,
@@ -18,7 +18,6 @@ from ci_doctor.load.canonical import (
     is_empty_output,
     text_of,
 )
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.item_protocols import EMBEDDINGS
 from ci_doctor.load.protocols import (
     BY_NAME,

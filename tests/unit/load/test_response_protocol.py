@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.answer_items import parts
+from ci_doctor.load.answer_items import NotAnAnswerError, parts
 from ci_doctor.load.canonical import Canonical, check_output, encode, text_of
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.requests import Request, read_answer
 
 REQUEST = Request(id="r", path="/v1/responses", body={"input": "x"}, line=1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import encode
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.schema import parse_json, problem
 from tests.support.cases import cases
 from tests.unit.load.streams import (

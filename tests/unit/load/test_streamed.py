@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import Canonical
-from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.streamed import StreamEvent, events, is_event_stream
 from tests.support.growth import assert_linear
 from tests.unit.load.streams import (

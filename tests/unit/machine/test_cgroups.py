@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.machine.cgroups import (
+from ci_doctor.machine.host import (
     CpuQuota,
     UnknownCgroupError,
     memory_levels,

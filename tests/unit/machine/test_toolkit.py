@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.machine.toolkit import CudaToolkit, nvcc_release, read_toolkit
+from ci_doctor.machine.gpus import CudaToolkit, nvcc_release, read_toolkit
 from tests.support.gpus import machine, program
 
 NVCC = """nvcc: NVIDIA (R) Cuda compiler driver

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.distribution import DISTRIBUTION, install_extra
+from ci_doctor.version import DISTRIBUTION, install_extra
 from tests.support.tracked_files import tracked_files
 
 ROOT = Path(__file__).parents[3]
@@ -89,7 +89,7 @@ def test_the_name_stands_in_one_place_and_in_the_project_file() -> None:
     with_name = [
         path.name for path in modules if DISTRIBUTION in path.read_text("utf-8", "replace")
     ]
-    assert with_name == ["distribution.py"]
+    assert with_name == ["version.py"]
 
 
 def test_an_extra_is_installed_by_our_name() -> None:

@@ -5,11 +5,28 @@ import msgspec
 import pytest
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.facts.setup_env import FileState, SetVariable
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Rule, Severity
-from ci_doctor.model.outcome import SCHEMA, Report, concluded, junit_identity
-from ci_doctor.model.table import Cell, Row, Table, Unit, row, seconds, share, size, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.diagnose import FileState, SetVariable
+from ci_doctor.model.outcome import (
+    SCHEMA,
+    Cell,
+    Evidence,
+    Finding,
+    RemedyKind,
+    Report,
+    Row,
+    Rule,
+    Severity,
+    Table,
+    Unit,
+    Verdict,
+    concluded,
+    junit_identity,
+    row,
+    seconds,
+    share,
+    size,
+    text_table,
+)
 from tests.support.builders import a_report as report
 
 

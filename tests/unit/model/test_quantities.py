@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.quantities import parse_duration, parse_moment, parse_size
+from ci_doctor.model.words import parse_duration, parse_moment, parse_size
 
 
 @pytest.mark.parametrize(

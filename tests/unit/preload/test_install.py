@@ -12,10 +12,9 @@ import msgspec
 import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.model.facts.preload import ChangeFacts, FileCondition
-from ci_doctor.model.facts.setup_env import FileState
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.diagnose import FileState
+from ci_doctor.model.facts.preparing import ChangeFacts, FileCondition
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind, Verdict
 from ci_doctor.preload.install import Installation, install, plan_install, plan_remove, remove
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import PreloadRule, parse_rule

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
-from ci_doctor.model.outcome import ErrorKind
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import ErrorKind, Verdict
 from ci_doctor.preload.interpreter import (
     Interpreters,
     Refused,

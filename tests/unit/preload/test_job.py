@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.preparation import outcome
-from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.setup_env import RunFacts
+from ci_doctor.model.facts.diagnose import RunFacts
 from ci_doctor.preload.injection import RULES_VARIABLE, prepare_command, prepare_job
 
 RULE = "serve=json:dumps"

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.facts.preload import CheckOutcome, ShimCheck, StatusFacts, VerifyFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.preparing import CheckOutcome, ShimCheck, StatusFacts, VerifyFacts
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind, Severity, Verdict
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
 from ci_doctor.preload.trial import ObservedStart, Played, RaceRun, judge_trial, read_run

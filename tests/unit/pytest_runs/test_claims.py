@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.pytest_runs import explaining
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import explained, suspects_of

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.model.finding import RemedyKind
+from ci_doctor.model.outcome import RemedyKind
 from ci_doctor.pytest_runs.explanation import (
     MEANINGS,
     UNSEARCHED,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explanation import Explanation, FlakyKind, Tally
 from ci_doctor.pytest_runs.judging import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.model.outcome import CaseOutcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.outcome import PytestFacts, interrupted_outcome, outcome_of

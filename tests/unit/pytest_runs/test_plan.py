@@ -10,13 +10,6 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
-from ci_doctor.pytest_runs.baseline import (
-    BaseCheckout,
-    BaseCommit,
-    base_checkout,
-    base_commit,
-    base_problem,
-)
 from ci_doctor.pytest_runs.plan import (
     FOLDER,
     PLUGIN,
@@ -26,6 +19,13 @@ from ci_doctor.pytest_runs.plan import (
     with_options,
 )
 from ci_doctor.pytest_runs.records import StuckCollection
+from ci_doctor.pytest_runs.reruns import (
+    BaseCheckout,
+    BaseCommit,
+    base_checkout,
+    base_commit,
+    base_problem,
+)
 from tests.support.git_repository import commit, git, make_repository
 
 

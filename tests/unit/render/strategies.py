@@ -4,18 +4,23 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import (
     Attachment,
     Attempt,
     Case,
     CaseAttempt,
     CaseOutcome,
+    Cell,
+    Evidence,
     Failure,
+    Finding,
     Report,
+    Row,
+    Severity,
+    Table,
+    Unit,
+    Verdict,
 )
-from ci_doctor.model.table import Cell, Row, Table, Unit
-from ci_doctor.model.verdict import Verdict
 
 # A busy machine is no reason to fail.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

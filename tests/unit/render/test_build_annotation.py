@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.build.current import causes_json
 from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Finding, Report, Severity, Verdict
 from ci_doctor.render.build_annotation import counted, first_action, render
 from tests.support.build_pages import ASSERTION, FULL_DISK, a_job, a_step
 from tests.support.builders import a_report

@@ -4,9 +4,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Evidence, Report, Severity, Verdict
 from ci_doctor.render.ci_frame import Frame, frame, is_failing, is_of_interest
 from ci_doctor.render.ci_log import Dialect
 from tests.support.builders import a_finding, a_report

@@ -13,8 +13,8 @@ from msgspec import structs
 from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
 from ci_doctor.render import json as report_json
 from ci_doctor.render import junit, markdown, text
-from ci_doctor.render.diagnosis_screen import named_cause_json, named_cause_text
 from ci_doctor.render.layout import widest
+from ci_doctor.render.text import named_cause_json, named_cause_text
 from tests.support.diagnoses import HOSTILE, LINES, a_cause, a_diagnosis, report_of
 
 

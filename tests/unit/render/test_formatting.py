@@ -3,9 +3,8 @@
 
 import pytest
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.table import row, seconds, share
-from ci_doctor.model.table import size as size_cell
+from ci_doctor.model.outcome import Evidence, row, seconds, share
+from ci_doctor.model.outcome import size as size_cell
 from ci_doctor.render.formatting import (
     amount,
     duration,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Verdict
 from ci_doctor.render import (
     RENDERERS,
     REPORT_FILE,

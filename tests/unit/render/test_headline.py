@@ -3,8 +3,7 @@
 
 import pytest
 
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import About, Report, Verdict
 from ci_doctor.render.formatting import Tone, headline, links, tone
 from tests.support.builders import a_finding, a_report
 

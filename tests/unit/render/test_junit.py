@@ -9,9 +9,15 @@ from hypothesis import given
 from junitparser import JUnitXml
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Attempt,
+    Case,
+    CaseAttempt,
+    CaseOutcome,
+    Evidence,
+    Report,
+    Verdict,
+)
 from ci_doctor.render import junit, renderer
 from ci_doctor.render.junit import JunitForm
 from tests.support.builders import a_finding, a_report, sample_reports

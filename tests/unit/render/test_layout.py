@@ -2,7 +2,7 @@
 import pytest
 from rich.cells import cell_len
 
-from ci_doctor.model.table import Table, row, seconds, size
+from ci_doctor.model.outcome import Table, row, seconds, size
 from ci_doctor.render.layout import StyledTerminal, clip, pad, table_lines, widest, wrap
 
 

@@ -11,10 +11,17 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Attachment, Attempt, Failure, Report
-from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Attachment,
+    Attempt,
+    Evidence,
+    Failure,
+    Report,
+    Table,
+    Verdict,
+    row,
+    text_table,
+)
 from ci_doctor.render import markdown, markup
 from ci_doctor.render.formatting import one_line, printable
 from tests.support.builders import a_finding, a_report, sample_reports

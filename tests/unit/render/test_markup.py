@@ -5,7 +5,7 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from ci_doctor.model.table import Table, row, seconds
+from ci_doctor.model.outcome import Table, row, seconds
 from ci_doctor.render.markup import PagePiece, is_plain_path, page, table_texts
 
 

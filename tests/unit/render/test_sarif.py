@@ -9,10 +9,8 @@ import jsonschema
 import pytest
 from msgspec import structs
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import sarif
+from ci_doctor.model.outcome import Evidence, Report, Verdict
+from ci_doctor.render import lint_report as sarif
 from tests.support.builders import a_report, sample_reports
 from tests.support.diagnoses import HOSTILE
 from tests.support.git_repository import make_repository

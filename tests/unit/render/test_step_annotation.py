@@ -9,11 +9,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.model.cause import Cause, LogLine
-from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
-from ci_doctor.model.job_record import EarlierAttempt, JobRecord
-from ci_doctor.model.outcome import About, Report
-from ci_doctor.model.table import Table, row, size
-from ci_doctor.model.verdict import NO_VERDICT, Verdict
+from ci_doctor.model.facts.build import EarlierAttempt, JobRecord
+from ci_doctor.model.outcome import (
+    NO_VERDICT,
+    About,
+    Evidence,
+    Finding,
+    RemedyKind,
+    Report,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    size,
+)
 from ci_doctor.render.step_annotation import (
     StepResult,
     caches_section,

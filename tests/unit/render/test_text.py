@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from rich.cells import cell_len
 
-from ci_doctor.model.finding import Evidence, RemedyKind, Severity
-from ci_doctor.model.outcome import Attempt, Failure, Report
-from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import (
+    Attempt,
+    Evidence,
+    Failure,
+    RemedyKind,
+    Report,
+    Severity,
+    Table,
+    Verdict,
+    row,
+    text_table,
+)
 from ci_doctor.render import text
 from ci_doctor.render.formatting import headline
 from tests.support.builders import a_finding, a_report, sample_reports

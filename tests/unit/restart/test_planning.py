@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from ci_doctor.config.decoding import decode_section
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import UsageError
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.restart.experiment import make_plans, run, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ci_doctor.load.sending import Reply
 from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase, Terms
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.report import conclude, findings, judge
 from tests.support.cases import cases

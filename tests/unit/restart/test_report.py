@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs, to_builtins
 
+from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.model.facts.restart_check import (
     ConditionResult,
     Counts,
@@ -17,9 +18,7 @@ from ci_doctor.model.facts.restart_check import (
     RestartEnding,
     Terms,
 )
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind, Verdict
 from ci_doctor.restart import report
 from ci_doctor.restart.promises import State
 from ci_doctor.restart.release import command_of

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.facts.restart_check import RestartCheckFacts, RestartSweepFacts
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Outcome, Verdict
 from ci_doctor.restart import sweep
 from ci_doctor.restart.report import facts, judge
 from ci_doctor.restart.settings import RestartPlan

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.facts.config import InitFile
+from ci_doctor.model.facts.preparing import InitFile
 from ci_doctor.scaffold.propose import short_diff, whole_diff
 from tests.support.git_repository import git
 

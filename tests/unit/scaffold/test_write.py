@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.config import InitFile
+from ci_doctor.model.facts.preparing import InitFile
 from ci_doctor.scaffold import look as tree
 from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.look import TextReader, read_files
+from ci_doctor.scaffold.look import TextReader, read_files, write_files
 from ci_doctor.scaffold.servers import ScriptPlace, SourceFile, TextKind
 from ci_doctor.scaffold.texts import (
     hook_place,
@@ -30,7 +30,6 @@ from ci_doctor.scaffold.texts import (
     toml_string,
     toml_table,
 )
-from ci_doctor.scaffold.write import write_files
 from tests.support.git_repository import git, make_repository
 
 

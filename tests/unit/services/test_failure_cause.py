@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.failure_cause import descendant_died, died, not_ready
 from ci_doctor.services.instance import Allowance, Death, Subject

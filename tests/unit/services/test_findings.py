@@ -5,8 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.model.cause import FailureClass
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.service import (
+from ci_doctor.model.facts.launch import (
     FailureKind,
     LeftBehind,
     LeftKind,
@@ -15,7 +14,7 @@ from ci_doctor.model.service import (
     ServiceFailure,
     StopResult,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Severity, Verdict
 from ci_doctor.render import markdown, text
 from ci_doctor.services.findings import (
     evidence_of,

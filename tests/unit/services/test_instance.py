@@ -3,11 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
+from ci_doctor.model.outcome import Verdict
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent, Starts
 from ci_doctor.services.ready import parse_ready
-from ci_doctor.services.starts import Starts
 
 
 @pytest.mark.parametrize(

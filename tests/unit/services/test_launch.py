@@ -15,11 +15,16 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.launch import ClientRun, ServiceRun
-from ci_doctor.model.outcome import CaseOutcome, Outcome
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
+from ci_doctor.model.facts.launch import (
+    ClientRun,
+    FailureKind,
+    NamedProcess,
+    ServiceFailure,
+    ServiceRun,
+    StopResult,
+)
+from ci_doctor.model.outcome import CaseOutcome, Outcome, Verdict
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent, Starts
 from ci_doctor.services.launch import event_writer, make_plan
 from ci_doctor.services.launch_plan import (
     check_words,
@@ -31,8 +36,7 @@ from ci_doctor.services.launch_plan import (
 from ci_doctor.services.launch_report import Launched, LaunchRequest, outcome_of
 from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.services.starts import Starts
-from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+from ci_doctor.session.delivery import ExitPolicy, exit_code
 from ci_doctor.system.secrets.redaction import Redactor
 
 CONFIGURED = {

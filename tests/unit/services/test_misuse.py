@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.misuse import blamed_words, is_sudden, misuse_of
+from ci_doctor.services.spec import blamed_words, is_sudden, misuse_of
 
 ARGPARSE = """
 import argparse

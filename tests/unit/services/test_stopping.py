@@ -14,7 +14,7 @@ import pytest
 
 from ci_doctor.errors import InfraError
 from ci_doctor.machine.gpus import GpuMemory, check_gpu_library, read_gpu_memory
-from ci_doctor.services.stopping import gpu_memory_held, port_held
+from ci_doctor.services.ports import gpu_memory_held, port_held
 from ci_doctor.system.processes.listeners import is_listened_on
 
 MIB = 2**20

@@ -12,7 +12,7 @@ import pytest
 from msgspec import to_builtins
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.services.ready import parse_ready
 from ci_doctor.services.wait import WaitRequest, run
 

@@ -9,18 +9,24 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Attachment, Outcome, Report
-from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import EXIT_CODES, Verdict
+from ci_doctor.model.outcome import (
+    EXIT_CODES,
+    Attachment,
+    Finding,
+    Outcome,
+    Report,
+    Severity,
+    Verdict,
+    text_table,
+)
 from ci_doctor.session.delivery import (
     LIMIT_BYTES,
     Addition,
+    ExitPolicy,
     append_summary,
     read_reports,
     undelivered,
 )
-from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 from tests.support.builders import a_report, sample_reports

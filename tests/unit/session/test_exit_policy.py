@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+from ci_doctor.model.outcome import ErrorKind, Failure, Outcome, Verdict
+from ci_doctor.session.delivery import ExitPolicy, exit_code
 
 
 def ended(verdict: Verdict | None, **changes: object) -> Outcome:

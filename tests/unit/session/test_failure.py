@@ -4,8 +4,8 @@ import errno
 import pytest
 
 from ci_doctor.errors import ConfigError, InfraError, PreparationError, Terminated, UsageError
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.exit_policy import ExitPolicy, exit_code
+from ci_doctor.model.outcome import Verdict
+from ci_doctor.session.delivery import ExitPolicy, exit_code
 from ci_doctor.session.failure import outcome_of
 
 ARGV = ["config", "show"]

@@ -19,7 +19,7 @@ GITLAB = {"GITLAB_CI": "true", "CI": "true"}
 FINISH = """
 import sys
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 

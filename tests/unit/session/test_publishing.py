@@ -11,10 +11,8 @@ from msgspec.structs import replace
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment
 from ci_doctor.commands.plugin import _PUBLISH_S
 from ci_doctor.model.cause import Cause, FailureClass, LogLine
-from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.outcome import About, ErrorKind, Failure, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.facts.build import JobRecord
+from ci_doctor.model.outcome import About, ErrorKind, Evidence, Failure, Report, Severity, Verdict
 from ci_doctor.session.publishing import (
     FinishedJob,
     about_of_job,

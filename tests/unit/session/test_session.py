@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Finding, Outcome, Severity, Verdict
 from ci_doctor.render import report_files
-from ci_doctor.session.about import web_address
+from ci_doctor.session.delivery import web_address
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm
 from ci_doctor.session.report_directory import (

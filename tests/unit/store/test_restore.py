@@ -18,7 +18,7 @@ from ci_doctor.store.objects import DamagedError, LimitError, StoreError, StoreF
 from ci_doctor.store.plan import Merge, PresentFile, default_group, plan_merge
 from ci_doctor.store.restore import Installation, RestoredTree, RestoreRules, restore_tree
 from ci_doctor.store.transfer import Deadline
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from tests.support.saved_trees import LONG_AGO_NS, content_of, plant, save, saved_manifest
 from tests.unit.store.test_manifest import ENTRY
 

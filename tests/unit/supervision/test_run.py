@@ -5,15 +5,18 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.diagnosis import outside
-from ci_doctor.diagnosis.diagnosis import Diagnosis
-from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, outcome_of
 from ci_doctor.errors import Terminated
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines, SupervisedRunFacts
-from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.supervision.run import (
+from ci_doctor.model.facts.diagnose import (
+    DiagnoseFacts,
+    LogLines,
+    RunFacts,
+    SetupEnvFacts,
+    SupervisedRunFacts,
+)
+from ci_doctor.model.outcome import Outcome, Verdict
+from ci_doctor.supervision import (
     MOST_LINES,
     Ended,
     SupervisionRequest,

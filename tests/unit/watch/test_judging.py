@@ -22,7 +22,7 @@ from ci_doctor.watch.judging import (
     served_unseen,
     waiting_for,
 )
-from ci_doctor.watch.leftovers import Leftovers
+from ci_doctor.watch.watching import Leftovers
 
 PORT = 8000
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from ci_doctor.model.facts.watch import WatchedDeath, WatchedServer, WatchFacts
+from ci_doctor.model.facts.diagnose import WatchedDeath, WatchedServer, WatchFacts
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.watch.report import with_watch
 
 PORT = 8000

@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
 from ci_doctor.checks.gpu.cuda import cuda, libraries, torch_builds
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv, venv
 

@@ -14,7 +14,7 @@ from ci_doctor.checks.gpu.xids import (
     xids,
 )
 from ci_doctor.checks.running import run_checks
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log
 

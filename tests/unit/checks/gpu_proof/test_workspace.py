@@ -20,7 +20,7 @@ from ci_doctor.checks.gpu_proof import (
     report,
     workspace,
 )
-from ci_doctor.model.finding import RemedyKind
+from ci_doctor.model.outcome import RemedyKind
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 

@@ -34,7 +34,7 @@ from ci_doctor.checks.disks import (
     writing_severity,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload
-from ci_doctor.model.finding import RemedyKind, Severity
+from ci_doctor.model.outcome import RemedyKind, Severity
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.machine_trees import GIB, write_tree

@@ -25,9 +25,14 @@ from ci_doctor.checks.limits import (
     wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload, WorkloadName
-from ci_doctor.machine.cgroups import CpuQuota, read_cgroups, smallest_quota
-from ci_doctor.machine.host import ResourceLimit, resource_limits
-from ci_doctor.model.finding import Finding, RemedyKind, Severity
+from ci_doctor.machine.host import (
+    CpuQuota,
+    ResourceLimit,
+    read_cgroups,
+    resource_limits,
+    smallest_quota,
+)
+from ci_doctor.model.outcome import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
 from tests.support.machine_trees import GIB, MIB, v1_tree, v2_tree, write_tree

@@ -16,7 +16,7 @@ from ci_doctor.checks.python.environments import (
 )
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 from tests.support.checks import check_context, without_deadlines
 from tests.support.packages import VERSION, install, make_venv, site_of
 from tests.unit.checks.python.conftest import ENVIRON

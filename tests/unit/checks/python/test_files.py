@@ -23,7 +23,7 @@ from ci_doctor.checks.python.packages import (
 )
 from ci_doctor.machine.interpreters import PythonState
 from ci_doctor.machine.stub.interpreter_probe import describe
-from ci_doctor.model.finding import Rule
+from ci_doctor.model.outcome import Rule
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 

@@ -25,8 +25,7 @@ from ci_doctor.checks.python.interpreters import (
 from ci_doctor.checks.running import DoctorRequest, run
 from ci_doctor.checks.settings import DoctorSettings, Workload
 from ci_doctor.machine.interpreters import read_state
-from ci_doctor.model.finding import Rule
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Rule, Verdict
 from tests.support.checks import check_context
 from tests.support.packages import VERSION, copy_of, site_of
 from tests.unit.checks.python.conftest import Examine

@@ -27,9 +27,7 @@ from ci_doctor.correctness.settings import (
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.facts.correctness import CompareFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import CaseOutcome, Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, Outcome, Severity, Verdict
 from tests.support.tables import lines_of
 from tests.unit.correctness.collected.sample_files import files, response, responses, write
 

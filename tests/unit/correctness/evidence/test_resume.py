@@ -31,14 +31,14 @@ from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
-from ci_doctor.model.facts.launch import ServiceRun
-from ci_doctor.model.service import (
+from ci_doctor.model.facts.launch import (
     FailureKind,
     LeftBehind,
     LeftKind,
     LeftThing,
     NamedProcess,
     ServiceFailure,
+    ServiceRun,
     StopResult,
 )
 from ci_doctor.system.secrets.redaction import Redactor

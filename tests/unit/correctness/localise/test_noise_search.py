@@ -26,7 +26,7 @@ from ci_doctor.correctness.localise.watched import (
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 
 
 def line(count: int) -> list[CommitNode]:

@@ -7,9 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.report import localisation_facts, with_localisation
 from ci_doctor.correctness.localise.trials import Localisation
-from ci_doctor.model.finding import Finding, RemedyKind, Severity
-from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Finding, Outcome, RemedyKind, Severity, Verdict
 from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.experiments import result
 from tests.unit.correctness.localise.subjects import Body, localised, subject

@@ -23,7 +23,7 @@ from ci_doctor.correctness.verdict.validity import Decision
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import read_requests
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.experiments import experiment, first_look

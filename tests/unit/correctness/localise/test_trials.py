@@ -14,7 +14,7 @@ from ci_doctor.correctness.localise.trials import (
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.run import judge
 from ci_doctor.correctness.verdict.validity import Decision
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from tests.unit.correctness.experiments import experiment, result
 from tests.unit.correctness.prepared import prepared
 

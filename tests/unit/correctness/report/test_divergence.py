@@ -14,8 +14,7 @@ from ci_doctor.correctness.report.divergence import (
     first_field,
     numbers_apart,
 )
-from ci_doctor.load.answer_items import packed
-from ci_doctor.load.choices import nearest
+from ci_doctor.load.answer_items import nearest, packed
 from ci_doctor.model.facts.correctness import Hardness, PositionUnit
 
 

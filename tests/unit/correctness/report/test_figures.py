@@ -18,8 +18,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.facts.launch import ServiceRun
-from ci_doctor.model.outcome import CaseOutcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import CaseOutcome, Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.growth import assert_linear
 from tests.unit.correctness.experiments import (

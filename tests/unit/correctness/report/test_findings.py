@@ -20,8 +20,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.looks import LooksOfAnswers, count_prompts
 from ci_doctor.load.requests import Request
-from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.service import (
+from ci_doctor.model.facts.launch import (
     FailureKind,
     LeftBehind,
     LeftKind,
@@ -29,7 +28,7 @@ from ci_doctor.model.service import (
     NamedProcess,
     StopResult,
 )
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Finding, Severity, Verdict
 from tests.support.diagnoses import a_cause
 from tests.unit.correctness.experiments import (
     DEATH,

@@ -12,7 +12,7 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.model.facts.correctness import LevelFacts
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.numbered import compared, completion, outputs, start
 

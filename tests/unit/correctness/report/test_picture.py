@@ -20,9 +20,7 @@ from ci_doctor.model.facts.correctness import (
     SharedRead,
     SharedUse,
 )
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.table import Table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Table, Verdict
 from ci_doctor.render import text
 from tests.support.tables import lines_of
 from tests.unit.correctness.experiments import (

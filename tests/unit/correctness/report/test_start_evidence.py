@@ -15,7 +15,7 @@ from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.facts.correctness import ArchiveDrift, ArchiveUseFacts
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Severity
 
 RULES = Rules(seed=7)
 

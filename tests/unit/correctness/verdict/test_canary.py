@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import results
 from ci_doctor.correctness.settings import AnswerLevel
-from ci_doctor.correctness.verdict import canary as canary_module
-from ci_doctor.correctness.verdict.canary import canary_detected
+from ci_doctor.correctness.verdict import decide as canary_module
+from ci_doctor.correctness.verdict.decide import canary_detected
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.canonical import check_output, digest
 from tests.unit.correctness.experiments import experiment, output, result

@@ -11,7 +11,7 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind
 from ci_doctor.correctness.verdict.validity import Decision
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from tests.support.orders import seed_of
 
 A, B = Arm.BASELINE, Arm.CANDIDATE

@@ -12,7 +12,7 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.looks import block_numbers, blocks, look, neighbours, widened
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arm, next_arms, sequence
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 from tests.unit.correctness.verdict.test_decide import REQUESTS, any_start, start, starts
 
 A, B = Arm.BASELINE, Arm.CANDIDATE

@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.validity import (
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Verdict
 
 IDS = ["r0", "r1", "r2"]
 CHANGED = ControlOutcome(result=ControlResult.CHANGED, request="r0")

@@ -15,9 +15,7 @@ from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.finding import Severity
-from ci_doctor.model.outcome import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Report, Severity, Verdict
 from ci_doctor.render import html, renderer
 from ci_doctor.render.html.build_page import (
     build_axis,

@@ -4,7 +4,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.model.facts.history import ColumnFacts, HistoryReportFacts, RateFacts, StripRow
-from ci_doctor.render.html.history_page import render
+from ci_doctor.render.html.report_page import render_history
 from tests.support.builders import a_report
 
 RATE = RateFacts(rate=0.1, low=0.05, high=0.2)
@@ -38,7 +38,7 @@ FACTS = HistoryReportFacts(
 
 
 def page_of(facts: HistoryReportFacts) -> str | None:
-    return render(replace(a_report(), facts=to_builtins(facts)))
+    return render_history(replace(a_report(), facts=to_builtins(facts)))
 
 
 def test_each_kind_of_cell_is_a_path_of_its_row() -> None:
@@ -74,4 +74,4 @@ def test_its_script_is_smaller_than_five_kilobytes_and_loads_nothing() -> None:
 
 def test_facts_of_another_form_have_no_such_page() -> None:
     assert page_of(replace(FACTS, history_strip=())) is None
-    assert render(a_report()) is None
+    assert render_history(a_report()) is None

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence, Severity
-from ci_doctor.model.outcome import Attachment, Failure, Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.outcome import Attachment, Evidence, Failure, Report, Severity, Verdict
 from ci_doctor.render import html, json
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.html.report_page import drawn

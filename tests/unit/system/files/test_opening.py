@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.access import read_regular
 
 
 def test_a_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_file_on_which_another_program_holds_a_lease_is_read(tmp_path: Path) -
 
 PROGRAM = (
     "import os, sys\n"
-    "from ci_doctor.system.files.opening import open_closed_streams\n"
+    "from ci_doctor.system.files.access import open_closed_streams\n"
     "report = os.dup(int(sys.argv[1]))\n"
     "for word in sys.argv[2:]:\n"
     "    os.close(int(word))\n"

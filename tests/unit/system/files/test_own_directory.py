@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.own_directory import (
+from ci_doctor.system.files.access import (
     abandoned_directories,
     is_abandoned,
     mounted_below,
@@ -19,7 +19,7 @@ from ci_doctor.system.files.own_directory import (
 )
 
 HOLD = """
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 with own_directory("verify") as name:
     print(name, flush=True)
     input()
@@ -109,7 +109,7 @@ REMOVE = """
 import sys
 from pathlib import Path
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.own_directory import remove_abandoned
+from ci_doctor.system.files.access import remove_abandoned
 try:
     remove_abandoned(Path(sys.argv[1]))
 except UsageError as error:
@@ -163,4 +163,4 @@ def test_no_module_makes_a_temporary_directory_of_another_kind() -> None:
         if "TemporaryDirectory(" in path.read_text() or "mkdtemp(" in path.read_text()
     ]
 
-    assert makers == ["own_directory.py"]
+    assert makers == ["access.py"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.writing import in_directory, make_directory, write_atomically
+from ci_doctor.system.files.access import in_directory, make_directory, write_atomically
 
 PACKAGE = Path(__file__).parents[4] / "ci_doctor"
 
@@ -85,7 +85,7 @@ def test_no_other_module_trusts_in_a_directory_that_is_there_already() -> None:
         text = module.read_text(encoding="utf-8")
         if re.search(r"mkdir\(.*exist_ok=True|makedirs\(", text):
             trusting.append(module.name)
-    assert trusting == ["writing.py"]
+    assert trusting == ["access.py"]
 
 
 def test_folders_are_made_and_nothing_else_lies_there(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process import (
     Child,
     ProcessEnding,
@@ -22,6 +21,7 @@ from ci_doctor.system.processes.process import (
     observed_ending,
 )
 from ci_doctor.system.processes.process_table import look_up
+from ci_doctor.system.processes.tree import ExternalProcess
 
 KNOWS_THE_REAPED = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 15)
 ENDINGS = [

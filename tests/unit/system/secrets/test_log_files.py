@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.secrets import log_files
-from ci_doctor.system.secrets.log_files import redact_file, redact_files
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets import redaction as log_files
+from ci_doctor.system.secrets.redaction import Redactor, redact_file, redact_files
 
 SECRET = "hf_a/b+c'd\"e ö$"
 REDACTOR = Redactor.from_environment({"HF_TOKEN": SECRET, "PATH": "/usr/bin:/bin"})

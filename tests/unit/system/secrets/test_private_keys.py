@@ -14,10 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, run
+from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, outcome_of, run
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.system.secrets.log_files import redact_file
 from ci_doctor.system.secrets.private_keys import (
     StreamedKeys,
     first_words,
@@ -25,7 +23,7 @@ from ci_doctor.system.secrets.private_keys import (
     last_words,
     without_keys,
 )
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_file
 from tests.support.growth import assert_linear
 
 REDACTOR = Redactor(())

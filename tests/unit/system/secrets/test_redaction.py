@@ -10,9 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import SCHEMA, Attempt, Case, CaseAttempt, CaseOutcome
-from ci_doctor.model.table import text_table
+from ci_doctor.model.outcome import (
+    SCHEMA,
+    Attempt,
+    Case,
+    CaseAttempt,
+    CaseOutcome,
+    Evidence,
+    text_table,
+)
 from ci_doctor.render import json as report_json
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.system.secrets.spans import COMMON

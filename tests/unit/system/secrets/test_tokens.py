@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from ci_doctor.model.outcome import SCHEMA, Report
-from ci_doctor.model.table import Scalar, Table, row
+from ci_doctor.model.outcome import SCHEMA, Report, Scalar, Table, row
 from ci_doctor.render import RENDERERS
-from ci_doctor.system.secrets import log_files
-from ci_doctor.system.secrets.log_files import redact_file
-from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets import redaction as log_files
+from ci_doctor.system.secrets.redaction import Redactor, redact_file
 from ci_doctor.system.secrets.tokens import (
     CREDENTIALS,
     LONGEST_TOKEN,

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: reads what a failed command has left, says why it failed, and keeps what it wrote.
-
-Looks at the logs that are named, at those of ci-doctor's own commands, and at the command's output
-if the agent gives it.
-"""
+"""Acts on files: a Buildkite job whose command has ended. Says why it failed, keeps what it wrote, decides the exit status."""
 
 import os
 import re
@@ -16,26 +12,138 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
+from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
 from ci_doctor.buildkite.job_log import CommandOutput, read_log_file, request_log
-from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules, outcome_of
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand, open_logs
-from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.diagnosis.outside import as_seen_here, judged
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.cause import LIKELY, Cause
+from ci_doctor.model.cause import LIKELY, Cause, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.finding import Evidence, Finding, Rule, Severity
-from ci_doctor.model.outcome import Attachment, Outcome, Report
-from ci_doctor.model.quantities import parse_moment
+from ci_doctor.model.outcome import (
+    Attachment,
+    Evidence,
+    Finding,
+    Outcome,
+    Report,
+    Rule,
+    Severity,
+    Verdict,
+)
+from ci_doctor.model.words import parse_moment
 from ci_doctor.render.formatting import listed
-from ci_doctor.system.files.writing import write_atomically
-from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.files.access import write_atomically
+from ci_doctor.system.secrets.redaction import redact_files
 
 if TYPE_CHECKING:
     from ci_doctor.system.secrets.redaction import Redactor
+
+_WORST_STATUS: Final = 255
+_OF_THE_AGENT: Final = 125
+# What a command judged stands, also if a script or make(1) ended with a status of its own for it.
+_NO_RETRY: Final = frozenset(
+    {
+        Verdict.REGRESSION,
+        Verdict.FAILED,
+        Verdict.NONDETERMINISTIC,
+        Verdict.INCONCLUSIVE,
+        Verdict.VOID,
+    }
+)
+
+
+class FailedCommand(Struct, frozen=True, kw_only=True):
+    """What the decision rests on.
+
+    end: how the job stands, with the status of its command. reports: those of ci-doctor's commands
+    in this job. causes: what all diagnoses of the job name. is_named: the diagnosis of the logs at
+    hand names a cause. codes: the repository's exit codes by verdict.
+    """
+
+    end: JobEnd
+    reports: Sequence[Report]
+    causes: Sequence[Cause]
+    is_named: bool
+    codes: Mapping[str, int]
+
+
+class ExitDecision(Struct, frozen=True, kw_only=True):
+    """`status` is the new one, None to leave it; `reason` is a sentence without a full stop."""
+
+    status: int | None
+    reason: str
+
+
+def decide(failed: FailedCommand) -> ExitDecision:
+    """The status to end with."""
+    status = failed.end.command_status
+    reason = _untouchable(failed)
+    if status is None or reason is not None:
+        return ExitDecision(status=None, reason=reason or "the command did not run")
+    infra = failed.codes[Verdict.INFRA]
+    causes = failed.causes
+    if failed.is_named and causes and all(cause.may_be_retried for cause in causes):
+        # What a report says no retry may hide.
+        for report in failed.reports:
+            if report.verdict in _NO_RETRY:
+                judged = f"the verdict of `ci-doctor {report.command}` is {report.verdict}"
+                return ExitDecision(status=None, reason=judged)
+        cause = _named(causes[-1])
+        return _changed(status, infra, f"{cause} lies outside the change, and another run helps")
+    retried = {infra: "is retried", failed.codes[Verdict.NONDETERMINISTIC]: "passes as a soft fail"}
+    useless = [cause for cause in causes if _lies_inside(cause)]
+    if status in retried and useless:
+        reason = f"{status} {retried[status]}, and that could hide {_named(useless[-1])}"
+        return _changed(status, failed.codes[Verdict.FAILED], reason)
+    doubt = "the logs do not prove that the cause lies outside the change"
+    if not failed.is_named:
+        doubt = "no cause is named"
+    elif any(cause.retry == RetryPolicy.NO for cause in causes):
+        doubt = "no log shows that another run helps"
+    return ExitDecision(status=None, reason=doubt)
+
+
+def _untouchable(failed: FailedCommand) -> str | None:
+    """Why the status is not ours to change; None if it may be."""
+    end = failed.end
+    if end.is_cancelled or end.is_timed_out:
+        return "the job was cancelled, or timed out"
+    status = end.command_status
+    if not status:
+        return "the command did not fail"
+    for report in failed.reports:
+        if explains(report, status):
+            return f"`ci-doctor {report.command}` ended with it"
+    if status in ENDED_FROM_OUTSIDE:
+        return "a signal or a time limit ended the command, and no log says why"
+    return None
+
+
+def _lies_inside(cause: Cause) -> bool:
+    """Whether a cause asks for no other run; last words that no rule knows are no proof."""
+    if cause.rule == LAST_OUTPUT.id:
+        return False
+    is_inside = cause.retry == RetryPolicy.NO or cause.is_of_test
+    return is_inside and not cause.is_outside and (cause.confidence or 0.0) >= LIKELY
+
+
+def _named(cause: Cause) -> str:
+    return f"the cause ({cause.title}, {cause.where})"
+
+
+def _changed(status: int, new: int, reason: str) -> ExitDecision:
+    if new == status:
+        return ExitDecision(status=None, reason=f"it is the code already: {reason}")
+    if not 1 <= new <= _WORST_STATUS or new == _OF_THE_AGENT:
+        return ExitDecision(status=None, reason=f"{new} is no exit code for it")
+    return ExitDecision(status=new, reason=reason)
+
+
+# --- what a failed command has left: why it failed, and what is kept ---
+
 
 OLDER_LOG: Final = Rule(
     id="finished-job/older-log",

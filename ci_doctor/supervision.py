@@ -12,7 +12,7 @@ from ci_doctor.errors import CiDoctorError, Terminated, UsageError
 from ci_doctor.model.facts.diagnose import SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent, printable
-from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.access import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import MemoryEvents, counted
 from ci_doctor.system.processes.process import describe_status, signal_name
@@ -273,8 +273,7 @@ def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
     has ended.
     """
     # A command that succeeds needs none of this.
-    from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-    from ci_doctor.diagnosis.outcome import outcome_of
+    from ci_doctor.diagnosis.diagnosis import diagnose, load_rules, outcome_of
     from ci_doctor.diagnosis.outside import as_seen_here
 
     try:
@@ -294,7 +293,7 @@ def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
 
 def _publish(path: Path, redactor: "Redactor") -> tuple[str, ...]:
     """Take the secrets out of the log, for everybody to read; sentences on what went wrong."""
-    from ci_doctor.system.secrets.log_files import redact_files
+    from ci_doctor.system.secrets.redaction import redact_files
 
     try:
         warnings = redact_files([path], redactor)
