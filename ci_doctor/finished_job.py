@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -36,10 +36,7 @@ from ci_doctor.model.outcome import (
 from ci_doctor.model.words import parse_moment
 from ci_doctor.render.formatting import listed
 from ci_doctor.system.files.access import write_atomically
-from ci_doctor.system.secrets.redaction import redact_files
-
-if TYPE_CHECKING:
-    from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
 _WORST_STATUS: Final = 255
 _OF_THE_AGENT: Final = 125

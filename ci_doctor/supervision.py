@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import Struct, structs
 
 from ci_doctor.errors import CiDoctorError, Terminated, UsageError
-from ci_doctor.model.facts.diagnose import SupervisedRunFacts
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent, printable
 from ci_doctor.system.files.access import own_directory
@@ -22,7 +22,6 @@ from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:
     from ci_doctor.model.cause import Cause
-    from ci_doctor.model.facts.diagnose import DiagnoseFacts
     from ci_doctor.system.secrets.redaction import Redactor
 
 

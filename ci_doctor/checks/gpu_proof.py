@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -29,13 +29,9 @@ from ci_doctor.checks.gpu.driver import driver_answer
 from ci_doctor.checks.settings import ALL
 from ci_doctor.decodable import decodable
 from ci_doctor.machine.gpus import VISIBLE, shows_gpu
-from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
+from ci_doctor.model.outcome import Evidence, Rule, Scalar, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, probability
 from ci_doctor.system import clock
-
-if TYPE_CHECKING:
-    from ci_doctor.model.outcome import Scalar
-
 
 # Acts on GPUs: whether the job's torch can compute on each of them, in processes of its interpreter.
 

@@ -20,7 +20,7 @@ from ci_doctor.commands.documented import (
     pass_session,
 )
 from ci_doctor.errors import UsageError
-from ci_doctor.model.outcome import About
+from ci_doctor.model.outcome import About, Outcome
 from ci_doctor.pytest_runs.quarantine import MOST_DAYS
 from ci_doctor.session.session import Session
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ci_doctor.history.database import Question
     from ci_doctor.history.evidence import JobEvidence
     from ci_doctor.history.ingest import FilesToRead, Tell
-    from ci_doctor.model.outcome import Outcome
 
 
 @click.group(

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,10 +71,7 @@ from ci_doctor.pytest_runs.result import (
 from ci_doctor.system.files.access import make_directory, open_closed_streams, own_directory
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import shortened_words
-from ci_doctor.system.secrets.redaction import redact_files
-
-if TYPE_CHECKING:
-    from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
 # --- what a person asks of `ci-doctor pytest` ---
 

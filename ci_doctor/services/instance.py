@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. One start of a service, its events and its end, as values, as what is watched of it and as reports show it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,11 @@ from ci_doctor.model.facts.launch import NamedProcess, ServiceFailure, ServiceRu
 from ci_doctor.model.outcome import Attachment, Attempt, Failure, signal_kind
 from ci_doctor.services.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec, relative
-from ci_doctor.system.processes.process import describe_exit, signal_name
+from ci_doctor.system.processes.process import Child, describe_exit, signal_name
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
-    from ci_doctor.system.processes.process import Child
     from ci_doctor.system.processes.tree import ExternalProcess
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -33,12 +33,9 @@ from ci_doctor.services.spec import LaunchContext, port_names
 from ci_doctor.system import clock
 from ci_doctor.system.files.access import make_directory
 from ci_doctor.system.processes.interruption import Interruption, hand_on
-from ci_doctor.system.processes.process import describe_exit, has_ended, is_ending
+from ci_doctor.system.processes.process import Child, describe_exit, has_ended, is_ending
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.secrets.redaction import Redactor, redact_files
-
-if TYPE_CHECKING:
-    from ci_doctor.system.processes.process import Child
 
 
 def event_writer(

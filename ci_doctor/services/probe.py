@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -22,11 +21,8 @@ from ci_doctor.services.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.files.growing import FileWatch, GrowingFile
 from ci_doctor.system.processes.interruption import end_awaited
-from ci_doctor.system.processes.process import describe_exit, has_ended
+from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
-
-if TYPE_CHECKING:
-    from ci_doctor.system.processes.process import Child
 
 
 class Telling(IntEnum):

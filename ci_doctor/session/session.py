@@ -4,7 +4,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,8 +12,6 @@ from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import PrintedForm, print_report, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ci_doctor.model.outcome import About, Finding, Outcome, Report
     from ci_doctor.session.delivery import Addition, ExitPolicy
     from ci_doctor.session.report_directory import ReportDirectory

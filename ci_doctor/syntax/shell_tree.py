@@ -5,20 +5,16 @@ Grammar: https://www.gnu.org/software/bash/manual/bash.html#Shell-Syntax, where 
 A part that it cannot read ends with its line, and the rest is read on.
 """
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 from ci_doctor.syntax.word_reader import BLANKS, DEEPEST, UnreadableError, WordReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FRAMES: Final = 8  # calls of Python for each level of nesting, at most
 _MOST_UNREAD: Final = 20  # parts of one program; each may be read to the end once

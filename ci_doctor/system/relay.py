@@ -13,19 +13,16 @@ import errno
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 
 from msgspec import Struct
 
 from ci_doctor.system import clock
 from ci_doctor.system.processes import program
 from ci_doctor.system.relay_output import STDERR, STDOUT, Channel, CommandLog, Pump, open_channels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # What a person, a shell or an agent sends to a job. SIGTTIN and SIGTTOU go to whole groups always.
 RELAYED: Final = frozenset(

@@ -26,7 +26,7 @@ from ci_doctor.checks.python.environments import (
 )
 from ci_doctor.checks.python.paths import compiled_modules, modules_in
 from ci_doctor.machine.host import content_of
-from ci_doctor.machine.interpreters import absence, is_file
+from ci_doctor.machine.interpreters import PythonState, absence, is_file
 from ci_doctor.machine.packages import Package, RecordedFile
 from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
@@ -34,7 +34,6 @@ from ci_doctor.render.formatting import amount, size
 if TYPE_CHECKING:
     from packaging.tags import Tag
 
-    from ci_doctor.machine.interpreters import PythonState
 
 DISTRIBUTION_TWICE: Final = Rule(
     id="doctor/distribution-twice",

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a shell program, and those inside it, by all rules. Acts on processes only if the parser has errors: then bash decides."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,13 +17,8 @@ from ci_doctor.lint.shell.process_rules import syntax_violation
 from ci_doctor.lint.shell.rules import CHECKED
 from ci_doctor.lint.shell.shell_program import ShellOption, ShellProgram, read_program, setting
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
-from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
+from ci_doctor.syntax.shell_nodes import CommandWords, NodeKind, ShellNode
 from ci_doctor.syntax.shell_tree import without_expressions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ci_doctor.syntax.shell_nodes import CommandWords
 
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
 _RUNNERS: Final = word_set(

@@ -9,11 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import word_set
-from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
+from ci_doctor.syntax.shell_nodes import CommandWords, NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.syntax.shell_nodes import CommandWords
 
 _STATUS: Final = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS")
 _BARE_RETURN: Final = re.compile(r"(?:return|exit)\s*(?:;|$)")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about failures that the rest of a script passes over."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from ci_doctor.lint.lint_rule import LintRule, word_set
+from ci_doctor.lint.lint_rule import LintRule, Violation, word_set
 from ci_doctor.lint.shell.checking_commands import (
     ASKING,
     LINTERS,
@@ -20,17 +19,10 @@ from ci_doctor.lint.shell.checking_commands import (
     named,
     use_of,
 )
-from ci_doctor.lint.shell.failure_fate import STATUS, Loss, fates_of
-from ci_doctor.lint.shell.shell_program import script, violation
+from ci_doctor.lint.shell.failure_fate import STATUS, Fate, Loss, fates_of
+from ci_doctor.lint.shell.shell_program import ShellProgram, script, violation
 from ci_doctor.model.outcome import Rule, Severity
 from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_doctor.lint.lint_rule import Violation
-    from ci_doctor.lint.shell.failure_fate import Fate
-    from ci_doctor.lint.shell.shell_program import ShellProgram
 
 FAILURE_LOST: Final = LintRule(
     rule=Rule(

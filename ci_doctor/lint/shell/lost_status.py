@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about a status that its own statement hides."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from ci_doctor.lint.lint_rule import LintRule, word_set
+from ci_doctor.lint.lint_rule import LintRule, Violation, word_set
 from ci_doctor.lint.shell.checking_commands import (
     StatusUse,
     is_judged_later,
@@ -15,17 +14,10 @@ from ci_doctor.lint.shell.checking_commands import (
     use_of,
 )
 from ci_doctor.lint.shell.failure_fate import Loss, fates_of
-from ci_doctor.lint.shell.shell_program import script, violation
+from ci_doctor.lint.shell.shell_program import ShellProgram, script, violation
 from ci_doctor.lint.source_files import Shell
 from ci_doctor.model.outcome import Rule, Severity
-from ci_doctor.syntax.shell_nodes import NodeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_doctor.lint.lint_rule import Violation
-    from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.syntax.shell_nodes import ShellNode
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 STATUS_LOST_IN_DECLARATION: Final = LintRule(
     rule=Rule(

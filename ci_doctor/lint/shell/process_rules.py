@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about processes, about counts of results, and about the text of a script itself."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of, word_set
-from ci_doctor.lint.shell.shell_program import script, violation
+from ci_doctor.lint.shell.shell_program import ShellProgram, script, violation
+from ci_doctor.lint.source_files import ShellSource
 from ci_doctor.model.outcome import Rule, Severity
-from ci_doctor.syntax.shell_nodes import NodeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.lint.source_files import ShellSource
-    from ci_doctor.syntax.shell_nodes import ShellNode
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 BROAD_KILL: Final = LintRule(
     rule=Rule(

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about loops and commands that wait for a server."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from ci_doctor.lint.lint_rule import LintRule, word_set
+from ci_doctor.lint.lint_rule import LintRule, Place, Violation, word_set
 from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
-from ci_doctor.lint.shell.shell_program import script, violation
+from ci_doctor.lint.shell.shell_program import ShellProgram, script, violation
 from ci_doctor.lint.shell.waits import (
     LIVENESS,
     NETWORK,
@@ -25,14 +24,7 @@ from ci_doctor.lint.shell.waits import (
     without_comments,
 )
 from ci_doctor.model.outcome import Rule, Severity
-from ci_doctor.syntax.shell_nodes import NodeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_doctor.lint.lint_rule import Place, Violation
-    from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.syntax.shell_nodes import ShellNode
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 CURL_WITHOUT_FAIL: Final = LintRule(
     rule=Rule(

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
-from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
+from ci_doctor.syntax.shell_nodes import CommandWords, NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_doctor.lint.lint_rule import Edit
     from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.syntax.shell_nodes import CommandWords
 
 # A question to a server.
 NETWORK: Final = re.compile(
