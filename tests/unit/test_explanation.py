@@ -57,7 +57,7 @@ def test_a_log_rule_and_a_message_that_it_recognises_are_explained(text: str) ->
     facts = explain(text).facts
 
     assert isinstance(facts, ExplainFacts)
-    assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", "no")
+    assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", "ask")
     assert facts.meaning
 
 

@@ -189,11 +189,9 @@ def suspicious_answers(
     """
     for start in starts:
         if start.looks.is_one_answer(prompts):
-            yield _finding(
-                rules.ONE_ANSWER,
-                f"{start.name} gave one and the same answer to all {start.looks.answered} "
-                f"requests{f', of {prompts} different prompts' if requests else ''}",
-            )
+            of = f", of {prompts} different prompts" if requests else ""
+            text = f"{start.name} gave one and the same answer to all {start.looks.answered} requests{of}"
+            yield _finding(rules.ONE_ANSWER, text)
             break
     if blank := next((each for each in starts if each.looks.blank), None):
         looks = blank.looks
@@ -588,13 +586,8 @@ def device_findings(
     made = [each.start for each in results if each.counts and not each.start.archived]
     pairs = [together(made, drawn_by, index, at_once).start for index in range(len(made))]
     # A start that failed has no answers that could follow anything.
-    drawn = [
-        (start, pair)
-        for start, pair in zip(made, pairs, strict=True)
-        if start.devices and not start.failed
-    ]
-    starts = [start for start, _ in drawn]
-    blocks = tuple(pair for _, pair in drawn)
+    answered = [at for at, start in enumerate(made) if start.devices and not start.failed]
+    starts, blocks = [made[at] for at in answered], tuple(pairs[at] for at in answered)
     requests = list(starts[0].answers) if starts else []
     given = traits(patterns(starts, requests), [False] * len(starts))
     # What one of two devices shows, the other one shows as well.

@@ -19,7 +19,10 @@ from ci_doctor.model.outcome import Verdict
 from ci_doctor.render import json as report_json
 from tests.support.builders import a_report
 
-FULL_DISK = "cp: error writing '/data/x': No space left on device\n"
+OUTAGE = (
+    "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443): "
+    "Read timed out.\n"
+)
 ASSERTION = "E       assert 41 == 42\ntests/test_a.py:3: AssertionError\n"
 OPTIONS = {"setup-env": False, "diagnose": ["build_*.log"], "exit-codes": True}
 TO_75 = "export BUILDKITE_COMMAND_EXIT_STATUS=75\n"
@@ -82,7 +85,7 @@ def hooks(
 
 
 def test_stdout_holds_the_export_alone(hooks: Hooks) -> None:
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
 
     assert out == TO_75
     assert "build_1.log:1" in err
@@ -92,14 +95,14 @@ def test_stdout_holds_the_export_alone(hooks: Hooks) -> None:
 def test_without_the_option_nothing_is_exported(hooks: Hooks) -> None:
     hooks.configure({**OPTIONS, "exit-codes": False})
 
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
 
     assert out == ""
     assert "build_1.log:1" in err
 
 
 def test_a_command_that_passed_is_nobodys_business(hooks: Hooks) -> None:
-    assert hooks.after(0, build_1=FULL_DISK) == ("", "")
+    assert hooks.after(0, build_1=OUTAGE) == ("", "")
     hooks.run("pre-exit")
     assert hooks.record()["exit_status"] == 0
 
@@ -117,7 +120,7 @@ def test_a_broken_configuration_maps_nothing_and_says_so(
 ) -> None:
     (hooks.checkout / "ci-doctor.toml").write_text(toml)
 
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
 
     assert out == ""
     assert words in err
@@ -129,7 +132,7 @@ def test_a_repository_has_its_own_codes_and_its_own_rules(hooks: Hooks) -> None:
     (hooks.checkout / "ours.toml").write_text("[exit-codes]\ninfra = 255\n")
     hooks.configure({**OPTIONS, "config": "ours.toml"})
 
-    out, _ = hooks.after(1, build_1=FULL_DISK)
+    out, _ = hooks.after(1, build_1=OUTAGE)
 
     assert out == "export BUILDKITE_COMMAND_EXIT_STATUS=255\n"
 
@@ -140,7 +143,7 @@ def test_a_report_of_ci_doctor_that_explains_the_status_keeps_it(hooks: Hooks) -
     report = a_report(Verdict.FAILED, command="launch")
     (folder / "report.json").write_text(report_json.render(report))
 
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
 
     assert out == ""
     assert "`ci-doctor launch` ended with it" in err
@@ -151,7 +154,7 @@ def test_a_report_of_ci_doctor_that_explains_the_status_keeps_it(hooks: Hooks) -
 
 def test_logs_of_an_earlier_job_are_named_and_not_read(hooks: Hooks) -> None:
     old = hooks.checkout / "build_0.log"
-    old.write_text(FULL_DISK)
+    old.write_text(OUTAGE)
     os.utime(old, (1_700_000_000, 1_700_000_000))
 
     out, err = hooks.after(1)
@@ -163,7 +166,7 @@ def test_logs_of_an_earlier_job_are_named_and_not_read(hooks: Hooks) -> None:
 
 
 def test_hooks_in_another_container_than_the_first_know_no_beginning(hooks: Hooks) -> None:
-    (hooks.checkout / "build_1.log").write_text(FULL_DISK)
+    (hooks.checkout / "build_1.log").write_text(OUTAGE)
     hooks.set(BUILDKITE_COMMAND_EXIT_STATUS="1")
 
     out, err = hooks.run("post-command")
@@ -194,7 +197,7 @@ def test_a_job_that_was_ended_from_outside_keeps_its_status(
 ) -> None:
     hooks.set(**{variable: "true"})
 
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
 
     assert out == ""
     assert ("build_1.log:1" in err) is is_diagnosed
@@ -203,7 +206,7 @@ def test_a_job_that_was_ended_from_outside_keeps_its_status(
 
 
 def test_the_same_options_diagnose_once_and_other_logs_add_their_own(hooks: Hooks) -> None:
-    assert hooks.after(1, build_1=FULL_DISK, test=ASSERTION)[0] == TO_75
+    assert hooks.after(1, build_1=OUTAGE, test=ASSERTION)[0] == TO_75
     hooks.set(BUILDKITE_COMMAND_EXIT_STATUS="75")
     out, err = hooks.run("post-command")
     assert (out, "What to do" in err) == ("", False)
@@ -220,11 +223,11 @@ def test_the_same_options_diagnose_once_and_other_logs_add_their_own(hooks: Hook
     assert hooks.record()["verdict"] == "failed"
 
 
-def test_an_assertion_of_the_first_hook_stands_above_a_full_disk_of_the_second(
+def test_an_assertion_of_the_first_hook_stands_above_an_outage_of_the_second(
     hooks: Hooks,
 ) -> None:
     hooks.configure({**OPTIONS, "diagnose": ["test.log"]})
-    assert hooks.after(1, build_1=FULL_DISK, test=ASSERTION)[0] == ""
+    assert hooks.after(1, build_1=OUTAGE, test=ASSERTION)[0] == ""
 
     hooks.configure(OPTIONS)
 
@@ -235,7 +238,7 @@ def test_a_directory_that_cannot_be_written_costs_the_files_alone(hooks: Hooks) 
     (hooks.checkout / "file").write_text("in the way")
     hooks.run("pre-command")
     hooks.configure({**OPTIONS, "report-dir": "file/reports"})
-    (hooks.checkout / "build_1.log").write_text(FULL_DISK)
+    (hooks.checkout / "build_1.log").write_text(OUTAGE)
     hooks.set(BUILDKITE_COMMAND_EXIT_STATUS="1")
 
     out, err = hooks.run("post-command")
@@ -266,7 +269,7 @@ def test_whatever_breaks_is_a_line_and_changes_nothing(
     hooks.patch.setattr(plugin_command, "read_codes", broken)
     hooks.patch.setattr(plugin_command, "record_of", broken)
 
-    out, err = hooks.after(1, build_1=FULL_DISK)
+    out, err = hooks.after(1, build_1=OUTAGE)
     _, at_end = hooks.run("pre-exit")
 
     assert out == ""
@@ -297,7 +300,7 @@ def test_a_secret_of_the_job_stands_in_no_file(hooks: Hooks) -> None:
     secret = "s3cr3t-of-the-job-42"
     log = hooks.checkout / "job_log"
     log.write_text(
-        f"~~~ Running commands\n$ bash x\n{secret} {FULL_DISK}"
+        f"~~~ Running commands\n$ bash x\n{secret} {OUTAGE}"
         "🚨 Error: The command exited with status 1\n~~~ Running plugin x post-command hook\n"
     )
     hooks.set(MY_TOKEN=secret, BUILDKITE_JOB_LOG_TMPFILE=str(log), BUILDKITE_COMMAND=secret)
@@ -327,7 +330,7 @@ def test_a_record_is_written_for_a_job_that_never_came_to_its_command(hooks: Hoo
 def test_a_failure_that_is_explained_goes_into_the_history(hooks: Hooks, tmp_path: Path) -> None:
     hooks.set(CI_DOCTOR_HISTORY_DATABASE=str(tmp_path / "h.sqlite"))
 
-    out, err = hooks.after(1, build_a=FULL_DISK)
+    out, err = hooks.after(1, build_a=OUTAGE)
 
     assert out == TO_75
     assert "not seen before in this history" in err
