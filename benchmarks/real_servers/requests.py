@@ -52,8 +52,11 @@ def _salt(place: int, prompt: str) -> Body:
 
 
 def _lora(place: int, prompt: str) -> Body:
-    """Neighbours have one prompt, and one of two adapters or none."""
-    return _completion(place, prompt) | {"model": ("a", "b", "m")[place % 3]}
+    """Neighbours have one prompt, and one of two adapters.
+
+    None without: vLLM 0.32.0 on processors answers such a request by the last adapter, as float64 shows, if there is one.
+    """
+    return _completion(place, prompt) | {"model": ("a", "b", "a")[place % 3]}
 
 
 def _seeded(place: int, prompt: str) -> Body:
