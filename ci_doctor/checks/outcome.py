@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck, Need
+from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck
 from ci_doctor.checks.settings import Workload
 from ci_doctor.model.facts.preparing import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.outcome import (
@@ -79,11 +79,9 @@ def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
 
 
 def _is_absent(run: DoctorRun, area: str) -> bool:
-    """Whether all that the checks of the area are about is missing here: only that it is missing was checked."""
-    has_run = any(
-        each.check.area == area and each.check.need is not Need.NOTHING for each in run.finished
-    )
-    return not has_run and any(check.area == area for check in run.not_run)
+    """Whether most checks of the area make no sense here: what they are about is missing."""
+    made = sum(each.check.area == area for each in run.finished)
+    return made < sum(check.area == area for check in run.not_run)
 
 
 def _tables(run: DoctorRun, *, show_all: bool) -> Iterator[Table]:

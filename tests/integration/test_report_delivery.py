@@ -186,7 +186,7 @@ def test_json_that_nobody_can_read_is_infra_on_disk_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.gate(1)
 def test_closed_streams_are_no_file_of_ours_to_a_command(closed: str, tmp_path: Path) -> None:
-    look = "import os; [os.fstat(n) for n in range(3)]; print(os.readlink('/proc/self/fd/2'))"
+    look = "import json, os; [os.fstat(n) for n in range(3)]; print(os.readlink('/proc/self/fd/2'))"
     ran = shell(
         f"$DOCTOR -- python3 -c {shlex.quote(look + '; open(2, chr(119)).write(chr(120))')} {closed}",
         tmp_path,

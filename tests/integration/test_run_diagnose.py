@@ -405,14 +405,17 @@ def test_the_report_names_the_cause_and_judges_nothing(tmp_path: Path) -> None:
     assert "before\n" in (tmp_path / "r" / "command.log").read_text()
 
 
-FULL = "import os; raise OSError(28, os.strerror(28))"
+OUTAGE = (
+    'import sys; sys.exit("pip._vendor.urllib3.exceptions.ReadTimeoutError: '
+    "HTTPSConnectionPool(host='files.pythonhosted.org', port=443): Read timed out.\")"
+)
 
 
 @pytest.mark.parametrize(
     ("program", "options", "code"),
     [
-        pytest.param(FULL, (), 1, id="outside, and nobody asked"),
-        pytest.param(FULL, ("--exit-code-by-class",), 75, id="outside"),
+        pytest.param(OUTAGE, (), 1, id="outside, and nobody asked"),
+        pytest.param(OUTAGE, ("--exit-code-by-class",), 75, id="outside"),
         pytest.param(FAILS, ("--exit-code-by-class",), 1, id="in the change"),
     ],
 )
@@ -428,7 +431,7 @@ def test_by_class_what_lies_outside_the_change_is_75(
 def test_by_class_the_repositorys_own_code_for_infra_holds(tmp_path: Path) -> None:
     (tmp_path / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
 
-    assert python(tmp_path, FULL, "--exit-code-by-class").code == 255
+    assert python(tmp_path, OUTAGE, "--exit-code-by-class").code == 255
 
 
 def test_a_success_says_nothing_and_loads_no_diagnosis(tmp_path: Path) -> None:

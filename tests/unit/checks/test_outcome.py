@@ -221,7 +221,7 @@ def test_an_area_that_was_asked_for_and_is_missing_is_no_pass(
 ) -> None:
     devices = ended_of_outcome("gpu/devices", CheckResult(summary="no GPU"))
     run = DoctorRun(
-        finished=(FINE, devices), not_run={named("gpu/driver"): "no GPU"}, areas=areas, workload=None, strict=False
+        finished=(FINE, devices), not_run={named("gpu/driver"): "no GPU", named("gpu/mig"): "no GPU", named("machine/x"): "no"}, areas=areas, workload=None, strict=False
     )  # fmt: skip
 
     assert outcome_of(run).verdict is verdict
