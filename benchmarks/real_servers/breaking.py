@@ -191,10 +191,10 @@ def taken_port(scene: Scene) -> None:
 
 
 def sleeper(listener: socket.socket) -> subprocess.Popen[bytes]:
-    """Another process that holds `listener`."""
+    """A process of another session, and so of another job, that holds `listener`."""
     os.set_inheritable(listener.fileno(), True)
     program = [sys.executable, "-c", "import time; time.sleep(3600)"]
-    return subprocess.Popen(program, pass_fds=[listener.fileno()])
+    return subprocess.Popen(program, pass_fds=[listener.fileno()], start_new_session=True)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -319,8 +319,10 @@ def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
     )
 
 
-# Where a job's programs write if they name no path: temporary files, caches, images of containers.
-_PLACES: Final = ("/", "/var", "/var/lib/docker", "/var/lib/containerd")
+# File systems of this machine, of which statvfs(3) waits for no server.
+_LOCAL_DISKS: Final = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs", "vfat"}
+)
 # The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
 _NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
 # A program that fails for lack of space removes a part of what it has written.
@@ -330,11 +332,14 @@ _NEARLY: Final = 0.01
 def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
     """Whether a disk is full on this machine now, of those that `cause` may be about.
 
-    places: the folders that are looked at beside the path that its line names; None for those of a job.
+    places: the folders that are looked at beside the path that its line names; None for all local disks.
     """
     if places is None:
-        home = Path(os.environ.get("HOME", "/"))
-        places = (Path.cwd(), Path(tempfile.gettempdir()), home, *map(Path, _PLACES))
+        import psutil
+
+        mounted = psutil.disk_partitions(all=True)
+        places = tuple(Path(each.mountpoint) for each in mounted if each.fstype in _LOCAL_DISKS)
+        places = (*places, Path.cwd(), Path(tempfile.gettempdir()))
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
         places = (*places, Path(named[1]))
@@ -350,8 +355,10 @@ def _is_full(place: Path) -> bool:
             continue
         # A file system keeps some blocks for root alone.
         free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-        is_full = free <= _NEARLY * disk.f_blocks
-        return (disk.f_blocks > 0 and is_full) or (disk.f_files > 0 and disk.f_favail == 0)
+        is_full = disk.f_blocks > 0 and free <= _NEARLY * disk.f_blocks
+        # An image that is mounted to be read is always full.
+        is_written = not disk.f_flag & os.ST_RDONLY
+        return is_written and (is_full or (disk.f_files > 0 and disk.f_favail == 0))
     return False
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_plugin_robust import needs_mounts
 from tests.support.cli import Ran, doctor, environment, words
 from tests.support.controlling_terminal import CTRL_C, CTRL_Z, ControllingTerminal
 
@@ -426,6 +427,28 @@ def test_by_class_what_lies_outside_the_change_is_75(
     ran = python(tmp_path, program, "--report-dir", "r", *options)
 
     assert (ran.code, report(tmp_path)["exit_code"]) == (code, code), ran
+
+
+@needs_mounts
+@pytest.mark.parametrize(("is_full", "code"), [(True, 75), (False, 1)])
+def test_by_class_a_full_disk_is_75_only_while_a_disk_is_full(
+    tmp_path: Path, is_full: bool, code: int
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    fails = "import os; raise OSError(28, os.strerror(28))"
+    command = words(*OPTIONS, "--exit-code-by-class", "--", sys.executable, "-c", fails)
+    fill = (
+        f"mount -t tmpfs -o size=64k tmpfs {disk} && cat /dev/zero > {disk}/zero;"
+        if is_full
+        else ""
+    )
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", f"{fill} exec {shlex.join(command)}"],
+        cwd=tmp_path, env=environment(), check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    assert ran.returncode == code
 
 
 def test_by_class_the_repositorys_own_code_for_infra_holds(tmp_path: Path) -> None:
