@@ -101,8 +101,7 @@ def test_a_store_that_cannot_be_used_changes_no_job(steps: Steps) -> None:
     # The annotation names the store of both hooks, and the job has passed all the same.
     style, body = steps.annotation()
     assert style == "success"
-    assert "cache/unavailable" in body
-    assert "cache/not-saved" in body
+    assert body.count("cache/unavailable") >= 2
 
 
 def test_a_strict_step_that_saves_nothing_does_not_start_without_a_cache(steps: Steps) -> None:

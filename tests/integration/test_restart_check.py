@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.test_services import listening_process
 from tests.support.cli import BARE, Ran, begin, doctor
 from tests.support.postgres import NEEDS_POSTGRES
 from tests.support.postgres import PROGRAMS as PROGRAMS_OF_POSTGRES
@@ -636,16 +636,19 @@ def test_a_service_that_cannot_start_is_its_own_failure(bench: Bench) -> None:
 
 
 @pytest.mark.nightly
-def test_a_port_that_somebody_else_owns_is_no_fault_of_the_change(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+@pytest.mark.parametrize(("own_session", "ended"), [(False, ("failed", 1)), (True, ("infra", 75))])
+def test_a_port_is_no_fault_of_the_change_unless_a_process_of_the_job_owns_it(
+    bench: Bench, own_session: bool, ended: tuple[str, int]
+) -> None:
+    with listening_process(own_session=own_session) as port:
         bench.write()
         path = bench.directory / "ci-doctor.toml"
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{port}/"
         path.write_text(
             path.read_text().replace("[services.router]", f'ready = "{url}"\n[services.router]')
         )
         ran = bench.check()
-    assert (bench.report["verdict"], ran.code) == ("infra", 75), ran
+    assert (bench.report["verdict"], ran.code) == ended, ran
 
 
 def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:

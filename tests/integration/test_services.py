@@ -64,11 +64,13 @@ def listener(*, on: int = 0) -> socket.socket:
 
 
 @contextlib.contextmanager
-def listening_process() -> Iterator[int]:
+def listening_process(*, own_session: bool = False) -> Iterator[int]:
     """The port at which a process listens that got the environment of now."""
     program = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
     words = [sys.executable, "-c", program]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=own_session
+    ) as process:
         assert process.stdout
         yield int(process.stdout.readline())
         process.communicate(b"\n")
