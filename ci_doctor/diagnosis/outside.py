@@ -335,15 +335,21 @@ def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
     places: the folders that are looked at beside the path that its line names; None for all local disks.
     """
     if places is None:
-        import psutil
-
-        mounted = psutil.disk_partitions(all=True)
-        places = tuple(Path(each.mountpoint) for each in mounted if each.fstype in _LOCAL_DISKS)
-        places = (*places, Path.cwd(), Path(tempfile.gettempdir()))
+        places = (*_local_disks(), Path.cwd(), Path(tempfile.gettempdir()))
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
         places = (*places, Path(named[1]))
     return any(_is_full(place) for place in places)
+
+
+def _local_disks() -> Iterator[Path]:
+    """Where the local file systems are mounted that this process sees (proc_pid_mounts(5))."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
+            _, place, kind, *_ = line.split(" ")
+            # A place with a space or a backslash stands there in octal digits, and is left out.
+            if kind in _LOCAL_DISKS and "\\" not in place:
+                yield Path(place)
 
 
 def _is_full(place: Path) -> bool:
