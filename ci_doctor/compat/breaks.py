@@ -81,8 +81,8 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
 class DirectionFact(Struct, frozen=True, kw_only=True):
     """What one version calls of the other.
 
-    open_imports: how many imports at the top of modules nobody can judge. unread: how many files
-    could not be parsed.
+    open_imports: how many imports at the top of modules nobody can judge. unread: how many files of
+    the caller that name the callee could not be parsed. A pair with one of both does not pass.
     """
 
     caller: str

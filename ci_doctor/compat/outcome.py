@@ -200,8 +200,8 @@ def first_break(pair: PairFact) -> tuple[DirectionFact, BreakFact] | None:
 
 
 def was_judged(pair: PairFact) -> bool:
-    """Whether places of a direction could be judged, and all imports that the modules begin with."""
-    is_open = any(each.open_imports for each in pair.directions)
+    """Whether places of a direction could be judged, all imports that the modules begin with, and each file that names the other."""
+    is_open = any(each.open_imports or each.unread for each in pair.directions)
     return not is_open and any(sum(each.resolved.values()) for each in pair.directions)
 
 
@@ -316,6 +316,6 @@ class MatrixRun:
             callee=callee.label,
             resolved=judged.resolved,
             open_imports=len(judged.open_imports),
-            unread=len(judged.unread),
+            unread=len(judged.unread_callers),
             breaks=tuple(errors),
         )

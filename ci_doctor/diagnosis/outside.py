@@ -12,7 +12,6 @@ import contextlib
 import ipaddress
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -335,7 +334,8 @@ def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
     places: the folders that are looked at beside the path that its line names; None for all local disks.
     """
     if places is None:
-        places = (*_local_disks(), Path.cwd(), Path(tempfile.gettempdir()))
+        # Neither is asked for: the folder may be gone, and on a full disk Python names none for temporary files.
+        places = (*_local_disks(), Path(), Path(os.environ.get("TMPDIR", "/tmp")))  # noqa: S108
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
         places = (*places, Path(named[1]))

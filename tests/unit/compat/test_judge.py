@@ -3,7 +3,8 @@
 
 import pytest
 
-from ci_doctor.compat.breaks import BreakFact
+from ci_doctor.compat.breaks import BreakFact, DirectionFact, PairFact
+from ci_doctor.compat.outcome import was_judged
 from tests.unit.compat.trees import breaks, judged
 
 ADAPTER = """
@@ -483,3 +484,14 @@ def test_an_instance_of_a_class_with_an_abstract_method_is_an_error_and_the_clas
 )
 def test_an_implemented_method_is_none(caller: str) -> None:
     assert judged(f"from lib.api import Base\n{caller}", {"lib/api.py": ABSTRACT}).breaks == []
+
+
+@pytest.mark.parametrize(("unread", "is_judged"), [(0, True), (1, False)])
+def test_a_pair_with_a_file_that_names_the_other_and_cannot_be_parsed_was_not_judged(
+    unread: int, is_judged: bool
+) -> None:
+    direction = DirectionFact(
+        caller="a", callee="b", resolved={"calls": 3}, open_imports=0, unread=unread, breaks=()
+    )
+
+    assert was_judged(PairFact(first="a", second="b", directions=(direction,))) == is_judged

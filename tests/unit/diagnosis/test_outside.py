@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_doctor.diagnosis.outside import retry_policy, verdict_by_class
+from ci_doctor.diagnosis.outside import is_disk_full, retry_policy, verdict_by_class
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
 from ci_doctor.model.outcome import Verdict
 from tests.support.diagnoses import a_cause
@@ -98,3 +99,15 @@ def test_a_server_on_this_machine_asks_a_person() -> None:
     text = "HTTPConnectionPool(host='localhost', port=8000): Read timed out."
 
     assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.ASK
+
+
+def test_disks_are_looked_at_also_where_the_folder_is_gone_and_there_is_none_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("TMPDIR", str(gone))
+
+    assert not is_disk_full(classed(FailureClass.DISK, "No space left on device", is_outside=True))
