@@ -166,6 +166,7 @@ class StartAttempt:
             failed=failure is not None,
             outside=is_outside,
             claimed=is_claimed,
+            of_job=failure is not None and failure.is_of_job,
             control=self._control,
             devices=self.tools.devices,
         )

@@ -141,7 +141,9 @@ def leave_pair(
         prepared.plan.directory,
         prepared.identities,
         host=job.environ.get("BUILDKITE_AGENT_NAME") or platform.node(),
-        is_outside=any(each.start.outside and not each.start.claimed for each in made),
+        is_outside=any(
+            each.start.outside and not (each.start.claimed or each.start.of_job) for each in made
+        ),
         broken=broken,
     )
     path = leave(job.agent, origin, body)

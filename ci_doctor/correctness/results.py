@@ -423,6 +423,7 @@ class Tally:
         failed: bool,
         outside: bool,
         claimed: bool = False,
+        of_job: bool = False,
         control: ControlOutcome | None = None,
         devices: str = "",
     ) -> ArmStart:
@@ -441,6 +442,7 @@ class Tally:
             failed=failed,
             outside=outside,
             claimed=claimed,
+            of_job=of_job,
             prompts={each: _shared(tuple(facts.items())) for each, facts in self._prompts.items()},
             empty=len(self._empty),
             looks=replace(self._looks.value(), restless=self._is_restless()),

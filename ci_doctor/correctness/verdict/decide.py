@@ -71,9 +71,7 @@ def decide(
         strict=rules.evidence is EvidencePolicy.STRICT,
         manner=manner,
     )
-    # Over all starts, also those that do not count: they were tried.
-    tried = {start.arm for start in starts}
-    early = missing(evidence, tried) or void(evidence) or failing_candidate(evidence)
+    early = missing(evidence, starts) or void(evidence) or failing_candidate(evidence)
     if early:
         verdict, reason = early
         return Decision(verdict=verdict, reason=reason, kinds=kinds)

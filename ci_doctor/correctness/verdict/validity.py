@@ -302,16 +302,16 @@ def models_within(starts: Sequence[ArmStart]) -> str | None:
     return None
 
 
-def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
-    """Evidence that could not be gathered. `tried` are the arms that were started at all.
+def missing(evidence: VerdictEvidence, tried: Sequence[ArmStart]) -> tuple[Verdict, str] | None:
+    """Evidence that could not be gathered. `tried` are all starts, also those that do not count.
 
     `infra` is retried, so it takes a proof for every start: a baseline may be the change's own code,
     and a candidate's own log proves nothing that the baseline does not show too.
     """
-    if not evidence.total or Arm.BASELINE not in tried:
+    if not evidence.total or not of_arm(tried, Arm.BASELINE):
         return Verdict.VOID, "nothing was answered, so there is nothing to compare"
     if not evidence.baseline:
-        return Verdict.INFRA, "the baseline could not be started, for a reason outside the change"
+        return _never_started(of_arm(tried, Arm.BASELINE))
     if failures(evidence.baseline) == len(evidence.baseline):
         device = only_device(evidence.baseline, evidence.starts)
         if device is not None:
@@ -322,18 +322,28 @@ def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] |
         return Verdict.FAILED, "the baseline failed in every start"
     if evidence.candidate:
         return None
-    return _without_candidate(evidence, tried)
+    return _without_candidate(evidence, of_arm(tried, Arm.CANDIDATE))
 
 
-def _without_candidate(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str]:
+def _never_started(starts: Sequence[ArmStart]) -> tuple[Verdict, str]:
+    """What it means that every start of an arm ended for a reason outside the arm."""
+    arm = starts[0].arm
+    if any(start.of_job for start in starts):
+        return Verdict.FAILED, (
+            f"the {arm} could not be started: a process that this job started holds its port"
+        )
+    return Verdict.INFRA, f"the {arm} could not be started, for a reason outside the change"
+
+
+def _without_candidate(evidence: VerdictEvidence, tried: Sequence[ArmStart]) -> tuple[Verdict, str]:
     """What it means that no candidate start counts."""
     if evidence.claimed:
         return Verdict.FAILED, (
             "the candidate failed in every start, and the baseline in none; only the candidate's own "
             "log names a reason outside the change"
         )
-    if Arm.CANDIDATE in tried:
-        return Verdict.INFRA, "the candidate could not be started, for a reason outside the change"
+    if tried:
+        return _never_started(tried)
     if have_answers(evidence.baseline) and not evidence.complete:
         return Verdict.INCONCLUSIVE, "the budget was spent before the candidate had answered"
     return Verdict.VOID, "the baseline answered nothing, so the candidate was never started"

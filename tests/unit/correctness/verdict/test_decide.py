@@ -414,6 +414,20 @@ def test_a_candidate_alone_cannot_say_itself_that_the_machine_ends_all_its_start
     assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.INFRA
 
 
+@pytest.mark.parametrize("steady", ["", "2*xy"])
+def test_an_arm_that_a_process_of_this_job_keeps_from_starting_is_no_reason_for_another_run(
+    steady: str,
+) -> None:
+    arm = B if steady else A
+    taken = [start(arm, "--", n, failed=True, outside=True) for n in (1, 2)]
+    made = [*(starts(steady) if steady else ()), *taken]
+    assert decide(made, ["r0", "r1"], RULES, complete=True).verdict is Verdict.INFRA
+    of_job = [*made, start(arm, "--", 3, failed=True, outside=True, of_job=True)]
+    decision = decide(of_job, ["r0", "r1"], RULES, complete=True)
+    assert decision.verdict is Verdict.FAILED
+    assert "a process that this job started holds its port" in decision.reason
+
+
 def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the_environment() -> (
     None
 ):
