@@ -22,7 +22,7 @@ from ci_doctor.diagnosis.conclusion import (
 )
 from ci_doctor.diagnosis.finality import ending_of, was_before
 from ci_doctor.diagnosis.good_run import GoodRun, last_new_lines, only_new_line, read_good_run
-from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet, house_rules
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LOGGED_EXCEPTION, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.log_text import LogText, clean_line, excerpt_around
 from ci_doctor.diagnosis.open_log import expand, open_logs
@@ -77,7 +77,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 @cache
 def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
-    house = (*house_rules(), LAST_OUTPUT)
+    house = (*house_rules(), LAST_OUTPUT, LOGGED_EXCEPTION)
     if not own:
         return RuleSet(house)
     # Only a repository's rules are checked at run time, which takes longer than reading them.

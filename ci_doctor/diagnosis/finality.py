@@ -24,14 +24,13 @@ from ci_doctor.diagnosis.outside import (
     retry_policy,
 )
 from ci_doctor.diagnosis.rank import Candidate, has_gone_on
-from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
+from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding, is_logged
 from ci_doctor.model.cause import OF_CHANGE, FailureClass, RetryPolicy
 
 # A program that ends by an exception says little more; so many lines of its stop are shown too.
 _LAST_LINES: Final = 15
 # A client says in so many lines what it gives up, and what it lacks now.
 _LINES_OF_MESSAGE: Final = 2
-_OF_WORK: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 _HEADER: Final = "Traceback (most recent call last):"
 _OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
 # How the driver and its libraries complain: a word such as `device` may be the change's.
@@ -126,16 +125,11 @@ def is_tried_again(above: str, line: str, below: str) -> bool:
     return any(_NOTICE.search(text) is not None for text in (line, below))
 
 
-def is_logged(before: Sequence[str]) -> bool:
-    """Whether a logger printed the traceback whose lines end `before`, with a line above it."""
+def _is_logged(before: Sequence[str]) -> bool:
+    """Whether a logger printed the traceback whose lines end `before`."""
     cleaned = [clean_line(line.encode()) for line in before]
     headers = [index for index, clean in enumerate(cleaned) if _HEADER in clean.message]
-    if not headers:
-        return False
-    above = cleaned[max(0, headers[-1] - 1) : headers[-1]]
-    # What is printed with an exception has a higher level than the work before it.
-    is_record = any(clean.level not in {None, *_OF_WORK} for clean in above)
-    return cleaned[headers[-1]].level is not None or is_record
+    return bool(headers) and is_logged(cleaned, headers[-1])
 
 
 def follows_only(first: Candidate, following: Sequence[str], explained: Container[int]) -> bool:
@@ -520,7 +514,7 @@ def _ends(
     texts = [clean_line(line.encode()).message for line in before]
     if any(map(_JUDGED.search, texts)):
         return False
-    if first.standing is ExceptionStanding.CAUSE and is_logged(before):
+    if first.standing is ExceptionStanding.CAUSE and _is_logged(before):
         return False
     above = texts[-1] if texts else ""
     below = clean_line(after[0].encode()).message if after else ""

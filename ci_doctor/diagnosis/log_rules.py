@@ -152,6 +152,18 @@ LAST_OUTPUT = LogRule(
     explanation="The command failed, and these are its last words.",
     remedy="Read the lines above it.",
 )
+# The exception of a traceback that a logger printed. Whether its program then ended by it, the log does not tell.
+LOGGED_EXCEPTION = LogRule(
+    id="python/logged-exception",
+    role=Role.ERROR,
+    class_=FailureClass.CODE_BUG,
+    weight=60,
+    retry=RetryPolicy.ASK,
+    literals=(),
+    regex="",
+    explanation="A Python program caught an exception and logged it.",
+    remedy="Read the traceback above the line, and what the program printed after it.",
+)
 
 
 # The time of `re` may grow with the square of the length of a text. In characters.

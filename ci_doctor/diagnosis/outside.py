@@ -67,7 +67,7 @@ _LASTING: Final = re.compile(
     r"|\b(?:hash(?:es)?|checksums?|digests?|sha(?:256|512)|integrity)\b.{0,60}(?:match|differ|fail|wrong)"
     r"|mismatch.{0,30}\b(?:hash|checksum|digest)|match the hash|EINTEGRITY)"
     r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
-    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
+    r"|authentication|unsupported protocol|wrong version number|packet length too long|bad/illegal|malformed|invalid url|offline mode is"
     r"|outgoing traffic has been disabled)"
 )
 # `host not found` and its like are the resolver's words, and come and go with it.

@@ -9,12 +9,13 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.log_rules import LOGGED_EXCEPTION, LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import CleanLine, LogText, TextLine, clean_line, without_prefixes
 from ci_doctor.model.cause import FailureClass
 
-# Levels of a logger for what does not end a program.
-TOLERATED_LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"})
+# Levels of a logger for work, and for what does not end a program.
+_LEVELS_OF_WORK: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
+TOLERATED_LEVELS: Final = _LEVELS_OF_WORK | {"WARN", "WARNING"}
 
 
 class ExceptionStanding(StrEnum):
@@ -106,7 +107,7 @@ class Traceback(Struct, kw_only=True):
     With `is_pointer` the exception only points to another traceback. `has_header` is False for
     frames without the line that begins a traceback, as Python prints for a SyntaxError. follows:
     the index of the exception that this one follows by `link`, None without one. files: those of
-    its frames, the innermost last.
+    its frames, the innermost last. raises: the source line of the innermost frame, if it is shown, is a `raise`.
     """
 
     start: int
@@ -116,6 +117,14 @@ class Traceback(Struct, kw_only=True):
     follows: int | None = None
     link: ChainLink | None = None
     files: list[str] = field(default_factory=list)
+    raises: bool = False
+
+    def restates(self, earlier: "Traceback") -> bool:
+        """Whether the place that caught `earlier` raised this exception itself, in place of it.
+
+        The outermost frame of a traceback is the one that caught it.
+        """
+        return self.raises and self.files[-1] == earlier.files[0]
 
 
 class _Writer(Struct, kw_only=True):
@@ -152,6 +161,8 @@ class TracebackReader:
         self._writers: dict[str, _Writer] = {}
         # Where the last header stands: index, writer, column.
         self._header: tuple[int, _Writer, int] | None = None
+        # The last frame: index, traceback, column.
+        self._frame: tuple[int, Traceback, int] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -179,7 +190,9 @@ class TracebackReader:
         if frame is not None:
             begun = writer.begun.get(frame.start()) or self._begun_before(index)
             begun.files.append(frame["file"])
+            begun.raises = False
             writer.begun[frame.start()] = begun
+            self._frame = (index, begun, frame.start())
             return
         words = _LINK.search(text)
         if words is not None:
@@ -189,6 +202,9 @@ class TracebackReader:
                 kind = ChainLink.DURING if words["direct"] is None else ChainLink.DIRECT
                 writer.linked[words.start()] = (exception, kind)
             return
+        if self._frame is not None and self._frame[0] == index - 1:
+            _, begun, column = self._frame
+            begun.raises = text[column:].lstrip().startswith("raise ")
         self._end(writer, index, text)
 
     def _end(self, writer: _Writer, index: int, text: str) -> None:
@@ -259,7 +275,8 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
     """The traceback in `chain` whose exception explains the others.
 
     Of an exception raised from another the other explains it. Of one raised while another was
-    handled it depends: the first, unless programs expect its kind or the later one says more.
+    handled it depends: the first, unless the later one says more, or programs expect the kind of the
+    first and the later one does not only restate it: then what was tried in its place has failed.
     """
     root = chain[0]
     for later in chain[1:]:
@@ -271,7 +288,8 @@ def root_of(chain: Sequence[Traceback], lines: Sequence[str], points: Points) ->
         else:
             text = without_prefixes(lines[root.exception]).message.lstrip(" |")
             name = (exception_name(text) or "").rpartition(".")[2]
-            is_better = more > 0 or (more == 0 and name in _OFTEN_EXPECTED)
+            is_expected = name in _OFTEN_EXPECTED
+            is_better = more > 0 or (is_expected and (more == 0 or not later.restates(root)))
         if is_better:
             root = later
     return root
@@ -305,12 +323,16 @@ _FATAL = re.compile(
 
 
 class ExceptionLine(Struct, frozen=True, kw_only=True):
-    """The exception of a traceback in a log; `files` are those of its frames, innermost last."""
+    """The exception of a traceback in a log; `files` are those of its frames, innermost last.
+
+    logged: a logger printed it, so its program has caught it.
+    """
 
     line: TextLine
     clean: CleanLine
     standing: ExceptionStanding
     files: tuple[str, ...]
+    logged: bool
 
 
 def exception_lines(
@@ -374,8 +396,17 @@ def _read(
                 clean=cleaned[traceback.exception],
                 standing=_standing(traceback, traceback is root, cleaned),
                 files=tuple(traceback.files),
+                logged=is_logged(cleaned, traceback.start),
             )
             yield exception, end
+
+
+def is_logged(lines: Sequence[CleanLine], header: int) -> bool:
+    """Whether a logger printed the traceback that begins at index `header`, with a line above it."""
+    # What is printed with an exception has a higher level than the work before it.
+    above = lines[max(0, header - 1) : header]
+    is_record = any(line.level not in {None, *_LEVELS_OF_WORK} for line in above)
+    return lines[header].level is not None or is_record
 
 
 def _standing(traceback: Traceback, is_root: bool, lines: Sequence[CleanLine]) -> ExceptionStanding:
@@ -442,4 +473,8 @@ def rule_of_exception(
         wanted = _ASSERTION
         if any(map(_TEST_FILE.search, exception.files)):
             wanted = _TEST_ASSERTION
-    return rules.by_id.get(wanted, matching)
+    rule = rules.by_id.get(wanted, matching)
+    is_caught = exception.logged and exception.standing is not ExceptionStanding.FATAL
+    if is_caught and rule.id == _ANY_EXCEPTION:
+        return rules.by_id.get(LOGGED_EXCEPTION.id, rule)
+    return rule

@@ -137,6 +137,8 @@ def _one(exception: str) -> list[str]:
         pytest.param(DURING, "StopIteration", "ValueError: no", (60, 60), 1, id="expected"),
         pytest.param(DURING, "KeyError: 'x'", "ValueError: no", (60, 60), 1, id="expected, words"),
         pytest.param(DURING, "_queue.Empty", "ValueError: no", (60, 60), 1, id="expected, module"),
+        # What was tried in place of a package that is not there.
+        pytest.param(DURING, "ImportError: x", "ValueError: no", (90, 60), 1, id="expected, less"),
         pytest.param(DURING, "RuntimeError: a", "RuntimeError: b", (60, 60), 0, id="unexpected"),
         pytest.param(DURING, "KeyError: 'x'", POINTER, (60, 60), 0, id="a pointer never explains"),
     ],
@@ -149,6 +151,24 @@ def test_of_two_exceptions_of_a_chain_one_explains_the_other(
     by_index = dict(zip([2, 8], points, strict=True))
     root = root_of(chain, lines, lambda index: by_index[index])
     assert root.exception == [2, 8][explains]
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "explains"),
+    [
+        pytest.param("x.py", "raise MissingBackend('x')", 0, id="said again"),
+        pytest.param("json/decoder.py", "raise MissingBackend('x')", 1, id="elsewhere"),
+        pytest.param("x.py", "start(other_backend)", 1, id="no raise"),
+    ],
+)
+def test_who_catches_an_import_error_may_say_it_again(
+    file: str, source: str, explains: int
+) -> None:
+    second = [*_one("MissingBackend: x")[:1], f'  File "{file}", line 3, in f', f"    {source}"]
+    lines = [*_one("ImportError: x"), "", DURING, "", *second, "MissingBackend: x"]
+    (chain,) = chains(tracebacks(lines))
+    root = root_of(chain, lines, lambda index: 90 if index == 2 else 60)
+    assert root.exception == [2, 9][explains]
 
 
 def test_exceptions_without_a_link_are_chains_of_their_own() -> None:
@@ -254,6 +274,13 @@ def test_of_all_lines_the_one_nearest_to_the_cause_is_named(
 def test_an_exception_without_a_usual_name_is_named(tmp_path: Path) -> None:
     text, rule = _named(tmp_path, _traceback("engine.errors.Boom: the core is gone"))
     assert (text, rule) == ("engine.errors.Boom: the core is gone", "python/exception")
+
+
+def test_an_exception_that_a_logger_printed_is_not_said_to_be_uncaught(tmp_path: Path) -> None:
+    raised = _traceback("ZeroDivisionError: division by zero")
+    logged = f"ERROR:root:metrics failed\n{raised}accuracy 0.41 is below 0.58\n"
+    assert _named(tmp_path, raised)[1] == "python/exception"
+    assert _named(tmp_path, logged)[1] == "python/logged-exception"
 
 
 @pytest.mark.parametrize(
