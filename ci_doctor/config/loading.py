@@ -206,7 +206,8 @@ def find_config(cwd: Path) -> Path | None:
     """
     for directory in (cwd, *cwd.parents):
         own = directory / "ci-doctor.toml"
-        if own.is_file():
+        # Also one that is no file, which then cannot be read.
+        if own.exists():
             return own
         # By a pattern, because a pyproject.toml of somebody else may not even be valid TOML.
         project = directory / "pyproject.toml"

@@ -25,7 +25,7 @@ from ci_doctor.diagnosis.outside import retry_policy
 from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
 from ci_doctor.diagnosis.scan import strongest
 from ci_doctor.errors import ConfigError
-from ci_doctor.model.cause import RetryPolicy, about_retry, is_of_test, title_of
+from ci_doctor.model.cause import FailureClass, RetryPolicy, about_retry, is_of_test, title_of
 from ci_doctor.model.facts.diagnose import (
     LogRuleFacts,
     LogRulesFacts,
@@ -153,6 +153,9 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     remedy = rule.remedy or of_class or "Nothing."
     meaning = rule.explanation or _NO_EXPLANATION
     policy = rule.retry or retry_policy(rule.class_, message)
+    # Of such a rule the exception in the line decides.
+    if not message and rule.class_ is FailureClass.CODE_BUG:
+        policy = RetryPolicy.ASK
     lines = [remedy]
     rows = [row("rule", rule.id)]
     if rule.class_ is not None:

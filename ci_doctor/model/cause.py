@@ -342,9 +342,16 @@ def likelihood(confidence: float) -> str:
     return _LEAST_LIKELY
 
 
+# Rules about pytest itself: no test ran.
+_WITHOUT_TEST: Final = frozenset(
+    {"pytest/conftest-error", "pytest/usage-error", "pytest/internal-error"}
+)
+
+
 def is_of_test(class_: str | None, rule: str | None) -> bool:
     """Whether a cause of `class_`, named by the log rule `rule`, is a failed test."""
-    return class_ == FailureClass.TEST_ASSERTION or (rule or "").startswith("pytest/")
+    is_of_pytest = (rule or "").startswith("pytest/") and rule not in _WITHOUT_TEST
+    return class_ == FailureClass.TEST_ASSERTION or is_of_pytest
 
 
 def about_retry(policy: RetryPolicy, *, is_proven: bool, is_test: bool = False) -> str:

@@ -57,9 +57,7 @@ def test_a_log_rule_and_a_message_that_it_recognises_are_explained(text: str) ->
     facts = explain(text).facts
 
     assert isinstance(facts, ExplainFacts)
-    # Of the rule alone its class decides, of a message the exception.
-    retry = "no" if text == facts.rule else "ask"
-    assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", retry)
+    assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", "ask")
     assert facts.meaning
 
 

@@ -431,6 +431,11 @@ class TestFinding:
         (tmp_path / "a" / "ci-doctor.toml").write_text("")
         assert find_config(inner) == tmp_path / "a" / "ci-doctor.toml"
 
+    def test_a_directory_of_that_name_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "ci-doctor.toml").mkdir()
+        with pytest.raises(ConfigError, match="ci-doctor.toml: cannot be read"):
+            load_config(None, tmp_path)
+
     def test_no_further_than_the_repositorys_root(self, tmp_path: Path) -> None:
         (tmp_path / "ci-doctor.toml").write_text("")
         (tmp_path / "repository" / ".git").mkdir(parents=True)

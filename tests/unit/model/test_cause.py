@@ -2,7 +2,7 @@
 import pytest
 
 from ci_doctor.diagnosis.outside import retry_policy
-from ci_doctor.model.cause import FailureClass, about_retry, fingerprint, likelihood
+from ci_doctor.model.cause import FailureClass, about_retry, fingerprint, is_of_test, likelihood
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,14 @@ def test_of_a_failed_test_nobody_says_that_it_fails_again() -> None:
     )
 
     assert "unless it is flaky" in words
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_test"),
+    [("pytest/worker-crashed", True), ("pytest/usage-error", False), ("python/exception", False)],
+)
+def test_where_no_test_ran_none_is_flaky(rule: str, is_test: bool) -> None:
+    assert is_of_test(FailureClass.CODE_BUG, rule) == is_test
 
 
 SAME = [
