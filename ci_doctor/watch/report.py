@@ -242,10 +242,11 @@ def stall_lines(stall: WatchedStall) -> Iterator[str]:
 def left_lines(things: Iterable[LeftThing], *, ended: bool) -> Iterator[str]:
     """What is said of what the script has left."""
     things = tuple(things)
-    word = "ended" if ended else "left behind"
     for thing in things[:_SHOWN]:
         remedy = "" if ended or thing.remedy is None else f" ({thing.remedy})"
-        yield f"the script {word} {thing.kind} {thing.name}: {thing.why}{remedy}"
+        what = f"{thing.kind} {thing.name}"
+        said = f"{what} was ended with the script" if ended else f"the script left behind {what}"
+        yield f"{said}: {thing.why}{remedy}"
     if len(things) > _SHOWN:
         yield f"and {len(things) - _SHOWN} more"
 

@@ -297,7 +297,7 @@ def test_what_is_left_is_ended_or_allowed(tmp_path: Path, port: int, option: str
         assert "the script" not in ran.err, ran
     else:
         assert not Path(f"/proc/{pid}").exists()
-        assert f"the script ended process {pid}" in ran.err, ran
+        assert f"process {pid} was ended with the script" in ran.err, ran
 
 
 def test_a_job_that_is_cancelled_leaves_nothing(tmp_path: Path, port: int) -> None:
