@@ -2,7 +2,7 @@
 """Pure. What the starts mean: a function from starts to a verdict; and the proof of it, by one changed answer."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -289,7 +289,7 @@ def _regression(evidence: VerdictEvidence, differences: Differences, looks: Look
     chance = f"chance alone does so in {_share(test.p)} of cases"
     carried = differences.disputed or test.disputed
     if differences.disputed:
-        what = f"{len(carried)} of {evidence.total} answers are never the baseline's"
+        what = _never_as_baseline(carried, evidence)
     elif carried:
         what = (
             f"on {len(carried)} of {evidence.total} requests the candidate's mix of answers is "
@@ -301,10 +301,15 @@ def _regression(evidence: VerdictEvidence, differences: Differences, looks: Look
         )
     return Decision(
         verdict=Verdict.REGRESSION,
-        reason=f"{what} in {_both_arms(evidence)}: {chance}",
+        reason=f"{what}, in {_both_arms(evidence)}: {chance}",
         test=replace(test, disputed=tuple(carried)),
         risk=false_alarm_risk(test),
     )
+
+
+def _never_as_baseline(requests: Collection[str], evidence: VerdictEvidence) -> str:
+    # Of several passes a start may share some answers with the baseline: the test compares all of them together.
+    return f"{len(requests)} of {evidence.total} requests are never answered as in a baseline start"
 
 
 def _undecided(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> str:
@@ -331,7 +336,7 @@ def _what_differs(evidence: VerdictEvidence, differences: Differences) -> str:
     if differences.mended and differences.lost == len(differences.mended) and not differences.own:
         return _mend(evidence, differences)
     if differences.disputed:
-        return f"{len(differences.disputed)} of {evidence.total} answers are never the baseline's"
+        return _never_as_baseline(differences.disputed, evidence)
     if differences.own:
         return (
             f"{_varies(evidence, differences)}; the candidate shows outputs of its own "

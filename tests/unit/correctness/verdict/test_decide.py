@@ -72,7 +72,7 @@ def verdict(
         # equal
         ("xy", "xy", Verdict.PASS),
         ("xy xy xy", "xy xy", Verdict.PASS),
-        # never the baseline's answer on some request: a regression where chance does not explain it
+        # never answered as in a baseline start: a regression where chance does not explain it
         ("5*xy", "3*xz", Verdict.REGRESSION),
         ("5*xy", "xz zy", Verdict.INCONCLUSIVE),
         ("5*xy", "xz zz xw", Verdict.REGRESSION),
