@@ -189,7 +189,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
     ) -> tuple[str, str]:
-        """The run that would decide an undecided experiment: its cost in words, and the command.
+        """The run that goes on with an undecided experiment, and may decide it: its cost in words, and the command.
 
         `argv` are the words behind `ci-doctor` of that run, `directory` is its report directory,
         `reserve_s` the part of a budget that is kept for the report. A run of the policy `any` that made

@@ -75,7 +75,7 @@ from ci_doctor.system.processes.interruption import Interruption
 
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
-    """The verdict over the starts that were made; if it is undecided, with what would settle it."""
+    """The verdict over the starts that were made; if it is undecided, with how to go on."""
     ids = prepared.plan.ids
     complete = experiment.ending is ExperimentEnding.COMPLETE
     manner = experiment.comparison.manner

@@ -218,7 +218,7 @@ def _next(
     decision: Decision, differences: Sequence[AlignedAnswers], context: Context
 ) -> Iterator[Row]:
     if decision.settle:
-        yield row("to settle", decision.settle)
+        yield row("to go on", decision.settle)
     if context.run and (shown := telling_differences(decision, differences)):
         yield row("next", f"`{replay_command(shown[0], context)}`")
 

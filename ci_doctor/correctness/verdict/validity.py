@@ -47,7 +47,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     `risk` is what the verdict does not exclude. `bound` is the share of starts, from 0 to 1, from
     which on a green verdict excludes a fault on one request; `bounds` holds it for each request,
-    the largest first. `settle` is what would decide an undecided run, in starts, `step` the command for it. `is_final`: no
+    the largest first. `settle` is what may decide an undecided run, in starts, `step` the command for it. `is_final`: no
     further start can decide it. On the requests `mended` the baseline differs from itself, and the
     candidate always gives the baseline's most frequent answer. `doubt`: the test rejects, and the
     order of the starts may be why.

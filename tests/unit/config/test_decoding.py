@@ -433,7 +433,7 @@ class TestFinding:
 
     def test_a_directory_of_that_name_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "ci-doctor.toml").mkdir()
-        with pytest.raises(ConfigError, match="ci-doctor.toml: cannot be read"):
+        with pytest.raises(ConfigError, match=r"ci-doctor\.toml: cannot be read"):
             load_config(None, tmp_path)
 
     def test_no_further_than_the_repositorys_root(self, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_evidence_is_a_table(tmp_path: Path) -> None:
 
     assert [row.label for row in table.rows] == [
         "baseline", "candidate", "aligned", "starts", "answered", "clusters", "differing",
-        "requests", "kind", "first at", "to settle",
+        "requests", "kind", "first at", "to go on",
     ]  # fmt: skip
     lines = lines_of(table)
     assert lines[2:8] == [

@@ -157,7 +157,7 @@ def test_a_pass_is_quiet() -> None:
 
 def test_what_would_settle_it_comes_before_a_replay() -> None:
     settle, replay = lines(result("A1", "x"), result("B1", "y"), settle="2 more starts")[-2:]
-    assert settle == "to settle  2 more starts"
+    assert settle == "to go on  2 more starts"
     assert replay.startswith("next")
 
 
