@@ -372,7 +372,7 @@ def _changed_rows(uses: Sequence[SharedUse]) -> Iterator[Row]:
     count = max([len(written), *(use.count for use in uses)])
     if own:
         more = f", and {len(own) - _FILES} more" if len(own) > _FILES else ""
-        yield row("of the starts", ", ".join(own[:_FILES]) + more)
+        yield row("in their folders", ", ".join(own[:_FILES]) + more)
     if others := count - len(own):
         yield row("owner unknown", f"{amount(others, 'file')} in places that other programs use")
 

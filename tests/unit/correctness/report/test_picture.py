@@ -157,7 +157,7 @@ def test_a_pass_is_quiet() -> None:
 
 def test_what_would_settle_it_comes_before_a_replay() -> None:
     settle, replay = lines(result("A1", "x"), result("B1", "y"), settle="2 more starts")[-2:]
-    assert settle == "to go on  2 more starts"
+    assert settle == "to go on   2 more starts"
     assert replay.startswith("next")
 
 
@@ -254,7 +254,7 @@ def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
         "B1 may have read more: too many",
     ]
     assert titled(tables, "Changed files") == [
-        "of the starts /tmp/cache",
+        "in their folders /tmp/cache",
         "owner unknown 4 files in places that other programs use",
     ]
     assert titled(tables, "Control")[1:] == ["B1 r0 with a changed prompt got another answer"]
