@@ -86,6 +86,11 @@ class Task(Struct, frozen=True, kw_only=True):
         """The arm at each place."""
         return tuple(each.arm for each in self.points) or prepared.pace.order
 
+    def lies_within(self, count: int) -> bool:
+        """Whether each pair names starts, all of them among the first `count`."""
+        pairs = [pair for wave in self.waves for pair in wave]
+        return all(pair and 0 <= min(pair) <= max(pair) < count for pair in pairs)
+
     def lost_for_good(self, lost: Sequence[Pair]) -> list[Pair]:
         """Those of the lost pairs that are not asked for again."""
         asked = [pair for wave in self.waves for pair in wave]
@@ -100,10 +105,14 @@ def read_task(environ: Mapping[str, str]) -> Task | None:
     try:
         return msgspec.json.decode(text, type=decodable(Task))
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise UsageError(
-            f"{TASK_VARIABLE} is no task of this ci-doctor: {error}",
-            hint="use one version of ci-doctor in all jobs, and do not set the variable yourself",
-        ) from error
+        raise _no_task(str(error)) from error
+
+
+def _no_task(reason: str) -> UsageError:
+    return UsageError(
+        f"{TASK_VARIABLE} is no task of this ci-doctor: {reason}",
+        hint="use one version of ci-doctor in all jobs, and do not set the variable yourself",
+    )
 
 
 def settings_of(settings: CorrectnessSettings, environ: Mapping[str, str]) -> CorrectnessSettings:
@@ -215,6 +224,8 @@ def enter(prepared: PreparedExperiment, environ: Mapping[str, str]) -> Job:
             "the version of ci-doctor differs from those of the job that asked",
             hint="let all jobs check out one commit, and use one fan-out in a step",
         )
+    if task is not None and not task.lies_within(len(task.order(prepared))):
+        raise _no_task("it names starts that its order does not have")
     first = Task(plan=plan, began=began, seed=prepared.plan.rules.seed, waves=())
     return Job(
         agent=agent,

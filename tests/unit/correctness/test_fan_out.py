@@ -78,6 +78,14 @@ def test_a_task_is_read_as_it_was_written_and_another_text_is_refused() -> None:
             read_task({TASK_VARIABLE: wrong})
 
 
+@pytest.mark.parametrize(
+    ("pair", "lies"), [((4,), True), ((4, 5), False), ((-1,), False), ((), False)]
+)
+def test_a_task_names_starts_of_its_order_alone(pair: tuple[int, ...], lies: bool) -> None:
+    task = replace(TASK, waves=(*TASK.waves, (pair,)))
+    assert task.lies_within(5) == lies
+
+
 def test_what_all_jobs_agree_on_changes_with_each_part_of_it(tmp_path: Path) -> None:
     one = prepared(tmp_path)
     digests = {
