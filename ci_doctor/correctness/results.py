@@ -32,7 +32,13 @@ from ci_doctor.load.looks import FEWEST_PROMPTS, AnswerLooks, LooksOfAnswers, wo
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.correctness import AlteredAnswer, ControlOutcome, ProofReading, SharedUse
-from ci_doctor.model.facts.launch import FailureKind, ServiceFailure, ServiceRun, StopResult
+from ci_doctor.model.facts.launch import (
+    FailureKind,
+    LeftBehind,
+    ServiceFailure,
+    ServiceRun,
+    StopResult,
+)
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.services.spec import blamed_words, file_name, is_sudden
 
@@ -111,6 +117,24 @@ class StartResult(Struct, frozen=True, kw_only=True):
     def counts(self) -> bool:
         """Whether its answers are evidence."""
         return not self.cut_short and not self.warm_up
+
+
+def all_left(results: Sequence[StartResult]) -> LeftBehind:
+    """What all starts have left behind together."""
+    left = [result.stopped.left_behind for result in results]
+    return LeftBehind(
+        things=tuple(thing for each in left for thing in each.things),
+        unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),
+    )
+
+
+def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
+    """At most `most` errors (request, text), no text twice."""
+    # A server that is down fails every request in the same words: one of them is enough.
+    first: dict[str, str] = {}
+    for request, text in errors.items():
+        first.setdefault(text, request)
+    return [(request, text) for text, request in first.items()][:most]
 
 
 def without_answers(result: StartResult) -> StartResult:

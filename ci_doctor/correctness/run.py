@@ -30,7 +30,6 @@ from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.findings import (
     REGIONS,
-    all_left,
     arm_findings,
     device_findings,
     drift_findings,
@@ -43,7 +42,13 @@ from ci_doctor.correctness.report.findings import (
     with_cause,
 )
 from ci_doctor.correctness.report.picture import level_facts, level_findings, level_tables
-from ci_doctor.correctness.results import SAMPLES, Experiment, ExperimentEnding, unusable
+from ci_doctor.correctness.results import (
+    SAMPLES,
+    Experiment,
+    ExperimentEnding,
+    all_left,
+    unusable,
+)
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.verdict.decide import canary_detected, decide
 from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, without_flaws
@@ -186,7 +191,7 @@ def conclude(
             outcome, verdict=None, summary=wrong.message, error=wrong, findings=findings_of_starts
         )
     levels = level_facts(experiment, decision, plan.ids)
-    left = all_left(experiment)
+    left = all_left(experiment.results)
     here = prepared.repository
     facts = replace(
         facts,

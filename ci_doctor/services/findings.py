@@ -225,11 +225,8 @@ NOT_RELEASED = Rule(
 STOP_FAILED = Rule(
     id="services/stop-failed",
     severity=Severity.WARNING,
-    meaning=(
-        "Something went wrong while the services were stopped, such as a `stop_command` that "
-        "failed."
-    ),
-    remedy="Run the named command by hand; what it should have stopped may still run.",
+    meaning="Something went wrong while services were stopped: one crashed, or a `stop_command` failed.",
+    remedy="Read the end of the service's log. What a `stop_command` should have stopped may still run.",
 )
 LEFT_BEHIND = Rule(
     id="services/left-behind",

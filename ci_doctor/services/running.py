@@ -38,6 +38,8 @@ _STOP_COMMAND_LIMIT_S = 4.0
 # What fails because of a death does so at once or much later. So long it is waited for, if anything
 # else still runs.
 _CONSEQUENCES_S = 0.02
+# How a program ends by its own fault (signal(7)); nobody sends these to end one.
+_CRASHES = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"})
 
 
 class RunningGroup:
@@ -351,6 +353,7 @@ class RunningGroup:
                 )
                 self._report_killed(self._result)
                 self._report_stopped()
+                self._result = structs.replace(self._result, problems=tuple(self._problems))
             finally:
                 self.tree.end()
                 self._give_back()
@@ -437,6 +440,10 @@ class RunningGroup:
                 duration_s=now - instance.stopping_since,
                 peak_rss=instance.process.peak_rss,
             )
+            if event.signal in _CRASHES:
+                self._problems.append(
+                    f"{instance.name} crashed while it was stopped, by {event.signal}"
+                )
             self.report(event)
 
     def _left_behind(self) -> LeftBehind:

@@ -31,7 +31,7 @@ from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, differences
-from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
+from ci_doctor.correctness.report.findings import Context, findings
 from ci_doctor.correctness.report.picture import level_facts, level_tables
 from ci_doctor.correctness.results import (
     Experiment,
@@ -39,6 +39,7 @@ from ci_doctor.correctness.results import (
     SameAnswers,
     StartResult,
     Tally,
+    distinct_errors,
     level_digests,
 )
 from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
@@ -185,6 +186,10 @@ def _context(read: Survey, experiment: Experiment, pairs: Sequence[AlignedAnswer
     for result in experiment.results:
         source = starts[result.start.name].source
         for request in result.errors:
+            record = starts[result.start.name].record(request, 1)
+            if record is not None:
+                # The line that is no answer, rather than a file that lacks it.
+                places[request] = str(source.path), record.line
             places.setdefault(request, (str(source.path), None))
     for difference in pairs:
         start = starts[difference.starts[1]]
@@ -301,7 +306,6 @@ def _baseline_starts(candidate: int, alpha: float) -> int:
 # The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
 # characters, so none is equal to it.
 SAME = "="
-TWICE = "its id is in the file more than once"
 # Answers that are all the same, or blank, are so from the beginning.
 LOOKED_AT = 200
 # So many answers of a start are read for their time: they lie close together in time.
@@ -375,9 +379,7 @@ def _result(
     tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
     for request, number in product(requests, range(1, passes + 1)):
         record = start.record(request, number)
-        answer = Entry(error=TWICE if request in start.twice else None)
-        if record is not None:
-            answer = start.entry(record)
+        answer = Entry() if record is None else start.entry(record)
         sample = Sample(
             arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
         )

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load.answer_items import NotAnAnswerError
+from ci_doctor.load.answer_items import BROKEN_OFF, NotAnAnswerError
 from ci_doctor.load.canonical import Canonical, check_output, digest, encode, is_empty_output
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
@@ -36,6 +36,8 @@ TEXT_KEYS = (
     "answer",
     "resps",
 )
+# Those under which it holds what was asked.
+PROMPT_KEYS = ("prompt", "messages", "input", "inputs", "question")
 _BLOCK = re.compile(rb"(?=[^\s:]*[-_0-9])[^\s:]+:\r?\n?")
 
 
@@ -229,7 +231,9 @@ def read(form: SampleFormat, content: bytes) -> Entry:
     if form is SampleFormat.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
-        value = parse_json(content)
+        value = parse_json(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Entry(error="not JSON: no text in UTF-8")
     except ValueError as error:
         return Entry(error=f"not JSON: {error}")
     if not isinstance(value, dict):
@@ -337,12 +341,23 @@ def _row(value: dict[str, Any], _content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("error") or value.get("success") is False:
         return _failed(identity, value)
+    reason = _finish_reason(value)
+    if reason in BROKEN_OFF:
+        return Entry(id=identity, error=f"the server broke the answer off: finish_reason {reason}")
     given = next((value[key] for key in TEXT_KEYS if key in value), None)
     texts = list(_leaves(given))
     # Strings, or nested lists of them (lm-eval's `resps`). Half of an answer must not pass for all.
     if not texts or not all(isinstance(text, str) for text in texts):
         return Entry(id=identity, error="no generated text in the row")
-    return _text_entry(identity, texts)
+    prompts = {key: value[key] for key in PROMPT_KEYS if key in value}
+    return replace(_text_entry(identity, texts), prompt_facts=prompts)
+
+
+def _finish_reason(row: dict[str, Any]) -> object:
+    """Why an answer ended: as the row says, or in the words of SGLang (`meta_info`)."""
+    meta = row.get("meta_info")
+    reason = row.get("finish_reason", meta.get("finish_reason") if isinstance(meta, dict) else None)
+    return reason.get("type") if isinstance(reason, dict) else reason
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ key there (legacy `top_logprobs`). Two things stay unnoticed, which the slow way
 beyond all doubles (1e999), and a duplicate key. Both are then the same on both sides.
 """
 
+import codecs
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.answer_items import BROKEN_OFF
+from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import near_file
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
 
@@ -98,6 +100,8 @@ def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
 def _form(path: Path) -> SampleFormat:
     """The format, by the first line that shows it: one broken line must not hide the rest."""
     some = list(islice((line for line in lines(path) if line.strip()), _LINES_TO_TRY))
+    if some and some[0].startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise NoEvidenceError(f"{path} is UTF-16: write it in UTF-8")
     forms = [recognise(line) for line in some]
     for form in forms:
         if form is not None:
@@ -312,7 +316,7 @@ class CollectedStart(Struct, kw_only=True):
     """One start of the comparison: `number` counts from 1 within its arm.
 
     `named` is the arm as its file names it, None if it does not. `columns` holds its answers by pass
-    and request, `twice` the requests with two answers in one pass: neither is known to be the answer.
+    and request.
     """
 
     source: Source
@@ -321,7 +325,6 @@ class CollectedStart(Struct, kw_only=True):
     number: int = 0
     records: list[SurveyRecord] = field(default_factory=list)
     columns: dict[int, dict[str, SurveyRecord]] = field(default_factory=dict)
-    twice: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -329,8 +332,8 @@ class CollectedStart(Struct, kw_only=True):
         return f"{self.arm.letter}{self.number}"
 
     def record(self, request: str, number: int) -> SurveyRecord | None:
-        """The answer to a request in one pass; None if there is not exactly one."""
-        return None if request in self.twice else self.columns.get(number, {}).get(request)
+        """The answer to a request in one pass; None if there is none."""
+        return self.columns.get(number, {}).get(request)
 
     def content(self, record: SurveyRecord) -> bytes:
         """The bytes of one of its records. Raises InfraError."""
@@ -371,8 +374,8 @@ def read_starts(source: Source, answer_tokens: set[bytes]) -> list[CollectedStar
             key = entry.group
             # The canonical digest of an answer that was read whole, but for what needs a closer look.
             mark = None
-            if entry.digest is not None and not entry.prompt_facts and not entry.empty:
-                mark = entry.digest.encode()
+            if entry.digest is not None and not entry.empty:
+                mark = digest([entry.digest, entry.prompt_facts]).encode()
             named = identity or entry.id
             record = SurveyRecord(named, entry.pass_, mark, offset, len(line), number)
         start = starts.get(key)
@@ -520,20 +523,27 @@ def _by_line(starts: Sequence[CollectedStart]) -> bool:
 
 
 def _align(start: CollectedStart, *, by_line: bool) -> None:
-    """Put every record of a start under its request and pass."""
+    """Put every record of a start under its request and pass. Raises NoEvidenceError.
+
+    Of two answers to a request in one pass neither is known to be the answer.
+    """
     for number, record in enumerate(start.records, start=1):
         # An unreadable line has no id: its place in the file stands for it.
         name = f"line {number}" if by_line else record.id or f"line {record.line}"
         column = start.columns.setdefault(record.pass_, {})
-        if column.setdefault(name, record) is not record:
-            start.twice.add(name)
+        first = column.setdefault(name, record)
+        if first is not record:
+            raise NoEvidenceError(
+                f"{start.source.path} answers the request {name} twice in one start: "
+                f"in line {first.line} and in line {record.line}"
+            )
 
 
 def _is_same(request: str, starts: Sequence[CollectedStart], passes: int) -> bool:
     """Whether every start has one answer in every pass, and the bytes of all are the same."""
     tokens: set[bytes | None] = set()
     for start in starts:
-        if len(start.columns) < passes or request in start.twice:
+        if len(start.columns) < passes:
             return False
         for column in start.columns.values():
             record = column.get(request)

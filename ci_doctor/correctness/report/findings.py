@@ -13,7 +13,9 @@ from ci_doctor.correctness.results import (
     Experiment,
     ExperimentEnding,
     StartResult,
+    all_left,
     crowd_advice,
+    distinct_errors,
     is_broken,
 )
 from ci_doctor.correctness.settings import AnswerLevel, Arm, ArmPlan, Rules
@@ -42,7 +44,7 @@ from ci_doctor.model.facts.correctness import (
     PromptRegion,
     SensitivityFacts,
 )
-from ci_doctor.model.facts.launch import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.model.facts.launch import FailureKind, ServiceFailure
 from ci_doctor.model.outcome import (
     Evidence,
     Finding,
@@ -54,7 +56,13 @@ from ci_doctor.model.outcome import (
 )
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import amount, listed, probability
-from ci_doctor.services.findings import evidence_of, finding_of, leak_findings, with_next_step
+from ci_doctor.services.findings import (
+    STOP_FAILED,
+    evidence_of,
+    finding_of,
+    leak_findings,
+    with_next_step,
+)
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -261,16 +269,12 @@ def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
     if killed:
         count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
         yield _finding(rules.KILLED, f"{count}, the first {killed[0]}")
-    yield from leak_findings(all_left(experiment))
-
-
-def all_left(experiment: Experiment) -> LeftBehind:
-    """What all starts have left behind together."""
-    left = [result.stopped.left_behind for result in experiment.results]
-    return LeftBehind(
-        things=tuple(thing for each in left for thing in each.things),
-        unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),
-    )
+    problems = [
+        f"{result.start.name}: {one}" for result in results for one in result.stopped.problems
+    ]
+    if problems:
+        yield STOP_FAILED.finding(listed(problems, _SHOWN), remedy=STOP_FAILED.remedy)
+    yield from leak_findings(all_left(results))
 
 
 def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
@@ -307,8 +311,8 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """Requests without an answer; starts with the same errors share a finding."""
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for result in experiment.results:
-        # The budget leaves the rest of a start unanswered: that is no fault of the service.
-        if result.errors and not result.cut_short:
+        # The budget leaves the rest of a start unanswered: that is no fault of a service that answers.
+        if result.errors and (not result.cut_short or not result.start.answered):
             errors = tuple(sorted(result.errors.items()))
             groups.setdefault(errors, []).append(result.start.name)
     crowd = crowd_advice(experiment.results, context.at_once)
@@ -328,15 +332,6 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
         )
         # Said once.
         crowd = None if is_crowd else crowd
-
-
-def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
-    """At most `most` errors (request, text), no text twice."""
-    # A server that is down fails every request in the same words: one of them is enough.
-    first: dict[str, str] = {}
-    for request, text in errors.items():
-        first.setdefault(text, request)
-    return [(request, text) for text, request in first.items()][:most]
 
 
 # --- the findings of an experiment, each with its evidence and what to do next ---

@@ -8,7 +8,6 @@ import pytest
 
 from ci_doctor.correctness.collected.compare import (
     SAME,
-    TWICE,
     CompareRequest,
     collected_experiment,
     compare,
@@ -283,13 +282,57 @@ def test_an_error_is_no_answer(tmp_path: Path) -> None:
     assert [bool(result.errors) for result in experiment.results] == [False, True]
 
 
-def test_an_id_that_comes_twice_is_no_answer(tmp_path: Path) -> None:
+def test_an_id_that_comes_twice_proves_nothing(tmp_path: Path) -> None:
     a = write(tmp_path / "a", [response("c-0", "x"), response("c-0", "x")])
     b = write(tmp_path / "b", responses("x"))
-    facts = compare(CompareRequest(baseline=str(a), candidate=str(b))).facts
+    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
 
-    assert isinstance(facts, CompareFacts)
-    assert facts.errors["A1"] == {"c-0": TWICE}
+    assert outcome.verdict is Verdict.VOID
+    assert (
+        outcome.summary
+        == f"{a} answers the request c-0 twice in one start: in line 1 and in line 2"
+    )
+
+
+ASKED = {"id": "r0", "prompt": "p" * 50, "text": "x"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"prompt": "p" * 49 + "q"}, "different prompts"),
+        ({"prompt": ["p"]}, "different prompts"),
+        ({"finish_reason": "abort"}, "0 of 1"),
+        ({"meta_info": {"finish_reason": {"type": "abort"}}}, "0 of 1"),
+        ({"finish_reason": "stop"}, None),
+    ],
+)
+def test_a_row_says_what_was_asked_and_how_its_answer_ended(
+    tmp_path: Path, changes: dict[str, object], why: str | None
+) -> None:
+    a = write(tmp_path / "a", [ASKED | changes] if why == "0 of 1" else [ASKED])
+    b = write(tmp_path / "b", [ASKED | changes])
+    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
+
+    assert outcome.verdict is (Verdict.PASS if why is None else Verdict.VOID)
+    assert (why or "the same") in outcome.summary
+
+
+def test_a_broken_line_is_shown_in_its_own_file(tmp_path: Path) -> None:
+    rows = [{"id": "r0", "text": "x"}, {"id": "r1", "text": "y"}]
+    a = write(tmp_path / "a", rows)
+    b = tmp_path / "b"
+    b.write_bytes(a.read_bytes() + '{"id": "r2"'.encode("utf-16"))
+    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
+
+    (finding,) = [
+        each
+        for each in outcome.findings
+        if each.rule == "correctness/unanswered" and "B1" in each.summary
+    ]
+    assert [(each.file, each.line) for each in finding.evidence] == [(str(b), 3)]
+    assert "no text in UTF-8" in str(finding.evidence[0].excerpt)
 
 
 @pytest.mark.parametrize(
@@ -342,3 +385,12 @@ def test_the_differences_are_those_of_a_run(tmp_path: Path) -> None:
     assert excerpts == [
         "request c-1: A1 against B1, character 4 of text\n  A1  the [old]\n  B1  the [new]"
     ]
+
+
+def test_a_file_in_utf_16_proves_nothing(tmp_path: Path) -> None:
+    a = write(tmp_path / "a", [{"id": "r0", "text": "x"}])
+    b = tmp_path / "b"
+    b.write_text(a.read_text(), "utf-16")
+    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
+
+    assert (outcome.verdict, outcome.summary) == (Verdict.VOID, f"{b} is UTF-16: write it in UTF-8")

@@ -294,11 +294,11 @@ def rows(directory: Path, *sides: Sequence[Sequence[str | None]]) -> Survey:
     return survey(*files)
 
 
-def test_requests_keep_their_order_and_a_duplicate_id_is_odd(tmp_path: Path) -> None:
-    found = rows(tmp_path, [["b", "a", "b"]], [["a", "b", "c"]])
+def test_requests_keep_their_order_and_a_missing_one_is_odd(tmp_path: Path) -> None:
+    found = rows(tmp_path, [["b", "a"]], [["a", "b", "c"]])
 
-    assert (found.requests, found.aligned, list(found.odd)) == (["b", "a", "c"], "id", ["b", "c"])
-    assert found.starts[0].record("b", 1) is None
+    assert (found.requests, found.aligned, list(found.odd)) == (["b", "a", "c"], "id", ["c"])
+    assert found.starts[0].record("c", 1) is None
 
 
 @pytest.mark.parametrize(
