@@ -508,6 +508,25 @@ def test_a_stopped_process_is_woken_to_end_by_itself(scene: Scene) -> None:
     assert asyncio.run(run()).killed == ()
 
 
+CRASHES_AT_ITS_STOP = """
+import signal, socket, sys
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, lambda *_: signal.raise_signal(signal.SIGSEGV))
+while True:
+    server.accept()[0].close()
+"""
+
+
+def test_a_crash_while_a_service_is_stopped_is_a_problem(scene: Scene) -> None:
+    async def run() -> StopResult:
+        words = (sys.executable, "-c", CRASHES_AT_ITS_STOP, "{port}")
+        group = await scene.started(vllm=scene.service("answers", command=words, ready=TCP))
+        return await group.stop()
+
+    assert asyncio.run(run()).problems == ("vllm crashed while it was stopped, by SIGSEGV",)
+
+
 def test_stopping_again_gives_the_same_answer(scene: Scene) -> None:
     async def run() -> tuple[RunningGroup, StopResult, StopResult]:
         group = await scene.started(vllm=scene.service("answers"))
