@@ -338,10 +338,8 @@ def _what_differs(evidence: VerdictEvidence, differences: Differences) -> str:
     if differences.disputed:
         return _never_as_baseline(differences.disputed, evidence)
     if differences.own:
-        return (
-            f"{_varies(evidence, differences)}; the candidate shows outputs of its own "
-            f"on {differences.own}"
-        )
+        what = "shows outputs of its own on" if _has_own(evidence) else "leaves unanswered at times"
+        return f"{_varies(evidence, differences)}; the candidate {what} {differences.own}"
     if failures(evidence.candidate):
         return _failed_starts(evidence)
     return (
@@ -358,6 +356,18 @@ def _nondeterministic(evidence: VerdictEvidence, differences: Differences) -> st
     return (
         f"on {never} of {evidence.total} requests {often}, in {_both_arms(evidence)}: "
         f"a bug cannot be told from that; {evidence.total - never} can still be compared"
+    )
+
+
+def _has_own(evidence: VerdictEvidence) -> bool:
+    """Whether a candidate start gives an answer that no baseline start gives, rather than none."""
+    given = {
+        (name, answer) for start in evidence.baseline for name, answer in start.answers.items()
+    }
+    return any(
+        answer is not None and (name, answer) not in given
+        for start in evidence.candidate
+        for name, answer in start.answers.items()
     )
 
 

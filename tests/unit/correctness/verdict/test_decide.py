@@ -414,6 +414,13 @@ def test_a_candidate_alone_cannot_say_itself_that_the_machine_ends_all_its_start
     assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.INFRA
 
 
+def test_a_missing_answer_is_no_output_of_the_candidates_own() -> None:
+    made = [*starts("8*xy"), start(B, "--", 1), *(start(B, "xy", n) for n in (2, 3, 4, 5, 6))]
+    decision = decide(made, ["r0", "r1"], RULES, complete=True)
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert "the candidate leaves unanswered at times 2," in decision.reason
+
+
 @pytest.mark.parametrize("steady", ["", "2*xy"])
 def test_an_arm_that_a_process_of_this_job_keeps_from_starting_is_no_reason_for_another_run(
     steady: str,
