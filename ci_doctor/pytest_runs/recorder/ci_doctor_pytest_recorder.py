@@ -129,13 +129,32 @@ def add_outcome(report: Any, record: dict[str, Any]) -> None:
     crash = getattr(text, "reprcrash", None)
     if crash is not None:
         record["message"] = bounded(str(crash.message))
-        record["file"] = str(crash.path)
-        record["line"] = crash.lineno
+        record["file"], record["line"] = place(report, crash)
     elif isinstance(text, str):  # `[XPASS(strict)] reason`
         record["message"] = bounded(text)
     if report.outcome == "skipped" and hasattr(report, "wasxfail"):
         record["message"] = bounded(re.sub("^reason: ", "", str(report.wasxfail)))
     record["traceback"] = bounded(getattr(report, "longreprtext", "") or str(text or ""))
+
+
+# A test may change its directory, and paths of frames are relative to the first one.
+_BEGAN_IN = os.getcwd()
+# The standard library and installed packages. unittest's assertions raise there, and hide these frames.
+_INSTALLED = tuple(
+    os.path.dirname(each) + os.sep for each in (os.__file__, os.path.dirname(pytest.__file__))
+)
+
+
+def place(report: Any, crash: Any) -> tuple[str, int]:
+    """The file and line of a failure: of the last frame that is shown, if what raised it is installed."""
+    if not str(crash.path).startswith(_INSTALLED):
+        return str(crash.path), crash.lineno
+    entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ())
+    shown = [each.reprfileloc for each in entries if getattr(each, "reprfileloc", None) is not None]
+    if shown:
+        return os.path.join(_BEGAN_IN, str(shown[-1].path)), shown[-1].lineno
+    file, line, _ = report.location
+    return str(file), (line or 0) + 1
 
 
 def skip_reason(text: Any) -> str:
