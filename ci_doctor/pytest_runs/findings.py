@@ -16,7 +16,7 @@ from ci_doctor.pytest_runs.quarantine import (
     explain_command,
     shaping_options,
 )
-from ci_doctor.pytest_runs.result import PytestResult
+from ci_doctor.pytest_runs.result import PytestResult, is_skipped
 from ci_doctor.render.formatting import amount, listed
 from ci_doctor.system.secrets.private_keys import first_words, last_words, shortened_words
 
@@ -91,8 +91,8 @@ LEFT_PROCESSES: Final = Rule(
 ALL_SKIPPED: Final = Rule(
     id="test-run/all-skipped",
     severity=Severity.ERROR,
-    meaning="Every test was skipped, so the run shows nothing and does not pass.",
-    remedy="Look at the reasons: `-rs`.",
+    meaning="Every test was skipped, or failed in quarantine. The run shows nothing and does not pass.",
+    remedy="Look at the reasons of skips (`-rs`), and at the patterns in the quarantine file.",
 )
 TOO_MANY_FAILURES: Final = Rule(
     id="test-run/too-many-failures",
@@ -199,16 +199,6 @@ def counts_of(result: PytestResult) -> dict[str, int]:
             key = SKIPPED
         counts[key] = counts.get(key, 0) + 1
     return counts
-
-
-def is_skipped(judged: TestJudgement) -> bool:
-    """Whether the test was skipped."""
-    last = judged.last
-    return (
-        judged.verdict is Verdict.PASS
-        and last is not None
-        and last.outcome is PytestOutcome.SKIPPED
-    )
 
 
 def is_worth_telling(judged: TestJudgement) -> bool:
@@ -343,8 +333,9 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
         yield NEW_TESTS.finding(
             f"{len(result.new)} tests are new", evidence=(Evidence(excerpt=names),)
         )
-    if result.is_all_skipped:
-        yield ALL_SKIPPED.finding(f"all {len(result.judged)} tests were skipped")
+    if result.shows_nothing:
+        kinds = [f"{count} {kind}" for kind, count in counts_of(result).items()]
+        yield ALL_SKIPPED.finding(f"no test decides: {' and '.join(kinds)}")
     for session in result.sessions:
         if session.left_over:
             names = ", ".join(sorted(set(session.left_over)))

@@ -149,7 +149,7 @@ def main_thread(text: str) -> str:
 # How long processes of an ended run may take to end by themselves.
 _LEFT_OVER_S: Final = 2.0
 _LAST_BYTES: Final = 8192
-_LAST_LINES: Final = 12
+_LAST_LINES: Final = 8
 _MOST_KEPT: Final = 200  # logs that are open at once
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0

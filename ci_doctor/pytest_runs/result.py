@@ -154,7 +154,7 @@ def _of_stuck(stuck: StuckCollection) -> RunProblem:
 
 def _why_nothing(first: PytestSession) -> str:
     if first.exit_code == _NOTHING_COLLECTED:
-        return "pytest collected no test"
+        return "pytest collected no test, or all were deselected (`-k`, `-m`, a plugin)"
     return f"pytest ended before it had collected the tests: {first.how_it_ended}"
 
 
@@ -240,6 +240,16 @@ def _is_explained(session: PytestSession, *, has_missing: bool) -> bool:
 # --- all that a run of `ci-doctor pytest` knows at its end ---
 
 
+def is_skipped(judged: TestJudgement) -> bool:
+    """Whether the test was skipped."""
+    last = judged.last
+    return (
+        judged.verdict is Verdict.PASS
+        and last is not None
+        and last.outcome is PytestOutcome.SKIPPED
+    )
+
+
 class PytestResult(Struct, frozen=True, kw_only=True):
     """sessions: in the order in which they ran. judged: each test, by the order of the suite.
 
@@ -271,10 +281,13 @@ class PytestResult(Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.sessions if each.kind.is_of_suite)
 
     @property
-    def is_all_skipped(self) -> bool:
-        """Whether there were tests, and none of them ran."""
-        attempts = [attempt for session in self.suite for attempt in session.attempts]
-        return bool(attempts) and all(each.outcome is PytestOutcome.SKIPPED for each in attempts)
+    def shows_nothing(self) -> bool:
+        """Whether there were tests, and each of them was skipped, or failed in quarantine."""
+        return bool(self.judged) and all(
+            is_skipped(each)
+            or (each.test in self.quarantine.held and each.verdict is not Verdict.PASS)
+            for each in self.judged
+        )
 
     @property
     def deciding(self) -> tuple[TestJudgement, ...]:
@@ -302,4 +315,4 @@ def run_verdict(result: PytestResult) -> Verdict:
     for verdict in (Verdict.REGRESSION, Verdict.FAILED, Verdict.VOID, Verdict.INFRA, Verdict.FLAKY):
         if verdict in verdicts:
             return verdict
-    return Verdict.VOID if result.is_all_skipped else Verdict.PASS
+    return Verdict.VOID if result.shows_nothing else Verdict.PASS

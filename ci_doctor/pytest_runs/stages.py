@@ -17,7 +17,7 @@ from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.diagnosis.outside import is_disk_full
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.cause import Cause, FailureClass
+from ci_doctor.model.cause import Cause, FailureClass, title_of
 from ci_doctor.model.outcome import Outcome, Verdict, is_green
 from ci_doctor.pytest_runs.attempt import (
     PytestOutcome,
@@ -183,7 +183,10 @@ def find_causes(
         for cause in causes:
             if cause is not None:
                 line = shortened_words(cause.place.text.strip(), _LONGEST_LINE)
-                titles.setdefault(test, f"{cause.title}: {line}")
+                # Whose assertion it is, its line does not tell, but that a test ran.
+                is_assertion = cause.rule == "python/assertion"
+                title = title_of(FailureClass.TEST_ASSERTION) if is_assertion else cause.title
+                titles.setdefault(test, f"{title}: {line}")
         # The words alone prove nothing: a test may raise them itself. The disk must say so too.
         if causes and all(_is_full_disk(cause, places) for cause in causes):
             outside.add(test)

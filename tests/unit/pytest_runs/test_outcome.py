@@ -105,7 +105,21 @@ def test_a_suite_that_skips_all_tests_shows_nothing() -> None:
     outcome = outcome_of(result(skipped), HERE, None)
 
     assert outcome.verdict is Verdict.VOID
-    assert [finding.summary for finding in outcome.findings] == ["all 1 tests were skipped"]
+    assert [finding.summary for finding in outcome.findings] == ["no test decides: 1 skipped"]
+
+
+def test_a_suite_that_fails_in_quarantine_shows_nothing() -> None:
+    failed = judged("a.py::f", Verdict.FAILED, "failed")
+    skipped = judged("a.py::s", Verdict.PASS, "skipped")
+    entry = QuarantineEntry(test="a.py::f", reason="r", owner="o", until=dt.date(2999, 1, 1))
+
+    held = Quarantine(held={"a.py::f": entry})
+    outcome = outcome_of(result(failed, skipped, quarantine=held), HERE, None)
+
+    assert outcome.verdict is Verdict.VOID
+    assert "no test decides: 1 quarantined and 1 skipped" in [
+        finding.summary for finding in outcome.findings
+    ]
 
 
 def test_an_interrupted_run_has_no_verdict_and_says_what_is_known() -> None:
