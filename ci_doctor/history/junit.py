@@ -267,7 +267,7 @@ def read_junit(content: bytes) -> ParsedEvidence | None:
 
     Several test cases of one classname and name are attempts in their order (pytest-rerunfailures,
     our attempts.xml); so are Surefire's `flakyFailure` and `rerunFailure`. Raises UsageError if it
-    is not well-formed, not JUnit, or holds a document type declaration.
+    is not well-formed, not JUnit, without a test case, or holds a document type declaration.
     """
     document = _Document()
     try:
@@ -278,6 +278,8 @@ def read_junit(content: bytes) -> ParsedEvidence | None:
         _parse(document, _mended(content))
     if document.has_verdict and not document.attempts:
         return None
+    if not document.attempts:
+        raise UsageError("it holds no test case")
     started_ms = min(document.begins, default=None)
     job = JobEvidence(started_ms=started_ms, duration_ms=document.duration_ms or None)
     return ParsedEvidence(

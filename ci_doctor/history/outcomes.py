@@ -162,10 +162,12 @@ def one_test_outcome(facts: OneTestFacts) -> Outcome:
     """What is known of a test; it judges nothing."""
     ran = facts.passed + facts.failed
     label = test_label(facts.suite, facts.name)
-    summary = (
-        f"{label} failed in {facts.failed:,} of {amount(ran, 'attempt')}, "
-        f"{interval(facts.failure_rate)}, from {facts.first_at[:10]} to {facts.last_at[:10]}"
+    failed = (
+        f"failed in {facts.failed:,} of {amount(ran, 'attempt')}, {interval(facts.failure_rate)}"
     )
+    if not ran:
+        failed = "neither passed nor failed by itself"
+    summary = f"{label} {failed}, from {facts.first_at[:10]} to {facts.last_at[:10]}"
     return Outcome(verdict=None, summary=summary, tables=tuple(_tables(facts)), facts=facts)
 
 

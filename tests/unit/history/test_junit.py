@@ -112,6 +112,7 @@ def test_suites_within_suites_keep_the_time_of_the_nearest_one() -> None:
         ("<testsuites><testsuite>", "not well-formed"),
         ("<testsuite>" * 100 + "</testsuite>" * 100, "nested too deep"),
         ("<html></html>", "its root is <html>"),
+        ('<testsuite name="z" tests="0"/>', "no test case"),
     ],
 )
 def test_what_is_damaged_or_dangerous_is_refused(text: str, problem: str) -> None:

@@ -8,7 +8,13 @@ import sqlalchemy as sa
 from ci_doctor.errors import UsageError
 from ci_doctor.history.database import TEST, Question
 from ci_doctor.history.evidence import AttemptOutcome, stored_text
-from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+from ci_doctor.history.one_test import (
+    attempts_of,
+    began_facts,
+    named_test,
+    one_test_facts,
+)
+from ci_doctor.history.outcomes import one_test_outcome
 from ci_doctor.model.facts.history import BeganFacts
 from tests.support.histories import WHOLE, F, I, P, history, run
 
@@ -66,6 +72,14 @@ def test_a_failure_on_a_broken_machine_is_one_of_infrastructure(tmp_path: Path) 
 
     assert [each.outcome for each in attempts if each.agent == "gpu-7"] == ["infra"]
     assert [each.outcome for each in attempts if each.agent == "gpu-1"] == ["passed"] * 30
+
+
+def test_a_test_that_has_no_result_of_its_own_has_no_rate(tmp_path: Path) -> None:
+    with history(tmp_path / "h.sqlite", [run([("x", I)], at=1)]) as connection:
+        test = named_test(connection, "x")
+        facts = one_test_facts(test, attempts_of(Question(connection, WHOLE), test.number))
+
+    assert "neither passed nor failed by itself" in one_test_outcome(facts).summary
 
 
 RUNS = [run([("test_reuse[8]", P), ("test_reuse[16]", P), ("test_100%", P)], at=1)]
