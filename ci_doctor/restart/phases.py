@@ -177,9 +177,13 @@ class Phases:
             return
         self._notes.phase = Phase.KILL
         if self._writes is not None:
-            written = await self._while_all_live(
-                self._writes.reached(self._plan.terms.recovery_timeout_s)
-            )
+            try:
+                written = await self._while_all_live(
+                    self._writes.reached(self._plan.terms.recovery_timeout_s)
+                )
+            except asyncio.CancelledError:
+                self._notes.note(writes=self._writes.so_far())
+                raise
             if written is not None:  # too few to learn anything from a kill
                 self._notes.note(writes=written)
                 return

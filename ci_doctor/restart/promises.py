@@ -16,7 +16,7 @@ from ci_doctor.model.facts.restart_check import (
     Terms,
 )
 from ci_doctor.model.outcome import Evidence, Finding, Rule
-from ci_doctor.render.formatting import duration, size
+from ci_doctor.render.formatting import amount, duration, size
 from ci_doctor.restart import rules
 
 
@@ -267,9 +267,11 @@ def writes_kept(observation: Observation) -> Promise:
     if not writes.verified:
         return untested(rules.LOST_WRITES, writes.problem or "too few writes were acknowledged")
     if writes.lost_count:
-        message = f"the verifier names {writes.lost_count} lost writes of {writes.acknowledged}"
-        evidence = [Evidence(excerpt=line) for line in writes.lost]
-        return broken(rules.LOST_WRITES, f"{message} acknowledged ones", *evidence)
+        names = f"the verifier names {amount(writes.lost_count, 'lost write')}"
+        more = writes.lost_count - len(writes.lost)
+        shown = [*writes.lost, *([f"… and {more} more"] if more else [])]
+        message = f"{names} of {writes.acknowledged} acknowledged ones"
+        return broken(rules.LOST_WRITES, message, Evidence(excerpt="\n".join(shown)))
     before = f"{writes.before_kill} of them before the kill"
     return kept(rules.LOST_WRITES, f"the verifier misses none of {writes.acknowledged}, {before}")
 

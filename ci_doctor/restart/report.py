@@ -31,7 +31,7 @@ from ci_doctor.model.outcome import (
     share,
     size,
 )
-from ci_doctor.render.formatting import duration
+from ci_doctor.render.formatting import amount, duration
 from ci_doctor.restart import rules
 from ci_doctor.restart.promises import (
     Promise,
@@ -184,9 +184,13 @@ def _before_the_kill(observation: Observation) -> Outcome:
         message = f"nothing was killed yet: {failure.message}"
         return Outcome(verdict=failure.verdict, summary=message)
     if observation.ending is not RestartEnding.COMPLETE:
-        return Outcome(
-            verdict=Verdict.INCONCLUSIVE, summary="the budget ended before anything was killed"
-        )
+        summary = "the budget ended before anything was killed"
+        writes = observation.writes
+        if writes is None:
+            return Outcome(verdict=Verdict.INCONCLUSIVE, summary=summary)
+        verdict = Verdict.INCONCLUSIVE if writes.acknowledged else Verdict.VOID
+        printed = amount(writes.acknowledged, "acknowledged write")
+        return Outcome(verdict=verdict, summary=f"{summary}: the load had printed {printed}")
     if observation.unreached is not None:
         return Outcome(verdict=Verdict.VOID, summary=f"nothing was killed: {observation.unreached}")
     reason = _bad_baseline(observation)

@@ -376,15 +376,15 @@ class Writes:
         self._count()
         # A line that its end has cut was never acknowledged whole.
         os.truncate(self._path, self._whole)
-        lost = self._plan.directory / LOST_FILE
+        output = self._plan.directory / LOST_FILE
         # Older than its last write, so that a file system with `relatime` too keeps the next read (mount(8)).
         os.utime(self._path, ns=(_NEVER_READ_NS, self._path.stat().st_mtime_ns))
-        child = self._spawn("verify", self._plan.verify, lost, VERIFY_LOG, stdin=self._path)
+        child = self._spawn("verify", self._plan.verify, output, VERIFY_LOG, stdin=self._path)
         if not await self._has_ended(child, limit_s):
             await self._end(child, _LAST_LIMIT_S)
             return self._result(problem=f"the verifier did not end within {limit_s:g} s")
         returncode = child.wait()
-        lines = [line for line in lost.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in output.read_text(errors="replace").splitlines() if line.strip()]
         # As comm(1), diff(1) and grep(1) end: 0 or 1 is an answer, anything else is an error.
         if returncode not in (0, 1):
             return self._result(problem=f"the verifier ended: {_ending(child)}")
@@ -394,7 +394,18 @@ class Writes:
             return self._result(
                 problem="the verifier names no lost write, and has read none of the acknowledged lines"
             )
-        return self._result(lines=lines, verified=True)
+        acknowledged = self._path.read_text(errors="replace").splitlines()
+        lost = naming_any(lines, acknowledged)
+        if lines and not lost:
+            return self._result(
+                problem="the verifier prints lines of which none names an acknowledged write, such as "
+                f"`{lines[0][:_LONGEST_LINE]}`"
+            )
+        return self._result(lines=lost, verified=True)
+
+    def so_far(self) -> AcknowledgedWrites:
+        """What there is while the load goes on."""
+        return self._result()
 
     def _count(self) -> int:
         """The lines that are whole."""
@@ -446,6 +457,27 @@ class Writes:
                 break
             signal.pidfd_send_signal(child.pidfd, number)
             await self._has_ended(child, seconds)
+
+
+def naming_any(lines: Sequence[str], acknowledged: Sequence[str]) -> list[str]:
+    """Those of `lines` that hold the words of an acknowledged line, one behind the other. Pure."""
+    writes = {tuple(map(_bare, line.split())) for line in acknowledged}
+    lengths = {len(words) for words in writes} - {0}
+
+    def names_one(line: str) -> bool:
+        words = tuple(map(_bare, line.split()))
+        return any(
+            words[start : start + length] in writes
+            for length in lengths
+            for start in range(len(words) - length + 1)
+        )
+
+    return [line for line in lines if names_one(line)]
+
+
+def _bare(word: str) -> str:
+    """A word without the signs that a sentence puts around it."""
+    return word.strip(":,;.'\"`()[]") or word
 
 
 def _may_be_read(path: Path) -> bool:

@@ -382,6 +382,11 @@ def test_a_store_that_writes_before_it_acknowledges_keeps_every_line(bench: Benc
         ({"verify": ["false"]}, "proves-nothing", "ended with 1, and printed nothing"),
         ({"verify": ["sh", "-c", "exit 3"]}, "proves-nothing", "the verifier ended: exit code 3"),
         ({"verify": ["true"]}, "proves-nothing", "has read none of the acknowledged lines"),
+        (
+            {"verify": ["sh", "-c", "cat > /dev/null; echo all good"]},
+            "proves-nothing",
+            "such as `all good`",
+        ),
     ],
 )
 @pytest.mark.gate(1)

@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.load.sending import Reply, Sender
 from ci_doctor.model.facts.restart_check import Phase
-from ci_doctor.restart.traffic import Traffic, one_pass
+from ci_doctor.restart.traffic import Traffic, naming_any, one_pass
 from tests.support.canned_server import CannedServer, http, requests
 
 ANSWER = http(json.dumps({"choices": [{"text": "hi"}]}).encode())
@@ -113,3 +113,20 @@ def test_the_time_of_a_pass_is_that_of_its_requests() -> None:
     assert seconds == max(reply.ended_at for reply in replies) - min(
         reply.sent_at for reply in replies
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("k5 v5", True),
+        ("lost: k5 v5", True),
+        ("k5: v5 was acknowledged, and nothing is there", True),
+        ("k55 v5", False),
+        ("k5 is there", False),
+        ("ok", False),
+    ],
+)
+def test_a_line_of_a_verifier_names_an_acknowledged_write_or_proves_nothing(
+    line: str, names: bool
+) -> None:
+    assert naming_any([line], ["k4 v4", "k5 v5"]) == ([line] if names else [])
