@@ -13,11 +13,11 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
-from ci_doctor.buildkite.job_log import CommandOutput, read_log_file, request_log
+from ci_doctor.buildkite.job_log import CommandOutput, read_log_file, request_log, without_echo
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules, outcome_of
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.log_text import LogText, clean_line
 from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand, open_logs
 from ci_doctor.diagnosis.outside import as_seen_here, judged
 from ci_doctor.errors import CiDoctorError
@@ -162,12 +162,10 @@ NO_OUTPUT: Final = Rule(
     id="finished-job/no-output",
     severity=Severity.NOTE,
     meaning="What the command itself wrote could not be read: a hook does not see the job's log. "
-    "The diagnosis rests on the logs that are named, and a failure that stands in the job's log "
-    "alone is not known to it.",
-    remedy="Let the command write to a log that `diagnose` names (`2>&1 | tee build.log` under `set "
-    "-o pipefail`), run it by `ci-doctor run --diagnose -- CMD`, start the agent with "
-    "`enable-job-log-tmpfile`, or give the job a BUILDKITE_API_TOKEN with the scope "
-    "`read_build_logs`.",
+    "The diagnosis rests on the logs that are named. They ask for no other run, since the job's log may "
+    "hold a failure of the change.",
+    remedy="Start the agent with `enable-job-log-tmpfile`, give the job a BUILDKITE_API_TOKEN with the "
+    "scope `read_build_logs`, or run the command by `ci-doctor run --diagnose --exit-code-by-class -- CMD`.",
 )
 
 RULES: Final = (OLDER_LOG, UNDATED_LOG, NO_OUTPUT)
@@ -263,22 +261,19 @@ OUTPUT_NAME = "output.log"
 # Where a command that fails says why; of these lines, those that the agent prints around it.
 _LAST_LINES = 60
 _OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
-# From the last line of such a log to the end of the command. Later, something else ran and failed.
-_MOST_SECONDS_AFTER = 10.0
 
 
 def diagnose_job(
     logs: LogsOfJob,
     output: CommandOutput | None,
     rules: RuleSet,
-    ended_at: float,
     status: int | None = None,
 ) -> Diagnosis:
     """The diagnosis of `logs`, and of what the command wrote if that is known.
 
     Its cause is final only if nothing else can have ended the command: all evidence was read whole,
-    and a log beside the command's own output ends with the cause. A server may survive a full disk,
-    and the test then fails by the change. ended_at: when the command ended, seconds since 1970.
+    also the command's own output, and a log beside it ends with the cause. A server may survive a full
+    disk, a script a failed download, and the job then fails by the change.
     status: the command's, None if nobody knows.
     """
     with ExitStack() as stack:
@@ -293,7 +288,7 @@ def diagnose_job(
         cause = diagnosis.cause
         if cause is not None and cause.is_final:
             is_whole = logs.is_whole and not unusable and not in_part
-            is_final = is_whole and _ended_command(cause, stories, opened, ended_at)
+            is_final = is_whole and output is not None and _ended_command(cause, stories, opened)
             cause = as_seen_here(judged(cause, is_outside=cause.is_outside, is_final=is_final))
     return structs.replace(
         diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
@@ -322,30 +317,20 @@ def _opened(
     return opened
 
 
-def _ended_command(
-    cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText], ended_at: float
-) -> bool:
+def _ended_command(cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText]) -> bool:
     """Whether the command ended by `cause`, as far as the log tells in which it stands."""
     # Of the command's own output its rank has told that already.
     if cause.place.file == OUTPUT_NAME:
         return True
-    has_output = any(log.name == OUTPUT_NAME for log in opened)
-    if not has_output:
-        return _is_plain(cause, ended_at)
-    # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
+    # It wrote nothing beside that log.
+    if all(log.name != OUTPUT_NAME for log in opened):
+        return True
+    # What stands in words that no rule knows may be the change's fault.
     if any(each.rule.id != LAST_OUTPUT.id for each in stories[0].candidates):
         return True
-    lines = [line.content.decode(errors="replace") for line in opened[0].tail(_LAST_LINES)]
+    # Without the agent's times.
+    lines = [clean_line(line.content).message for line in opened[0].tail(_LAST_LINES)]
     return not any(line.strip() and not _OF_AGENT.match(line) for line in lines)
-
-
-def _is_plain(cause: Cause, ended_at: float) -> bool:
-    """Whether `cause` is likely, and the command ended as soon as its log did."""
-    try:
-        changed = os.stat(cause.place.file).st_mtime  # noqa: PTH116 an odd name stays as it is
-    except OSError:
-        return False
-    return (cause.confidence or 0.0) >= LIKELY and ended_at - changed <= _MOST_SECONDS_AFTER
 
 
 # Nobody else reads it before its secrets are out.
@@ -378,7 +363,7 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
     """What is known of the job.
 
     named: the option `diagnose`. root: the job's report directory, with `reports` below it.
-    began_at: RFC 3339, None if nobody knows. ended_at: when the command ended, seconds since 1970.
+    began_at: RFC 3339, None if nobody knows.
     status: the command's, None if nobody knows.
     rules: a repository's own files. wants_output: the command's own output is to be read, too.
     """
@@ -388,7 +373,6 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     reports: Sequence[tuple[Path, Report]]
     began_at: str | None
-    ended_at: float
     status: int | None = None
     rules: tuple[Path, ...] = ()
     wants_output: bool = True
@@ -418,9 +402,7 @@ def explain_command(request: AfterCommandRequest) -> Explained:
     has_output = output is not None and bool(output.content.strip())
     if not logs.names and not logs.unusable and not has_output:
         return Explained(outcome=None, notes=(*notes, *_nothing(request, logs)))
-    diagnosis = diagnose_job(
-        logs, output, load_rules(request.rules), request.ended_at, request.status
-    )
+    diagnosis = diagnose_job(logs, output, load_rules(request.rules), request.status)
     outcome = outcome_of(diagnosis)
     findings = (*outcome.findings, *_findings(request, logs, has_output=has_output))
     attachments: tuple[Attachment, ...] = ()
@@ -441,7 +423,8 @@ def _output(request: AfterCommandRequest) -> tuple[CommandOutput | None, tuple[s
     for read in (read_log_file, request_log):
         output = read(request.environ)
         if isinstance(output, CommandOutput):
-            return output, tuple(notes)
+            command = request.environ.get("BUILDKITE_COMMAND", "")
+            return without_echo(output, command), tuple(notes)
         if output is not None:
             notes.append(output)
     return None, tuple(notes)

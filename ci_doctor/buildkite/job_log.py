@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.buildkite.agent import ApiTime
 from ci_doctor.buildkite.rest import (
@@ -30,6 +31,7 @@ from ci_doctor.system import clock
 
 # `\x1b_bk;t=1700000000000\x07` stands at the beginning of lines (managing_log_output.md).
 _STAMPS: Final = rb"(?:\x1b_bk;t=\d+\x07)*"
+_STAMP: Final = re.compile(b"^" + _STAMPS)
 _BEGIN: Final = re.compile(
     rb"^" + _STAMPS + rb"~~~ Running (?:commands|script|batch script"
     rb"|(?:agent|global|repository|local|plugin [^\n]{1,100}) command hook)[ \r]*\n",
@@ -69,6 +71,16 @@ def command_output(log: bytes, *, is_whole: bool = True) -> CommandOutput | None
     else:
         problem = None
     return CommandOutput(content=log[start:end], problem=problem)
+
+
+def without_echo(output: CommandOutput, command: str) -> CommandOutput:
+    """`output` without `command` at its beginning, which the agent prints behind `$ `. Pure."""
+    echoed = f"$ {command}".rstrip().encode().split(b"\n")
+    lines = output.content.split(b"\n")
+    begins = [_STAMP.sub(b"", line).rstrip() for line in lines[: len(echoed)]]
+    if begins != [line.rstrip() for line in echoed]:
+        return output
+    return replace(output, content=b"\n".join(lines[len(echoed) :]))
 
 
 # --- reads the job's log that the agent keeps beside the job, while the job runs ---

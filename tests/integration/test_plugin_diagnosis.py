@@ -24,6 +24,13 @@ OPTIONS: dict[str, object] = {"setup-env": False, "diagnose": ["build_*.log"], "
 TO_LOG = f"echo {shlex.quote(OUTAGE)} > build_1.log; exit 1"
 
 
+def outage(workplace: Workplace) -> str:
+    """A file that holds it: the agent prints the command itself."""
+    path = workplace.folder / "outage"
+    path.write_text(f"{OUTAGE}\n")
+    return shlex.quote(str(path))
+
+
 def reports(workplace: Workplace, job_id: str = JOB_ID) -> Path:
     return workplace.checkout / "ci-doctor-report" / job_id
 
@@ -46,7 +53,8 @@ def with_log_file(workplace: Workplace, output: str) -> str:
 
 
 def test_an_outage_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplace) -> None:
-    job = real.job(TO_LOG, OPTIONS)
+    job = real.job(f"cat {outage(real)} > build_1.log; exit 1", OPTIONS)
+    job.keeps_log_file = True
 
     assert job.run() == 75, job.log
     assert "+++" in job.log.partition("looking for the cause")[2]
@@ -69,7 +77,8 @@ def test_an_outage_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplac
 @pytest.mark.nightly
 def test_the_status_of_the_command_is_known_where_no_file_can_keep_it(real: Workplace) -> None:
     kept = f"ci-doctor-report/{JOB_ID}/.command.json"
-    job = real.job(f"mkdir {kept}; {TO_LOG}", OPTIONS)
+    job = real.job(f"mkdir {kept}; cat {outage(real)} > build_1.log; exit 1", OPTIONS)
+    job.keeps_log_file = True
 
     assert job.run() == 75, job.log
     assert (record(real)["command_status"], record(real)["exit_status"]) == (1, 75)
@@ -88,15 +97,24 @@ def test_an_assertion_in_the_jobs_log_is_not_retried_for_a_full_disk_beside_it(
 
 
 def test_the_output_that_ci_doctor_run_keeps_is_read_without_being_named(real: Workplace) -> None:
-    inner = f"echo {shlex.quote(OUTAGE)}; exit 1"
+    inner = f"cat {outage(real)}; exit 1"
     job = real.job(
-        f"ci-doctor run --diagnose -- sh -c {shlex.quote(inner)}",
+        f"ci-doctor run --diagnose --exit-code-by-class -- sh -c {shlex.quote(inner)}",
         {"setup-env": False, "exit-codes": True},
     )
     real.link("sh")
 
     assert job.run() == 75, job.log
     assert record(real)["cause"]["class"] == "network"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_the_script_survived_asks_for_no_retry(real: Workplace, is_known: bool) -> None:
+    survived = f"cat {outage(real)} > build_1.log || true"
+    job = real.job(f"{survived}; python3 -c 'assert 0.41 > 0.58'", OPTIONS)
+    job.keeps_log_file = is_known
+
+    assert job.run() == 1, job.log
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -136,6 +154,7 @@ def test_hostile_names_and_lines_stay_text(real: Workplace) -> None:
     (real.folder / "text").write_text(line)
     command = f"cat {shlex.quote(str(real.folder / 'text'))} > {shlex.quote(hostile)}; exit 1"
     job = real.job(command, OPTIONS, BUILDKITE_LABEL="</details><script>\x1b[0m\n+++ y")
+    job.keeps_log_file = True
 
     assert job.run() == 75, job.log
     assert not list(real.checkout.rglob("pwned"))

@@ -167,6 +167,7 @@ def test_hostile_values_are_shown_and_neither_run_nor_obeyed(real: Workplace) ->
     }
     configuration = {**OPTIONS, "diagnose": ["*.log", EVIL]}
     job = real.job(command, configuration, **hostile, BUILDKITE_STEP_KEY=EVIL[:60])
+    job.keeps_log_file = True
 
     # All logs that are there end with the outage, and the command ended with them.
     assert job.run() == 75, job.log

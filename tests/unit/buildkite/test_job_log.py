@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job_log import CommandOutput, command_output, read_log_file, request_log
+from ci_doctor.buildkite.job_log import (
+    CommandOutput,
+    command_output,
+    read_log_file,
+    request_log,
+    without_echo,
+)
 from tests.support.canned_server import CannedServer, http
 
 STAMP = "\x1b_bk;t=1763800000000\x07"
@@ -44,6 +50,18 @@ def test_hooks_before_and_after_the_command_do_not_count(
     assert command_output(whole) == CommandOutput(
         content=log(OUTPUT, END, stamped=stamped, newline=newline)
     )
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_the_command_that_the_agent_prints_is_no_output(newline: str, stamped: bool) -> None:
+    command = "set -e\necho 'Read timed out'"
+    printed = log(f"$ {command}\n", "ok\n", stamped=stamped, newline=newline)
+
+    output = without_echo(CommandOutput(content=printed), command)
+
+    assert output.content == log("ok\n", stamped=stamped, newline=newline)
+    assert without_echo(output, command) is output
 
 
 def test_a_command_that_a_signal_ended() -> None:
