@@ -12,6 +12,7 @@ from ci_doctor.errors import CiDoctorError, Terminated, UsageError
 from ci_doctor.model.facts.diagnose import DiagnoseFacts, SupervisedRunFacts
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent, printable
+from ci_doctor.system import clock
 from ci_doctor.system.files.access import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import MemoryEvents, counted
@@ -220,13 +221,14 @@ def _run_with_log(
         log.close()
         path.unlink(missing_ok=True)
         raise
+    quiet_s = clock.now() - log.last_at
     # Short work that must be whole: without it the log would keep its middle, or its secrets.
     with signals_noted():
         problems = [*end.problems, log.finish()]
     diagnosis = None
     is_explained = _wants_explanation(end)
     if is_explained:
-        answer = find_cause(path, request.rules, end.returncode)
+        answer = find_cause(path, request.rules, end.returncode, quiet_s)
         if isinstance(answer, str):
             problems.append(answer)
         else:
@@ -265,15 +267,18 @@ def _wants_explanation(end: CommandEnd) -> bool:
     return not (end.reader_left and end.returncode in {-signal.SIGPIPE, 128 + signal.SIGPIPE})
 
 
-def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
+def find_cause(
+    log: Path, rules: Sequence[Path], status: int, quiet_s: float = 0.0
+) -> Outcome | str:
     """The diagnosis of `log`, whose command ended with `status`, or why there is none.
 
+    quiet_s: from the last that the command wrote to its end. What ends a command does so at once.
     What goes wrong here changes no exit code, and a signal gives it up: the command that it was for
     has ended.
     """
     # A command that succeeds needs none of this.
     from ci_doctor.diagnosis.diagnosis import diagnose, load_rules, outcome_of
-    from ci_doctor.diagnosis.outside import as_seen_here
+    from ci_doctor.diagnosis.outside import AT_ONCE_S, as_seen_here, judged
 
     try:
         if log.is_file() and log.stat().st_size == 0:
@@ -281,7 +286,10 @@ def find_cause(log: Path, rules: Sequence[Path], status: int) -> Outcome | str:
         diagnosis = diagnose([str(log)], load_rules(tuple(rules)), status=status)
         for reason in diagnosis.unreadable.values():
             return f"no diagnosis: the log cannot be read: {reason}"
-        return outcome_of(structs.replace(diagnosis, cause=as_seen_here(diagnosis.cause)))
+        cause = as_seen_here(diagnosis.cause)
+        if cause is not None and quiet_s > AT_ONCE_S:
+            cause = judged(cause, is_outside=cause.is_outside, is_final=False)
+        return outcome_of(structs.replace(diagnosis, cause=cause))
     except (KeyboardInterrupt, Terminated):
         return "the diagnosis was interrupted"
     except CiDoctorError as error:

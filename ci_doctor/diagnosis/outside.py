@@ -279,6 +279,8 @@ def known_hosts() -> KnownHosts:
     )
 
 
+# From the last line of a log to the end of its process: an interpreter takes its modules down meanwhile.
+AT_ONCE_S: Final = 3.0
 _UNPROVEN = "the log does not prove that it lies outside the change"
 _NOT_FINAL = "something else may have ended the job"
 

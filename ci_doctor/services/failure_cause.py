@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from ci_doctor.diagnosis.log_end import LogEnd, cause_among, read_log_end
-from ci_doctor.diagnosis.outside import is_disk_full
+from ci_doctor.diagnosis.outside import AT_ONCE_S, is_disk_full, judged
 from ci_doctor.model.cause import Cause, FailureClass, for_record
 from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
@@ -28,6 +28,8 @@ from ci_doctor.system.processes.tree import living_in_use
 # `port: 8000`, `127.0.0.1:8000`, `('127.0.0.1', 8000)`; not the start of a version or an address.
 _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w:/.])/[\w@+~-][\w./@+~-]*[\w@+~-]")
+# A shell says 128+N of a command that the signal N ended.
+_OF_SIGNALS = 128
 _FULL = "; no space is left on the disk of its log"
 
 
@@ -38,6 +40,9 @@ Living = Callable[[], Iterable[Kin]]
 def died(subject: Subject, death: Death, living: Living, *, is_ours: bool = True) -> ServiceFailure:
     """The service's own process ended; if it is not ours, anybody may have killed it."""
     end = _log_end(subject)
+    if end.cause is not None and not _may_end_by_its_log(death, subject):
+        cause = judged(end.cause, is_outside=end.cause.is_outside, is_final=False)
+        end = structs.replace(end, cause=cause)
     outside, reason = _reason(end, subject, living)
     # The kernel is certain, a log less so, and the meaning of an exit code is only usual.
     usual = _meaning(death.returncode) if is_ours else ""
@@ -333,6 +338,28 @@ def _reason(end: LogEnd, subject: Subject, living: Living) -> tuple[bool, str]:
         return False, ""
     # Its words prove it only on a machine whose disk is full.
     return cause.class_ != FailureClass.DISK or is_disk_full(cause), clause
+
+
+def _may_end_by_its_log(death: Death, subject: Subject) -> bool:
+    """Whether a service may have ended by the last line of its log: by itself, not well, and at once.
+
+    A signal, or a shell's 128+N for one, is another end. A server that was ready after the line lived on.
+    """
+    code = death.returncode
+    if code is not None and not 0 < code <= _OF_SIGNALS:
+        return False
+    # Nobody knows when it ended.
+    if subject.log is None or subject.when is not None:
+        return True
+    try:
+        written = subject.log.stat().st_mtime
+    except OSError:
+        return False
+    # From monotonic seconds to those of the file's time.
+    since = clock.epoch() - clock.now()
+    if subject.ready_at is not None and written < since + subject.ready_at:
+        return False
+    return since + subject.at - written <= AT_ONCE_S
 
 
 def _external_owner(cause: Cause, subject: Subject, living: Living) -> PortOwner | None:

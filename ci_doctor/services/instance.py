@@ -36,7 +36,7 @@ NOBODY_KNOWS = Allowance()
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `log` is None if nobody knows it. `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `ready_at` is monotonic seconds, None if it is not known. `when` replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     duration_s: float
     allowed: Allowance = NOBODY_KNOWS
     when: str | None = None
+    ready_at: float | None = None
 
 
 class Death(Struct, frozen=True, kw_only=True):
@@ -180,6 +181,7 @@ class Instance:
         self.process = process
         self.began = process.started_at
         self.was_ready = False
+        self.ready_at: float | None = None
         self.allowed = NOBODY_KNOWS
         self.at_ready: frozenset[int] = frozenset()
         self.lost: tuple[float, NamedProcess, Death] | None = None
@@ -209,6 +211,7 @@ class Instance:
             port=self.service.port,
             log=self.service.log,
             was_ready=self.was_ready,
+            ready_at=self.ready_at,
             at=at,
             duration_s=at - self.began,
         )

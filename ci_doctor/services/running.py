@@ -124,6 +124,7 @@ class RunningGroup:
         """The service has answered its probe."""
         instance = self.instances[name]
         instance.was_ready = True
+        instance.ready_at = clock.now()
         # Without a descriptor to look with, none of them is known.
         with contextlib.suppress(OSError):
             processes = self._watch.processes_of(instance.process.pid, alone=False)

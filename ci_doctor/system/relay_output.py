@@ -20,6 +20,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.system import clock
 from ci_doctor.system.files.bounded_log import LogBound
 
 # A larger pipe wakes the reader less often. Linux gives this much to everybody (pipe(7)).
@@ -244,13 +245,14 @@ class CommandLog:
 
     Several threads may add to it. Each line stays whole, whatever the other stream writes meanwhile:
     an unbuffered `print` writes the end of its line by itself. A log that cannot be written any more ends there, and `problem`
-    says so: the command goes on. Only this user may read it, because it may hold secrets. Raises
-    OSError if it cannot be made.
+    says so: the command goes on. Only this user may read it, because it may hold secrets. `last_at` is
+    when the command wrote last, in monotonic seconds. Raises OSError if it cannot be made.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.path = path
         self.problem: str | None = None
+        self.last_at = clock.now()
         self._bound = LogBound(path, limit_bytes, setting=LIMIT_OPTION)
         self._between_checks = max(_LEAST_BETWEEN_CHECKS, limit_bytes // 4)
         self._unchecked = 0
@@ -262,6 +264,7 @@ class CommandLog:
     def add(self, piece: memoryview, stream: int = STDOUT) -> None:
         """Append `piece`, which `stream` wrote; the begin of a line waits for its end."""
         with self._lock:
+            self.last_at = clock.now()
             text = self._begun.pop(stream, b"") + piece
             end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
             if len(text) - end > _LONGEST_HELD:

@@ -9,6 +9,7 @@ from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailu
 from ci_doctor.services import failure_cause
 from ci_doctor.services.failure_cause import descendant_died, died, not_ready
 from ci_doctor.services.instance import Allowance, Death, Subject
+from ci_doctor.system import clock
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'
 ASSERTION = f"{HEADER}    main()\nAssertionError: the shapes differ\n"
@@ -71,6 +72,30 @@ def test_a_log_as_long_as_the_service_may_write_a_file_lacks_its_last_words(
     log.write_text("starting")
     subject = structs.replace(of_log(log), allowed=Allowance(file_bytes=most))
     assert died(subject, Death(returncode=1), tuple).message.endswith(clause)
+
+
+@pytest.mark.parametrize(
+    ("returncode", "ready_s", "died_s", "kind"),
+    [
+        pytest.param(1, None, 0.1, FailureKind.OUTSIDE, id="at once"),
+        pytest.param(1, -1.0, 0.1, FailureKind.OUTSIDE, id="at once, after it was ready"),
+        pytest.param(1, 0.5, 1.0, FailureKind.DIED, id="it was ready after the line"),
+        pytest.param(1, None, 20.0, FailureKind.DIED, id="long after the line"),
+        pytest.param(0, None, 0.1, FailureKind.DIED, id="it ended well"),
+        pytest.param(-11, None, 0.1, FailureKind.DIED, id="a signal ended it"),
+        pytest.param(139, None, 0.1, FailureKind.DIED, id="a signal ended it, says a shell"),
+    ],
+)
+def test_a_line_of_the_log_proves_only_an_end_that_follows_from_it(
+    tmp_path: Path, returncode: int, ready_s: float | None, died_s: float, kind: FailureKind
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(RATE_LIMIT)
+    line_at = clock.now()
+    os.utime(log, (clock.epoch(), clock.epoch()))
+    ready_at = None if ready_s is None else line_at + ready_s
+    subject = structs.replace(of_log(log), ready_at=ready_at, at=line_at + died_s)
+    assert died(subject, Death(returncode=returncode), tuple).kind is kind
 
 
 @pytest.mark.parametrize("outside", OUTSIDE)

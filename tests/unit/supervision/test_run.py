@@ -207,6 +207,18 @@ def test_a_full_disk_that_the_log_names_may_be_retried_only_if_a_disk_is_full(
     assert found.findings[0].evidence[0].line == 2
 
 
+def test_a_command_that_was_quiet_after_a_line_did_not_end_by_it(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside, "is_disk_full", lambda *_: True)
+    found = find_cause(log, (), 1, 20.0)
+
+    assert isinstance(found, Outcome)
+    assert isinstance(found.facts, DiagnoseFacts)
+    assert found.facts.root_cause is not None
+    assert not found.facts.root_cause.may_be_retried
+
+
 def test_a_rule_file_with_a_mistake_costs_the_diagnosis_alone(log: Path) -> None:
     rules = log.with_name("rules.toml")
     rules.write_text("no table\n")
