@@ -341,7 +341,7 @@ def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
         places = (*places, Path(named[1]))
-    return any(_is_full(place) for place in places)
+    return any(is_full(place) for place in places)
 
 
 def _local_disks() -> Iterator[Path]:
@@ -354,7 +354,7 @@ def _local_disks() -> Iterator[Path]:
                 yield Path(place)
 
 
-def _is_full(place: Path) -> bool:
+def is_full(place: Path) -> bool:
     """Whether the disk of `place`, or of the nearest folder above it, has hardly a block or no file left."""
     for existing in (place, *place.parents):
         try:

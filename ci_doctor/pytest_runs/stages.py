@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_text import LogText
-from ci_doctor.diagnosis.outside import is_disk_full
+from ci_doctor.diagnosis.outside import is_full
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass, title_of
 from ci_doctor.model.outcome import Outcome, Verdict, is_green
@@ -169,8 +169,8 @@ def find_causes(
 ) -> tuple[dict[str, str], frozenset[str]]:
     """The titles of the causes in the failed attempts of each test, and the tests whose cause lies outside.
 
-    Those are tests whose failures all name a full disk, while a disk of theirs is full. places: folders that tests
-    write to. Raises ConfigError if a rules file has a mistake. After any other problem the rest has no cause.
+    Those are tests whose failures all name a full disk, while one of `places` is full. places: folders that tests
+    write to, whose disks were full before the tests began. Raises ConfigError if a rules file has a mistake. After any other problem the rest has no cause.
     """
     titles: dict[str, str] = {}
     outside = set()
@@ -214,7 +214,7 @@ def _cause_of(attempt: TestAttempt, rules: RuleSet) -> Cause | None:
 
 
 def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
-    return cause is not None and cause.class_ == FailureClass.DISK and is_disk_full(cause, places)
+    return cause is not None and cause.class_ == FailureClass.DISK and any(map(is_full, places))
 
 
 def _end_of(path: Path) -> str:
@@ -266,6 +266,10 @@ class TestStages:
         self._base: str | None = None
         self._base_problem: str | None = None
         self._problems: list[RunProblem] = []
+        temporary = Path(request.environ.get("TMPDIR") or tempfile.gettempdir())
+        places = (request.directory.absolute(), temporary)
+        # What is full only later, the tests themselves may have filled.
+        self._full = tuple(place for place in places if is_full(place))
 
     def run(self, base: BaseCommit | None) -> None:
         """Run all stages, or as far as a signal lets us."""
@@ -453,9 +457,7 @@ class TestStages:
             for attempt in session.attempts:
                 if attempt.test in failed and not attempt.is_green:
                     failed[attempt.test].append(attempt)
-        temporary = Path(self._request.environ.get("TMPDIR") or tempfile.gettempdir())
-        places = (self._request.directory.absolute(), temporary)
-        causes, outside = find_causes(failed, places, self._request.rules)
+        causes, outside = find_causes(failed, self._full, self._request.rules)
         self._known = replace(self._known, causes=causes, outside=outside)
 
 
