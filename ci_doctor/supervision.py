@@ -14,6 +14,7 @@ from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.render.formatting import percent, printable
 from ci_doctor.system import clock
 from ci_doctor.system.files.access import own_directory
+from ci_doctor.system.files.disks import full_disks
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import MemoryEvents, counted
 from ci_doctor.system.processes.process import describe_status, signal_name
@@ -214,6 +215,8 @@ def _run_with_log(
 ) -> Supervised:
     log = _open_log(path, request.log_limit)
     before = MemoryEvents.read()
+    # What is full only later, the command itself may have filled.
+    full = full_disks()
     try:
         beside = None if companion is None else companion(path)
         end = relay(request.command, request.environ, log, beside)
@@ -228,7 +231,7 @@ def _run_with_log(
     diagnosis = None
     is_explained = _wants_explanation(end)
     if is_explained:
-        answer = find_cause(path, request.rules, end.returncode, quiet_s)
+        answer = find_cause(path, request.rules, end.returncode, quiet_s, full)
         if isinstance(answer, str):
             problems.append(answer)
         else:
@@ -268,11 +271,16 @@ def _wants_explanation(end: CommandEnd) -> bool:
 
 
 def find_cause(
-    log: Path, rules: Sequence[Path], status: int, quiet_s: float = 0.0
+    log: Path,
+    rules: Sequence[Path],
+    status: int,
+    quiet_s: float = 0.0,
+    full: Sequence[Path] | None = None,
 ) -> Outcome | str:
     """The diagnosis of `log`, whose command ended with `status`, or why there is none.
 
     quiet_s: from the last that the command wrote to its end. What ends a command does so at once.
+    full: where disks were full before the command; None if nobody looked.
     What goes wrong here changes no exit code, and a signal gives it up: the command that it was for
     has ended.
     """
@@ -286,7 +294,7 @@ def find_cause(
         diagnosis = diagnose([str(log)], load_rules(tuple(rules)), status=status)
         for reason in diagnosis.unreadable.values():
             return f"no diagnosis: the log cannot be read: {reason}"
-        cause = as_seen_here(diagnosis.cause)
+        cause = as_seen_here(diagnosis.cause, full)
         if cause is not None and quiet_s > AT_ONCE_S:
             cause = judged(cause, is_outside=cause.is_outside, is_final=False)
         return outcome_of(structs.replace(diagnosis, cause=cause))

@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule
 from ci_doctor.model.cause import POLICIES, Cause, FailureClass, Owner, RetryPolicy, owner_of
 from ci_doctor.model.outcome import Verdict
+from ci_doctor.system.files.disks import full_disks, is_full
 
 _OF_MACHINE: Final = frozenset(
     {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}
@@ -320,66 +321,33 @@ def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
     )
 
 
-# File systems of this machine, of which statvfs(3) waits for no server.
-_LOCAL_DISKS: Final = frozenset(
-    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs", "vfat"}
-)
 # The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
 _NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
-# A program that fails for lack of space removes a part of what it has written.
-_NEARLY: Final = 0.01
 
 
 def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
     """Whether a disk is full on this machine now, of those that `cause` may be about.
 
-    places: the folders that are looked at beside the path that its line names; None for all local disks.
+    places: folders that are looked at, beside the path that its line names; None for all local disks.
     """
     if places is None:
-        # Neither is asked for: the folder may be gone, and on a full disk Python names none for temporary files.
-        places = (*_local_disks(), Path(), Path(os.environ.get("TMPDIR", "/tmp")))  # noqa: S108
+        places = full_disks()
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
         places = (*places, Path(named[1]))
     return any(is_full(place) for place in places)
 
 
-def _local_disks() -> Iterator[Path]:
-    """Where the local file systems are mounted that this process sees (proc_pid_mounts(5))."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
-            _, place, kind, *_ = line.split(" ")
-            # A place with a space or a backslash stands there in octal digits, and is left out.
-            if kind in _LOCAL_DISKS and "\\" not in place:
-                yield Path(place)
-
-
-def is_full(place: Path) -> bool:
-    """Whether the disk of `place`, or of the nearest folder above it, has hardly a block or no file left."""
-    for existing in (place, *place.parents):
-        try:
-            disk = os.statvfs(existing)
-        except OSError:
-            continue
-        # A file system keeps some blocks for root alone.
-        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-        is_full = disk.f_blocks > 0 and free <= _NEARLY * disk.f_blocks
-        # An image that is mounted to be read is always full.
-        is_written = not disk.f_flag & os.ST_RDONLY
-        return is_written and (is_full or (disk.f_files > 0 and disk.f_favail == 0))
-    return False
-
-
-def as_seen_here(cause: Cause | None) -> Cause | None:
+def as_seen_here(cause: Cause | None, full: Sequence[Path] | None = None) -> Cause | None:
     """`cause`, which a log of this machine names; that a disk was full lies outside only if one is full now.
 
     The words alone prove nothing: a program may raise them itself, and a change may fill what it then removes.
+    full: where disks were full before the command that wrote the log; None if nobody looked.
     """
     if cause is None or cause.class_ != FailureClass.DISK or not cause.is_outside:
         return cause
-    return (
-        cause if is_disk_full(cause) else judged(cause, is_outside=False, is_final=cause.is_final)
-    )
+    still = is_disk_full(cause) if full is None else any(map(is_full, full))
+    return cause if still else judged(cause, is_outside=False, is_final=cause.is_final)
 
 
 def verdict_by_class(cause: Cause | None) -> Verdict:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
 from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_text import LogText
-from ci_doctor.diagnosis.outside import is_full
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass, title_of
 from ci_doctor.model.outcome import Outcome, Verdict, is_green
@@ -69,6 +68,7 @@ from ci_doctor.pytest_runs.result import (
     run_problems,
 )
 from ci_doctor.system.files.access import make_directory, open_closed_streams, own_directory
+from ci_doctor.system.files.disks import is_full
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.private_keys import shortened_words
 from ci_doctor.system.secrets.redaction import Redactor, redact_files
