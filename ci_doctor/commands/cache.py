@@ -171,7 +171,7 @@ def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCach
 
     caches = setting.caches(python)
     try:
-        source = setting.trusted_store()
+        source = setting.trusted_store(is_optional=True)
         work = RestoreWork(
             caches=caches,
             source=source,

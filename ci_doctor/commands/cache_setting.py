@@ -73,10 +73,13 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
             )
         return self.settings.store
 
-    def trusted_store(self) -> TrustedStore:
-        """The store as this job may read it. Raises UsageError, StoreError."""
+    def trusted_store(self, *, is_optional: bool = False) -> TrustedStore:
+        """The store as this job may read it. Raises UsageError, StoreError.
+
+        is_optional: without the strict setting, the job does without a store; then a missing extra is a StoreError.
+        """
         address = self.address()
-        _require_extra(strict=self.settings.strict)
+        _require_extra(is_optional=is_optional and not self.settings.strict)
         store = open_store(address, os.environ, timeout_s=self.deadline.left())
         signers = self.settings.allowed_signers
         allowed = AllowedSigners.read(Path(signers)) if signers is not None else None
@@ -89,7 +92,7 @@ class CacheSetting(Struct, frozen=True, kw_only=True):
 
         A directory that cannot be made is a mistake of the settings: an error of usage for the strict.
         """
-        source = self.trusted_store()
+        source = self.trusted_store(is_optional=True)
         if isinstance(source.store, DirectoryStore):
             try:
                 self.bounded(source.store.make, "making the store")
@@ -123,16 +126,16 @@ def _resolved(loaded: Config, settings: CacheSettings, origins: Origins) -> Cach
     return replace(settings, **changed)
 
 
-def _require_extra(*, strict: bool) -> None:
-    """Raises StoreError without the extra `cache`, which is an error of usage for the strict."""
+def _require_extra(*, is_optional: bool) -> None:
+    """Raises UsageError without the extra `cache`, or StoreError if the job may do without it."""
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if not missing:
         return
     message = f"caches need {' and '.join(missing)}, not installed here"
     hint = install_extra("cache")
-    if strict:
-        raise UsageError(message, hint=hint)
-    raise StoreError(StoreFailure.MISSING, f"{message}: {hint}", hint=hint)
+    if is_optional:
+        raise StoreError(StoreFailure.MISSING, f"{message}: {hint}", hint=hint)
+    raise UsageError(message, hint=hint)
 
 
 def origin_of(about: About, environ: Mapping[str, str]) -> Origin:
