@@ -20,7 +20,7 @@ from ci_doctor.compat.calls import (
 )
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import DoubtCheck, OverrideJudge
-from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseSite
+from ci_doctor.compat.scopes import Binding, BindingKind, NameScope, ReadModule, UseSite
 from ci_doctor.compat.world import (
     UNKNOWN,
     AbsentRef,
@@ -39,6 +39,11 @@ from ci_doctor.compat.world import (
     side_of,
 )
 
+# Functions that are given the name of what they import, and all that are given a name or code as a text.
+_IMPORTS = frozenset({"import_module", "__import__"})
+_BY_NAME = _IMPORTS | {"getattr", "exec", "eval"}
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+
 
 class SiteJudge:
     """Judges the places of modules, one module after the other, into one result."""
@@ -50,6 +55,8 @@ class SiteJudge:
         self._doubts = doubts
         self.judged = Judged()
         self._kept: set[BreakFact] = set()
+        # Values are kept by what they are of: it must live as long.
+        self._made: list[ast.AST | Binding] = []
 
     def module(self, module: ReadModule) -> None:
         """Judge every place of a module."""
@@ -68,6 +75,7 @@ class SiteJudge:
         match site.node:
             case ast.Call() as node:
                 self._call(module, site, life, node)
+                self._by_name(module, site, life, node)
             case ast.Attribute() as node:
                 self._attribute(module, site, life, node)
             case _:
@@ -115,6 +123,43 @@ class SiteJudge:
                 self._gone(module, site, life, owner, ref)
             case _:
                 self.judged.count("attributes")
+
+    def _by_name(self, module: ReadModule, site: UseSite, life: Life, node: ast.Call) -> None:
+        """Judge what a call names by a text: `getattr(x, "name")`, `import_module("x.y")`, `exec("…")`."""
+        word = ast.unparse(node.func).rpartition(".")[2]
+        if word not in _BY_NAME or not node.args:
+            return
+        text = getattr(node.args[-1 if word == "getattr" else 0], "value", None)
+        named: ast.AST
+        if word == "getattr":
+            if len(node.args) != 2 or not self._is_callee(
+                self._evaluation.value(node.args[0], site.scope)
+            ):
+                return
+            if isinstance(text, str):
+                named = ast.copy_location(
+                    ast.Attribute(value=node.args[0], attr=text, ctx=ast.Load()), node
+                )
+                self._made.append(named)
+                self._attribute(module, structs.replace(site, node=named), life, named)
+                return
+        elif word in _IMPORTS and isinstance(text, str):
+            binding = Binding(
+                kind=BindingKind.IMPORT, node=node, guards=site.guards, target=text.lstrip(".")
+            )
+            if not text.startswith("."):
+                self._made.append(binding)
+                self._import(module, structs.replace(site, binding=binding), life)
+            return
+        elif not self._names_callee(node.args[0]):
+            return
+        self.judged.unknown += 1
+
+    def _names_callee(self, node: ast.expr) -> bool:
+        """Whether a text in an expression begins with a module of the callee, or holds its name."""
+        texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+        words = [word for text in texts if isinstance(text, str) for word in _WORD.findall(text)]
+        return any(map(self._world.is_callee, words))
 
     def _gone(
         self, module: ReadModule, site: UseSite, life: Life, owner: Ref, ref: AbsentRef

@@ -433,6 +433,33 @@ def test_an_attribute_that_nobody_can_judge_is_counted(callee: str, use: str, un
     assert (found.unknown, found.breaks) == (unknown, [])
 
 
+@pytest.mark.parametrize(
+    ("use", "broken", "unknown"),
+    [
+        ('getattr(lib.api, "A")', [], 0),
+        ('getattr(lib.api, "gone")', ["attribute-gone"], 0),
+        ('getattr(lib.api, "gone", None)', [], 0),
+        ("getattr(lib.api, name)", [], 1),
+        ('importlib.import_module("lib.api")', [], 0),
+        ('importlib.import_module("lib.gone")', ["module-gone"], 0),
+        ('__import__("lib.gone")', ["module-gone"], 0),
+        ('try:\n    __import__("lib.gone")\nexcept ImportError: pass', [], 0),
+        ('importlib.import_module(f"lib.{name}")', [], 1),
+        ('importlib.import_module("json")', [], 0),
+        ('exec("from lib.api import A")', [], 1),
+        ('exec("pass")', [], 0),
+    ],
+)
+def test_what_is_named_by_a_text_is_judged_or_counted(
+    use: str, broken: list[str], unknown: int
+) -> None:
+    caller = f"import importlib\nimport lib.api\nname = input()\n{use}\n"
+    found = judged(caller, {"lib/api.py": "class A: ...\n"})
+
+    assert [each.rule.partition("/")[2] for each in found.breaks] == broken
+    assert found.unknown == unknown
+
+
 BASE = "class Base:\n    def step(self, request, count): ...\n    def other(self): ...\n"
 OWN = "from lib.api import Base\nclass Own(Base):\n    def step(self, request):\n        pass\n"
 
