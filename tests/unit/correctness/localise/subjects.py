@@ -142,9 +142,11 @@ def searched(
     return search
 
 
-def localised(of: LocalisedDifference, fault: Fault, **changes: Any) -> Localisation:
+def localised(
+    of: LocalisedDifference, fault: Fault, pairs: int = 8, **changes: Any
+) -> Localisation:
     """What such a search came to."""
-    search = searched(of, fault)
+    search = searched(of, fault, pairs)
     fields: dict[str, Any] = {
         "subject": of,
         "conclusion": search.conclusion(),

@@ -105,6 +105,7 @@ def with_both(key: str) -> LocalisationSearch:
     return searched(subject(["r5"], bodies), both)
 
 
+@pytest.mark.nightly
 def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
     """Copies of a request keep its user."""
     search = with_both("user")

@@ -98,10 +98,10 @@ def of_shop(body: Body) -> bool:
 
 # Of chats and many parameters: what each part of the sentence names was left out once.
 MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
+    (["r6", "r11", "r12"], lambda _b, x, _w: any(key in x for key in ("logprobs", "min_tokens", "logit_bias")), "requests with `logit_bias`, `logprobs` or `min_tokens` differ"),
     (["r2"], continues, "any request differs after a shorter prompt with which its own begins"),
     (["r5"], lambda b, x, _w: text(x) not in texts(b) and any(each[:250] == text(x)[:250] for each in texts(b)), "any request differs when its prompt comes for the first time and after a prompt that shares its first"),
     (["r1", "r2"], lambda b, x, _w: of_shop(x) and sum(map(of_shop, b)) >= 2, "of r1 differ from the 3rd of them in a start on"),
-    (["r6", "r11", "r12"], lambda _b, x, _w: any(key in x for key in ("logprobs", "min_tokens", "logit_bias")), "requests with `logit_bias`, `logprobs` or `min_tokens` differ"),
     (["r9", "r10"], lambda _b, x, _w: any("\n" in each for each in x.get("stop", [])), "requests with a new line in `stop` differ"),
     (["r11"], lambda _b, x, _w: any(ord(each) > 0xFFFF for each in text(x)), "prompts with a character of four bytes (emoji) differ"),
     (["r7"], lambda b, _x, _w: bool(b) and b[-1].get("max_tokens", 16) < 20, "any request differs right after requests "),
@@ -114,7 +114,7 @@ MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.gate(4)
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("differing", "fault", "cause"), MIXED_FAULTS, ids=[each[2] for each in MIXED_FAULTS]
 )
@@ -156,7 +156,7 @@ RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("bodies", "differing", "fault", "cause"), RELATED, ids=[each[3] for each in RELATED]
 )
@@ -224,6 +224,7 @@ def test_a_label_names_whose_value_it_is_and_never_cuts_it() -> None:
     assert {each for each in names if each.startswith("r0 ")} == {"r0 with the `logit_bias` of r13"}
 
 
+@pytest.mark.nightly
 def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> None:
     def after_two(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         got = set(prompts(before))
@@ -241,6 +242,7 @@ def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> 
     assert one_by_one(["r0", "r2", "r3"]) in made
 
 
+@pytest.mark.nightly
 def test_a_cache_that_ignores_a_parameter_is_named_by_it() -> None:
     def other_limit(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         return any(
@@ -305,6 +307,7 @@ def test_an_equal_answer_that_ends_before_a_difference_would_show_tells_nothing(
     assert conclusion.shorts
 
 
+@pytest.mark.nightly
 def test_an_equal_answer_of_a_request_that_differed_in_the_run_is_never_too_short() -> None:
     of = subject(["r1", "r3"])
     search = searched(of, lambda _b, body, _w: body == of.requests[1].body, late=18)
@@ -324,6 +327,7 @@ def test_a_number_or_none_is_named_only_if_both_have_differed(wrong: str, is_nam
     assert any(each.words == said for each in parts) is is_named
 
 
+@pytest.mark.nightly
 def test_where_every_long_answer_differs_the_place_is_named() -> None:
     cause = (
         searched(subject(["r1", "r2", "r4"]), lambda _b, _x, _w: True, late=18).conclusion().cause
@@ -366,6 +370,7 @@ def test_a_sum_with_an_unknown_part_may_lie_on_either_side() -> None:
     assert sums == {10: 0, 20: 0b0100}
 
 
+@pytest.mark.nightly
 def test_a_place_in_so_many_is_no_second_condition() -> None:
     """The same prompt came first with another value; that it was an even place was chance."""
     of = subject(["r1"])
@@ -382,6 +387,7 @@ def test_a_place_in_so_many_is_no_second_condition() -> None:
     assert cause == "any request differs if the same prompt came first with another `model`"
 
 
+@pytest.mark.nightly
 def test_what_came_since_is_told_in_the_unit_that_fits_or_in_each_that_does() -> None:
     def tokens_since(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         if body["prompt"] not in prompts(before):
@@ -410,6 +416,7 @@ def test_the_role_of_a_message_and_the_tokens_of_a_prompt_are_named() -> None:
     assert re.fullmatch(r"prompts of \d+ tokens or more differ \(\d+: equal\)", conclusion.cause)
 
 
+@pytest.mark.nightly
 def test_numbers_end_at_the_nearest_ones_that_were_equal_and_differed() -> None:
     def shares(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         prompt = body["prompt"]
@@ -431,11 +438,12 @@ def test_the_later_of_two_with_one_beginning_differs_at_once_with_the_other() ->
     assert "at once with a request that shares its first" in conclusion.cause
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("keys", "cause"),
     [
-        (("stop", "max_tokens", "temperature"), "requests with `max_tokens`, `stop` and `temperature` differ"),
         (("stop", "max_tokens", "temperature", "top_k"), "the requests r4, r5 differ (so do some changed copies) (equal: "),
+        (("stop", "max_tokens", "temperature"), "requests with `max_tokens`, `stop` and `temperature` differ"),
     ],
 )  # fmt: skip
 def test_three_kinds_at_once_are_named_and_of_more_the_equal_copies_stand_as_facts(
@@ -452,15 +460,16 @@ def test_three_kinds_at_once_are_named_and_of_more_the_equal_copies_stand_as_fac
     assert conclusion.cause.startswith(cause)
 
 
-def test_answers_that_differ_by_chance_have_no_cause() -> None:
-    for seed in range(6):
-        chance = random.Random(seed)
+@pytest.mark.gate(2)
+@pytest.mark.parametrize("seed", range(6))
+def test_answers_that_differ_by_chance_have_no_cause(seed: int) -> None:
+    chance = random.Random(seed)
 
-        def fault(_b: Sequence[Body], _x: Body, _w: Sequence[Body]) -> bool:
-            return chance.random() < 0.3  # noqa: B023 - called before the next one is made
+    def fault(_b: Sequence[Body], _x: Body, _w: Sequence[Body]) -> bool:
+        return chance.random() < 0.3
 
-        conclusion = searched(subject(), fault).conclusion()
-        assert conclusion.cause is None, (seed, conclusion)
+    conclusion = searched(subject(), fault).conclusion()
+    assert conclusion.cause is None, conclusion
 
 
 def test_what_never_differs_again_has_no_cause_and_needs_three_pairs() -> None:
@@ -470,6 +479,7 @@ def test_what_never_differs_again_has_no_cause_and_needs_three_pairs() -> None:
     assert [each.trial.at_once for each in search.results] == [1, 1, 4]
 
 
+@pytest.mark.nightly
 def test_one_start_that_differs_once_proves_no_place() -> None:
     starts: list[int] = []
 
@@ -501,6 +511,7 @@ def every_fourth(**more: Any) -> list[dict[str, Any]]:
     return [{**each, **(more if place % 4 == 1 else {})} for place, each in enumerate(LOADED)]
 
 
+@pytest.mark.nightly
 def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_of_groups() -> None:
     """Which requests are under way at an arrival differs from what the client sends."""
     chance = random.Random(0)
@@ -519,6 +530,7 @@ def test_what_differs_among_many_at_once_now_and_then_is_bracketed_by_the_sizes_
     assert parts[3].startswith(", and only requests with `logprobs` differed: "), conclusion
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
@@ -562,6 +574,7 @@ def test_a_word_that_only_answers_which_differ_hold_is_named() -> None:
     assert words_named(1) == []
 
 
+@pytest.mark.nightly
 def test_the_smallest_group_that_differs_is_named_and_not_the_largest() -> None:
     """The place in a group decides: no condition of requests fits."""
 
@@ -599,6 +612,7 @@ def test_what_one_request_shows_now_and_then_is_said_with_what_only_such_request
     ), conclusion
 
 
+@pytest.mark.nightly
 def test_names_stand_with_the_copies_that_lack_a_whole_parameter_and_were_equal_in_its_context() -> (
     None
 ):
